@@ -1,0 +1,64 @@
+"""What can go wrong with an agent, before it runs and while it runs.
+
+GraphError
+├── InvalidAgent        its files hold errors (E…); carries the findings
+├── AgentNotFound       no such agent where we looked
+├── BundleError         an agent directory cannot be packed, or a bundle not unpacked
+├── MissingReference    a strict template names something that is not there
+└── NodeFailed          a visit failed with a run-time code (R…)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphs.finding import Finding
+
+
+class GraphError(Exception):
+    """Base of everything this package raises."""
+
+
+class InvalidAgent(GraphError):
+    """The agent's files hold errors; nothing was run."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(str(finding) for finding in self.findings))
+
+
+class AgentNotFound(GraphError):
+    """No agent of that name, or at that path."""
+
+    def __init__(self, reference: str, searched: Sequence[str], near: Sequence[str] = ()) -> None:
+        self.reference = reference
+        self.searched = tuple(searched)
+        self.near = tuple(near)
+        message = f"no agent named '{reference}'"
+        if near:
+            message += f"; did you mean {' or '.join(repr(name) for name in near)}?"
+        if searched:
+            message += f" (searched: {', '.join(searched)})"
+        super().__init__(message)
+
+
+class BundleError(GraphError):
+    """An agent directory cannot be packed, or a bundle cannot be unpacked."""
+
+
+class MissingReference(GraphError):
+    """A strict template names values that are not there; `references` lists all of them."""
+
+    def __init__(self, references: Sequence[str]) -> None:
+        self.references = tuple(references)
+        names = ", ".join(f"'{name}'" for name in self.references)
+        super().__init__(f"nothing in the state for {names}")
+
+
+class NodeFailed(GraphError):
+    """A visit failed for good; `code` is one of the run-time codes R001 to R023."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"{code}: {message}")

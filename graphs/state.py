@@ -1,0 +1,82 @@
+"""A run's state: JSON text per top-level key, decoded only where something looks at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def encode(value: Any) -> str:
+    """A JSON value as compact text: no blanks, non-ASCII as is, key order kept.
+
+    Raises:
+        ValueError: for NaN, infinities, and what JSON cannot hold.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # lone surrogates exist in JSON text only as escapes
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text
+
+
+class Snapshot(Mapping[str, Any]):
+    """The state one visit sees: a read-only mapping from key to JSON value.
+
+    Holds the stored JSON texts and decodes each at its first use, so a large value that
+    nobody reads costs nothing. Callers must not change the values they get.
+    """
+
+    __slots__ = ("_decoded", "_texts")
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._decoded: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Snapshot:
+        """A snapshot of plain values."""
+        return cls({key: encode(value) for key, value in values.items()})
+
+    def __getitem__(self, key: str) -> Any:
+        try:
+            return self._decoded[key]
+        except KeyError:
+            value = self._decoded[key] = json.loads(self._texts[key])
+            return value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def text(self, key: str) -> str | None:
+        """The stored JSON text of a key, undecoded; None if absent."""
+        return self._texts.get(key)
+
+    def extended(self, texts: Mapping[str, str]) -> Snapshot:
+        """The snapshot with more keys laid over it."""
+        return Snapshot({**self._texts, **texts})
+
+    def to_json(self) -> str:
+        """The whole state as one compact JSON object, keys sorted, without decoding anything."""
+        pairs = (f"{encode(key)}:{self._texts[key]}" for key in sorted(self._texts))
+        return "{" + ",".join(pairs) + "}"
+
+
+def same_json(a: Any, b: Any) -> bool:
+    """Whether two JSON values are equal in value and type: `1`, `1.0` and `true` all differ."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same_json(value, b[key]) for key, value in a.items())
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same_json, a, b))
+    return bool(a == b)

@@ -1,0 +1,56 @@
+"""What an executor gets: one visit, its node, the state it may read and the time it has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+from graphs.schema import BaseNode, Graph
+from graphs.state import Snapshot
+
+N = TypeVar("N", bound=BaseNode)
+
+
+@dataclass(slots=True)
+class Visit(Generic[N]):
+    """One try of one visit. Executors read it and call `narrate`, `log` and `cancelled`."""
+
+    run_id: str
+    step: int
+    node_id: str
+    node: N
+    graph: Graph
+    directory: Path  # the agent as unpacked on this worker, read-only
+    state: Snapshot  # for a map's invocation `as` included
+    idempotency_key: str  # equal for every try of this visit
+    index: int | None = None  # of the item, in an invocation of a map's branch
+    attempt: int = 1  # llm attempts: 1, then one more after each `Postponed`
+    age_s: float = 0.0  # since the visit first began, earlier tries and parking included
+    # What the visit parked for: the answer (`str`) or the child's result (`dict`).
+    resumed_with: Any = None
+    # The map's results in item order, once all invocations have ended.
+    variables: Mapping[str, str] = field(default_factory=dict)
+    workdir: str | None = None
+    # Instant of the `monotonic` clock at which the run's time is over.
+    run_ends_at: float | None = None
+    # Set by the heartbeat when the run was closed or the lease lost: stop, the result is void.
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    # Appends an event to the run's narration at once: (kind, fields).
+    narrate: Callable[..., None] = lambda _kind, **_fields: None
+    # Keeps text with the run for `logs`: (stream name, text).
+    log: Callable[[str, str], None] = lambda _stream, _text: None
+    began_at: float = field(default_factory=monotonic)
+
+    def seconds_left(self, node_timeout: float | None) -> float | None:
+        """What remains of the node's limit and the run's, in seconds; None without either."""
+        now = monotonic()
+        left = []
+        if node_timeout is not None:
+            left.append(node_timeout - self.age_s - (now - self.began_at))
+        if self.run_ends_at is not None:
+            left.append(self.run_ends_at - now)
+        return min(left) if left else None
