@@ -1,0 +1,84 @@
+"""What can go wrong with a run, its store or its engine; the tree callers catch by.
+
+SleipnirError
+├── SettingInvalid        a setting from a flag, the environment or config.yaml is unusable
+├── EngineUnreachable     no usable Redis, or none that can be started
+│   └── EngineUnfit       a Redis answers but may lose or evict what it is given
+├── SubmissionRefused     a run was not accepted; nothing was stored
+├── RunNotFound           no run with that id or prefix
+├── AmbiguousRun          a prefix names several runs
+├── AnswerRefused         no such open question, or somebody was faster
+├── ActionRefused         the run's status does not allow it
+└── TransitionRefused     the store refused a transition; the caller's view is out of date
+    ├── RunClosed         the run already reached a final status
+    ├── StaleVisit        the visit is not open (any more), or another delivery owns it
+    └── StaleStep         somebody else advanced this step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SleipnirError(Exception):
+    """Base of everything this package raises."""
+
+
+class SettingInvalid(SleipnirError):
+    """A setting cannot be used; names it, its source and the remedy."""
+
+
+class EngineUnreachable(SleipnirError):
+    """There is no engine to talk to; the message says where we looked and what to do."""
+
+
+class EngineUnfit(EngineUnreachable):
+    """A Redis answers, but runs would not be safe in it."""
+
+
+class SubmissionRefused(SleipnirError):
+    """The run was not accepted and nothing was stored."""
+
+
+class RunNotFound(SleipnirError):
+    """No run has that id."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"no run '{run_id}'; `sleipnir ps` lists runs")
+
+
+class AmbiguousRun(SleipnirError):
+    """Several runs share that prefix."""
+
+    def __init__(self, prefix: str, matches: Sequence[str]) -> None:
+        self.prefix = prefix
+        self.matches = tuple(matches)
+        shown = ", ".join(self.matches[:5])
+        super().__init__(
+            f"'{prefix}' is the beginning of several run ids: {shown}; give more of it"
+        )
+
+
+class AnswerRefused(SleipnirError):
+    """The answer was not taken: the question is closed, unknown, or already answered."""
+
+
+class ActionRefused(SleipnirError):
+    """The run's status does not allow what was asked."""
+
+
+class TransitionRefused(SleipnirError):
+    """The store refused a transition because the caller's view is out of date."""
+
+
+class RunClosed(TransitionRefused):
+    """The run already reached a final status."""
+
+
+class StaleVisit(TransitionRefused):
+    """The visit is not open any more, or another delivery owns it."""
+
+
+class StaleStep(TransitionRefused):
+    """Somebody else advanced this step already."""

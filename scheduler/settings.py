@@ -1,0 +1,167 @@
+"""Settings of the engine: read once per process, from flags, environment and config.yaml.
+
+Precedence: flag > `SLEIPNIR_<NAME>` > `<config dir>/config.yaml` > default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from scheduler.errors import SettingInvalid
+
+KIB = 1024
+MIB = 1024 * KIB
+
+PREFIX = "SLEIPNIR_"
+
+
+def _split(value: Any) -> Any:
+    return [part for part in value.split(":") if part] if isinstance(value, str) else value
+
+
+PathList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+class Settings(BaseModel):
+    """Every setting with its unit and default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    redis_url: str | None = Field(
+        None, description="Redis that holds all runs; unset: the embedded engine"
+    )
+    broker_url: str | None = Field(
+        None, description="Celery broker for wake-ups; unset: the same Redis"
+    )
+    agents_dir: PathList = Field((), description="directories to look for agents in")
+    model: str | None = Field(None, description="default model, `provider:model`")
+
+    workers: int = Field(
+        0, ge=0, description="worker processes of the embedded engine; 0: automatic"
+    )
+    # Threads mostly wait: for scripts, for models. They are cheap; the scripts' memory is not.
+    concurrency: int = Field(32, ge=1, description="nodes one worker process executes at once")
+    drain_s: float = Field(
+        20.0, gt=0, description="what a stopping worker gives its nodes before handing them back"
+    )
+
+    # Long enough for a stalled machine to come back, short enough not to be noticed by people.
+    lease_s: float = Field(
+        15.0, ge=1, description="time without a heartbeat until a visit is redelivered"
+    )
+    max_deliveries: int = Field(
+        3, ge=1, description="workers one visit may lose before its run fails"
+    )
+    retry_base_s: float = Field(
+        0.5, gt=0, description="first pause before a model call is repeated"
+    )
+    retry_max_s: float = Field(30.0, gt=0, description="longest such pause")
+    max_agent_depth: int = Field(3, ge=0, description="deepest nesting of child runs; a root is 0")
+    retention_s: float = Field(7 * 86400.0, gt=0, description="how long finished runs are kept")
+
+    state_limit_bytes: int = Field(16 * MIB, ge=1, description="largest state of a run")
+    value_limit_bytes: int = Field(8 * MIB, ge=1, description="largest single value of a state")
+    bundle_limit_bytes: int = Field(64 * MIB, ge=1, description="largest packed agent directory")
+    map_items_limit: int = Field(100_000, ge=1, description="most items of one map")
+    output_limit_bytes: int = Field(
+        8 * MIB, ge=1, description="most output of one script, per stream"
+    )
+    narration_limit: int = Field(2_000, ge=10, description="events kept of one run's narration")
+
+    tool_env: PathList = Field((), description="more environment variables that scripts may see")
+    embedding_model: str | None = Field(None, description="default of rag nodes")
+    chunk_size: int | None = Field(None, ge=1, description="default of rag nodes, characters")
+    chunk_overlap: int | None = Field(None, ge=0, description="default of rag nodes, characters")
+    allow_absolute_documents: bool = Field(
+        False, description="rag nodes may read documents outside their agent's directory"
+    )
+    allow_unsafe_redis: bool = Field(
+        False, description="work on a Redis that evicts keys, at the risk of losing runs"
+    )
+
+
+@dataclass(frozen=True)
+class LoadedSettings:
+    """Settings together with where each value came from."""
+
+    values: Settings
+    origins: Mapping[str, str]
+
+
+def config_dir() -> Path:
+    """`$SLEIPNIR_CONFIG_DIR`, else `$XDG_CONFIG_HOME/sleipnir`, else `~/.config/sleipnir`."""
+    return _home("SLEIPNIR_CONFIG_DIR", "XDG_CONFIG_HOME", "~/.config")
+
+
+def data_dir() -> Path:
+    """`$SLEIPNIR_DATA_DIR`, else `$XDG_DATA_HOME/sleipnir`, else `~/.local/share/sleipnir`."""
+    return _home("SLEIPNIR_DATA_DIR", "XDG_DATA_HOME", "~/.local/share")
+
+
+def _home(own: str, xdg: str, fallback: str) -> Path:
+    if value := os.environ.get(own):
+        return Path(value).expanduser().absolute()
+    base = os.environ.get(xdg)
+    return (Path(base) if base else Path(fallback).expanduser()).absolute() / "sleipnir"
+
+
+def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
+    """Merge all sources; flags whose value is None count as not given.
+
+    Raises:
+        SettingInvalid: naming the setting, its source and what is wrong with it.
+    """
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    for source, found in (
+        (str(config_dir() / "config.yaml"), _from_file(config_dir() / "config.yaml")),
+        ("environment", _from_environment()),
+        ("flag", {k: v for k, v in (flags or {}).items() if v is not None}),
+    ):
+        values.update(found)
+        origins.update(dict.fromkeys(found, source))
+    try:
+        return LoadedSettings(Settings.model_validate(values), origins)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else "settings"
+        place = f"{PREFIX}{name.upper()}" if origins.get(name) == "environment" else name
+        raise SettingInvalid(
+            f"{place} (from {origins.get(name, 'settings')}): {first['msg']}, "
+            f"got {first['input']!r}"
+        ) from error
+
+
+def _from_environment() -> dict[str, Any]:
+    return {
+        name: value
+        for name in Settings.model_fields
+        if (value := os.environ.get(PREFIX + name.upper()))
+    }
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingInvalid(f"cannot read {file}: {error}") from error
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise SettingInvalid(f"{file}: expected a mapping of settings")
+    for name in found:
+        if name not in Settings.model_fields:
+            near = difflib.get_close_matches(str(name), Settings.model_fields, 1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise SettingInvalid(f"{file}: unknown setting '{name}'{hint}")
+    return found
