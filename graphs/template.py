@@ -1,0 +1,184 @@
+"""`{{path}}` interpolation: one pass, no filters, no expressions, no escapes.
+
+A node's templates are rendered at every visit, so each distinct text is compiled once.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+from graphs.errors import MissingReference
+from graphs.state import encode
+
+Path: TypeAlias = tuple[str | int, ...]
+Layer: TypeAlias = Mapping[str, Any]
+
+_REFERENCE = re.compile(r"\{\{([A-Za-z0-9_.\[\]]+)\}\}")
+_SEGMENT = r"[A-Za-z0-9_]+(?:\[[0-9]+\])*"
+_PATH = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*")
+_STEP = re.compile(r"([A-Za-z0-9_]+)|\[([0-9]+)\]")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
+
+
+class Missing(Enum):
+    """The type of `MISSING`."""
+
+    MISSING = "missing"
+
+
+# What a path resolves to when nothing is there; `None` is a value.
+MISSING: Final = Missing.MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One `{{…}}` the scanner takes; `start` and `end` are offsets of the braces."""
+
+    text: str  # between the braces
+    path: Path | None  # None: malformed, so always missing
+    start: int
+    end: int
+
+    @property
+    def root(self) -> str | None:
+        """The state key it reads; None if malformed."""
+        return str(self.path[0]) if self.path else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    parts: tuple[str | Reference, ...]
+    references: tuple[Reference, ...]
+    # Set if the template is one well-formed reference and blanks: its value keeps its type.
+    sole: Reference | None
+
+
+def is_identifier(key: str) -> bool:
+    """Whether a template can name this state key."""
+    return _IDENTIFIER.fullmatch(key) is not None
+
+
+def references(template: str) -> tuple[Reference, ...]:
+    """Everything the scanner takes as a reference, malformed ones included, in order."""
+    return _compile(template).references
+
+
+def resolve(path: Path, layers: Sequence[Layer]) -> Any | Literal[Missing.MISSING]:
+    """The value at `path` in the first layer that holds its root key, or `MISSING`."""
+    root = path[0]
+    for layer in layers:
+        if root in layer:
+            return _descend(layer[str(root)], path)
+    return MISSING
+
+
+def render_strict(template: str, *layers: Layer) -> str:
+    """The text with every reference filled in.
+
+    Raises:
+        MissingReference: naming all references that are missing.
+    """
+    text, missing = _render(_compile(template), layers)
+    if missing:
+        raise MissingReference(missing)
+    return text
+
+
+def render_lenient(template: str, *layers: Layer) -> str:
+    """The text with every reference filled in; missing ones become empty."""
+    text, _ = _render(_compile(template), layers)
+    return text
+
+
+def evaluate_strict(template: str, *layers: Layer) -> Any:
+    """The referenced value itself if the template is one reference, else the rendered text.
+
+    Raises:
+        MissingReference: naming all references that are missing.
+    """
+    value, missing = _evaluate(_compile(template), layers)
+    if missing:
+        raise MissingReference(missing)
+    return value
+
+
+def evaluate_lenient(template: str, *layers: Layer) -> Any:
+    """As `evaluate_strict`, with `""` in the place of what is missing."""
+    value, _ = _evaluate(_compile(template), layers)
+    return value
+
+
+@lru_cache(maxsize=4096)
+def _compile(template: str) -> _Compiled:
+    parts: list[str | Reference] = []
+    found: list[Reference] = []
+    end = 0
+    for match in _REFERENCE.finditer(template):
+        if match.start() > end:
+            parts.append(template[end : match.start()])
+        reference = Reference(match[1], _parse_path(match[1]), *match.span())
+        parts.append(reference)
+        found.append(reference)
+        end = match.end()
+    if end < len(template):
+        parts.append(template[end:])
+    return _Compiled(tuple(parts), tuple(found), _sole_reference(parts, found))
+
+
+def _sole_reference(parts: list[str | Reference], found: list[Reference]) -> Reference | None:
+    if len(found) != 1 or found[0].path is None:
+        return None
+    only_blanks = all(isinstance(part, Reference) or part.isspace() for part in parts)
+    return found[0] if only_blanks else None
+
+
+def _parse_path(text: str) -> Path | None:
+    if _PATH.fullmatch(text) is None:
+        return None
+    return tuple(key or _index(digits) for key, digits in _STEP.findall(text))
+
+
+def _index(digits: str) -> int:
+    # Python refuses to read integers of thousands of digits; no list is that long.
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) < 19 else sys.maxsize
+
+
+def _descend(value: Any, path: Path) -> Any | Literal[Missing.MISSING]:
+    for step in path[1:]:
+        if isinstance(step, str):
+            if not isinstance(value, dict) or step not in value:
+                return MISSING
+        elif not isinstance(value, list) or step >= len(value):
+            return MISSING
+        value = value[step]
+    return value
+
+
+def _render(compiled: _Compiled, layers: Sequence[Layer]) -> tuple[str, list[str]]:
+    texts: list[str] = []
+    missing: list[str] = []
+    for part in compiled.parts:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        value = MISSING if part.path is None else resolve(part.path, layers)
+        if value is not MISSING:
+            texts.append(value if isinstance(value, str) else encode(value))
+        elif part.text not in missing:
+            missing.append(part.text)
+    return "".join(texts), missing
+
+
+def _evaluate(compiled: _Compiled, layers: Sequence[Layer]) -> tuple[Any, list[str]]:
+    sole = compiled.sole
+    if sole is None or sole.path is None:
+        return _render(compiled, layers)
+    value = resolve(sole.path, layers)
+    return ("", [sole.text]) if value is MISSING else (value, [])
