@@ -54,6 +54,11 @@ class Located:
     size: int = 1  # nodes, with aliases expanded
     height: int = 0  # levels of nesting inside
 
+    @property
+    def refused(self) -> bool:
+        """True for a number that reading has complained about and replaced by None."""
+        return self.value is None and not _NULL.fullmatch(self.source or "")
+
     def __str__(self) -> str:
         """The value in words, for `expected …, got …`."""
         match self.value:
@@ -102,13 +107,31 @@ class Document:
         self, code: str, message: str, *path: str | int, hint: str | None = None
     ) -> Finding:
         """A finding about the part at `path`, or about the place where it is missing."""
-        line, column = self.position(*path)
-        return Finding(code, message, node_of(path), hint, str(self.file), line, column)
+        return _finding(self.file, code, message, path, self.position(*path), hint or "")
 
 
 def node_of(path: KeyPath) -> str | None:
     """The node id a path leads into, if it does."""
     return str(path[1]) if len(path) > 1 and path[0] == "nodes" else None
+
+
+def _finding(
+    file: Path, code: str, message: str, path: KeyPath, place: tuple[int, int], hint: str = ""
+) -> Finding:
+    node = node_of(path)
+    return Finding(
+        code,
+        _printable(message),
+        node if node is None else _printable(node),
+        _printable(hint) or None,
+        str(file),
+        *place,
+    )
+
+
+def _printable(text: str) -> str:
+    """Names come from the file: they may hold line breaks and terminal escapes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def name_place(path: KeyPath, root: str) -> tuple[str, str]:
@@ -142,7 +165,8 @@ def read_document(file: Path) -> tuple[Document | None, list[Finding]]:
     try:
         text = _read_text(file)
     except _Unreadable as error:
-        return None, [Finding("E003", f"cannot read {file.name}: {error}", file=str(file))]
+        message = f"cannot read {file.name}: {error}"
+        return None, [_finding(file, "E003", message, (), (1, 1))]
     reader = _Reader(file, text)
     try:
         root = reader.root()
@@ -314,10 +338,7 @@ class _Reader:
         self._report("E005", f"unsupported YAML: {detail}", event, path)
 
     def _report(self, code: str, message: str, event: Any, path: KeyPath = ()) -> None:
-        line, column = _place(event)
-        self.findings.append(
-            Finding(code, message, node_of(path), None, str(self._file), line, column)
-        )
+        self.findings.append(_finding(self._file, code, message, path, _place(event)))
 
     def _give_up(self, code: str, message: str, event: Any, path: KeyPath = ()) -> NoReturn:
         self._report(code, message, event, path)
@@ -325,7 +346,7 @@ class _Reader:
 
     def _syntax_error(self, detail: str, line: int, column: int) -> NoReturn:
         message = f"cannot read {self._file.name}: {detail}"
-        self.findings.append(Finding("E003", message, None, None, str(self._file), line, column))
+        self.findings.append(_finding(self._file, "E003", message, (), (line, column)))
         raise _GivenUp
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from graphs.state import encode
 
 JsonObject: TypeAlias = dict[str, Any]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, description="A duration in seconds.")]
@@ -47,9 +49,14 @@ class Variable(Section):
 
     name: str
     description: str
-    # A number or boolean is kept as its text.
+    # A number or boolean in the file is its JSON text here.
     default: str | int | float | bool | None = None
     secret: bool = False
+
+    @field_validator("default")
+    @classmethod
+    def _as_text(cls, default: Any) -> Any:
+        return default if default is None or isinstance(default, str) else encode(default)
 
 
 class SkillFields(Section):
