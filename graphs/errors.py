@@ -3,6 +3,7 @@
 GraphError
 ├── InvalidAgent        its files hold errors (E…); carries the findings
 ├── AgentNotFound       no such agent where we looked
+├── MissingVariables    a run was asked for without values its agent needs (E215)
 ├── BundleError         an agent directory cannot be packed, or a bundle not unpacked
 ├── MissingReference    a strict template names something that is not there
 └── NodeFailed          a visit failed with a run-time code (R…)
@@ -40,6 +41,22 @@ class AgentNotFound(GraphError):
         if searched:
             message += f" (searched: {', '.join(searched)})"
         super().__init__(message)
+
+
+class MissingVariables(GraphError):
+    """Variables without a value and without a default; `names` lists all of them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        super().__init__("\n".join(finding.message for finding in self.findings))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """One E215 per name, without a place: what is missing is not in a file."""
+        return tuple(
+            Finding("E215", f"variable '{name}' has no value: pass one or give a default")
+            for name in self.names
+        )
 
 
 class BundleError(GraphError):

@@ -1,0 +1,43 @@
+"""Agent variables: their names, and the values a run gets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from graphs.errors import MissingVariables
+from graphs.schema import Graph
+from graphs.state import encode
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def is_variable_name(name: str) -> bool:
+    """Whether a variable may be called that."""
+    return _NAME.fullmatch(name) is not None
+
+
+def environment_name(name: str) -> str:
+    """The environment variable in which scripts and tools find the value."""
+    return "LLM_AGENT_VAR_" + name.upper().replace("-", "_")
+
+
+def resolve_variables(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
+    """The value of every declared variable; what else is in `given` is left out.
+
+    Raises:
+        MissingVariables: naming all that are neither given nor have a default.
+    """
+    values: dict[str, str] = {}
+    missing: list[str] = []
+    for variable in graph.variables:
+        if variable.name in given:
+            values[variable.name] = given[variable.name]
+        elif variable.default is None:
+            missing.append(variable.name)
+        else:
+            default = variable.default
+            values[variable.name] = default if isinstance(default, str) else encode(default)
+    if missing:
+        raise MissingVariables(missing)
+    return values

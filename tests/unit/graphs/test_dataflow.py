@@ -1,0 +1,74 @@
+"""What nodes read and write, by their fields."""
+
+from typing import Any
+
+import pytest
+
+from graphs.dataflow import declared_writes, reads
+from graphs.schema import Graph
+
+END = {"type": "end"}
+
+
+def graph(**nodes: dict[str, Any]) -> Graph:
+    return Graph.model_validate({"name": "g", "start": "a", "nodes": nodes})
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ({"type": "llm", "prompt": "{{p}}", "instructions": "{{i.x[0]}}"}, {"p", "i"}),
+        ({"type": "agent", "agent": "b", "prompt": "{{p}} {{gone..}} {{ q }}"}, {"p"}),
+        ({"type": "rag", "documents": ["d"]}, {"initial_prompt"}),
+        ({"type": "input", "question": "{{q}}", "default": "{{d}}"}, {"q", "d"}),
+        (
+            {"type": "approval", "question": "{{choice}}", "options": []}
+            | {"routes": {}, "on_other": "a", "state_updates": {"k": "{{choice}} {{seen}}"}},
+            {"choice", "seen"},
+        ),
+        ({"type": "end", "output": "{{o}}", "state_updates": {"o": "{{output}}"}}, {"output"}),
+    ],
+)
+def test_reads_are_root_keys_of_all_templates(node: dict[str, Any], expected: set[str]) -> None:
+    assert reads(graph(a=node), "a") == expected
+
+
+def test_an_update_reads_neither_scoped_variables_nor_earlier_updates() -> None:
+    updates = {"x": "{{output}}", "y": "{{x}} {{y}}", "z": "{{w}}"}
+    node = {"type": "llm", "prompt": "p", "state_updates": updates}
+
+    assert reads(graph(a=node), "a") == {"y", "w"}
+
+
+def test_a_key_that_the_schema_may_not_fill_counts_as_read() -> None:
+    schema = {"properties": {"x": {}}}
+    node = {"type": "llm", "prompt": "p", "output_schema": schema, "state_updates": {"y": "{{x}}"}}
+
+    assert reads(graph(a=node), "a") == {"x"}
+
+
+def test_a_script_may_read_everything() -> None:
+    assert reads(graph(a={"type": "script", "script": "s.py"}), "a") is None
+
+
+def test_a_map_reads_its_list_and_what_its_branch_needs() -> None:
+    map_ = {"type": "map", "over": "{{l}}", "as": "i", "branch": "b", "collect_into": "c"}
+
+    with_llm = graph(a=map_, b={"type": "llm", "prompt": "{{i}} {{ctx}}"})
+    with_script = graph(a=map_, b={"type": "script", "script": "s.py"})
+    without = graph(a=map_)
+
+    assert reads(with_llm, "a") == {"l", "ctx"}
+    assert reads(with_script, "a") is None
+    assert reads(without, "a") == {"l"}
+
+
+def test_declared_writes_are_updates_schema_properties_and_collected_lists() -> None:
+    schema = {"properties": {"x": {}}}
+    llm = {"type": "llm", "prompt": "", "output_schema": schema, "state_updates": {"y": ""}}
+    map_ = {"type": "map", "over": "{{l}}", "as": "i", "branch": "b", "collect_into": "c"}
+    nodes = graph(a=llm, m=map_, s={"type": "script", "script": "s.py"}, e=END).nodes
+
+    assert declared_writes(nodes["a"]) == {"x", "y"}
+    assert declared_writes(nodes["m"]) == {"c"}
+    assert declared_writes(nodes["s"]) == declared_writes(nodes["e"]) == frozenset()
