@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-
-from graphs.state import encode
+from pydantic import BaseModel, ConfigDict, Field
 
 JsonObject: TypeAlias = dict[str, Any]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, description="A duration in seconds.")]
@@ -49,14 +47,9 @@ class Variable(Section):
 
     name: str
     description: str
-    # A number or boolean in the file is its JSON text here.
+    # A number or boolean is kept as its text.
     default: str | int | float | bool | None = None
     secret: bool = False
-
-    @field_validator("default")
-    @classmethod
-    def _as_text(cls, default: Any) -> Any:
-        return default if default is None or isinstance(default, str) else encode(default)
 
 
 class SkillFields(Section):
