@@ -1,0 +1,257 @@
+"""Packs an agent directory into one blob named by its hash, and unpacks it on a worker.
+
+Bundles come from outside as far as a worker is concerned, so unpacking trusts nothing: only
+plain files, directories, and links that stay inside are made, all of them read-only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import posixpath
+import shutil
+import stat
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from graphs.errors import BundleError
+
+BUNDLE_LIMIT_BYTES = 64 * 1024 * 1024
+# What one bundle may take on a worker's disk: a small one can unfold to a thousand times its size.
+UNPACKED_LIMIT_BYTES = 1024 * 1024 * 1024
+IGNORE_FILE = ".sleipnirignore"
+NEVER_PACKED = (
+    ".git",
+    ".venv",
+    "__pycache__",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    "*.pyc",
+    "secrets.yaml",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A packed agent directory; the same files always make the same bundle."""
+
+    digest: str  # sha256 of `data`, hexadecimal
+    data: bytes
+
+
+def pack(directory: Path, limit_bytes: int = BUNDLE_LIMIT_BYTES) -> Bundle:
+    """Pack a directory without what `NEVER_PACKED` and its `.sleipnirignore` name.
+
+    Raises:
+        BundleError: naming the member that leads outside, is no file, or is too much.
+    """
+    buffer = io.BytesIO()
+    try:
+        _write(buffer, directory.resolve(), limit_bytes)
+    except OSError as error:
+        place = error.filename or directory
+        raise BundleError(f"cannot pack {place}: {error.strerror or error}") from error
+    data = buffer.getvalue()
+    return Bundle(hashlib.sha256(data).hexdigest(), data)
+
+
+def unpack(data: bytes, digest: str, target: Path) -> None:
+    """Unpack a bundle as the read-only directory `target`; nothing happens if that exists.
+
+    May be called by several processes at once: the directory appears complete or not at all.
+
+    Raises:
+        BundleError: the data is not what `digest` names, or holds an unsafe member.
+    """
+    if target.exists():
+        return
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise BundleError(f"the bundle is not the one named {digest[:12]}…: its hash differs")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
+    try:
+        _extract(data, scratch)
+        _make_directories_read_only(scratch)
+        _move(scratch, target)
+    finally:
+        if scratch.exists():
+            remove_unpacked(scratch)
+
+
+def remove_unpacked(directory: Path) -> None:
+    """Delete what `unpack` made, read-only as it is."""
+    for parent, _, _ in os.walk(directory):
+        Path(parent).chmod(0o700)
+    shutil.rmtree(directory)
+
+
+def _write(buffer: io.BytesIO, root: Path, limit_bytes: int) -> None:
+    unpacked = 0
+    # No name, time or owner gets in: they would change the digest of unchanged files.
+    with (
+        gzip.GzipFile("", "wb", mtime=0, fileobj=buffer) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for path in _members(root, root, _ignored(root)):
+            member = _describe(path, root)
+            unpacked += member.size + tarfile.BLOCKSIZE
+            if unpacked > UNPACKED_LIMIT_BYTES:
+                raise _too_large(member.name, UNPACKED_LIMIT_BYTES, "unpacked")
+            with path.open("rb") if member.isfile() else nullcontext() as content:
+                archive.addfile(member, content)
+            if buffer.tell() > limit_bytes:
+                raise _too_large(member.name, limit_bytes, "packed")
+    if buffer.tell() > limit_bytes:  # the compressor held the rest back until now
+        raise _too_large(root.name, limit_bytes, "packed")
+
+
+def _members(directory: Path, root: Path, ignored: tuple[str, ...]) -> Iterator[Path]:
+    """Everything to pack below a directory, each directory before what it holds."""
+    for path in sorted(directory.iterdir()):
+        if _is_ignored(path.relative_to(root).as_posix(), path.is_dir(), ignored):
+            continue
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from _members(path, root, ignored)
+
+
+def _ignored(root: Path) -> tuple[str, ...]:
+    file = root / IGNORE_FILE
+    lines = file.read_text("utf-8").splitlines() if file.is_file() else []
+    patterns = (line.strip() for line in lines)
+    return (*NEVER_PACKED, *(line for line in patterns if line and not line.startswith("#")))
+
+
+def _is_ignored(name: str, is_directory: bool, patterns: tuple[str, ...]) -> bool:
+    """Whether a pattern names this member: its path if the pattern has a slash, else its name."""
+    for pattern in patterns:
+        if pattern.endswith("/") and not is_directory:
+            continue
+        plain = pattern.rstrip("/")
+        subject = name if "/" in plain else posixpath.basename(name)
+        if fnmatchcase(subject, plain.lstrip("/")):
+            return True
+    return False
+
+
+def _describe(path: Path, root: Path) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(path.relative_to(root).as_posix())
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        member.type, member.linkname = tarfile.SYMTYPE, _link_target(path, root)
+    elif stat.S_ISDIR(status.st_mode):
+        member.type, member.mode = tarfile.DIRTYPE, 0o755
+    elif stat.S_ISREG(status.st_mode):
+        member.size = status.st_size
+        member.mode = 0o755 if status.st_mode & 0o111 else 0o644
+    else:
+        raise BundleError(f"cannot pack '{member.name}': it is neither a file nor a directory")
+    return member
+
+
+def _link_target(link: Path, root: Path) -> str:
+    """Where a link leads in the end, as seen from the link: no other link is on the way."""
+    name = link.relative_to(root).as_posix()
+    try:
+        end = link.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise BundleError(f"cannot pack '{name}': the link leads nowhere") from error
+    if not end.is_relative_to(root):
+        raise BundleError(f"cannot pack '{name}': the link leaves the agent directory")
+    return posixpath.relpath(end.as_posix(), link.parent.as_posix())
+
+
+def _too_large(name: str, limit_bytes: int, how: str) -> BundleError:
+    return BundleError(
+        f"the agent takes more than {limit_bytes / 1024 / 1024:g} MiB {how}, reached at '{name}'; "
+        f"list what its runs do not need in {IGNORE_FILE}"
+    )
+
+
+def _extract(data: bytes, target: Path) -> None:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+            for member in _checked(archive):
+                _make(archive, member, target / member.name)
+    except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
+        raise BundleError(f"cannot unpack the bundle: {error}") from error
+
+
+def _checked(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
+    """The members, once it is certain that all stay inside and within bounds."""
+    members: list[tarfile.TarInfo] = []
+    unpacked = 0
+    for member in archive:
+        unpacked += member.size + tarfile.BLOCKSIZE
+        if unpacked > UNPACKED_LIMIT_BYTES:
+            raise _too_large(member.name, UNPACKED_LIMIT_BYTES, "unpacked")
+        members.append(member)
+    links = {member.name for member in members if member.issym()}
+    for member in members:
+        if why := _unsafe(member, links):
+            raise BundleError(f"refused to unpack '{member.name}': {why}")
+    return members
+
+
+def _unsafe(member: tarfile.TarInfo, links: set[str]) -> str | None:
+    """Why a member is refused; None if it is safe.
+
+    No path may lead through a link: only then is it certain from its text where it ends.
+    """
+    if not (member.isreg() or member.isdir() or member.issym()):
+        return "it is neither a file, a directory nor a link"
+    if _leaves(member.name) or _passes(member.name, links):
+        return "its path leaves the bundle"
+    if member.issym():
+        directory = posixpath.dirname(member.name)
+        end = posixpath.normpath(posixpath.join(directory, member.linkname))
+        usual = posixpath.relpath("/" + end, "/" + directory)
+        if member.linkname != usual or _leaves(end) or _passes(end, links):
+            return "the link leaves the bundle"
+    return None
+
+
+def _leaves(name: str) -> bool:
+    parts = name.split("/")
+    return name.startswith("/") or ".." in parts or posixpath.normpath(name) != name
+
+
+def _passes(name: str, links: set[str]) -> bool:
+    return any(str(parent) in links for parent in PurePosixPath(name).parents)
+
+
+def _make(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+    if member.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if member.issym():
+        path.symlink_to(member.linkname)
+        return
+    content = archive.extractfile(member)
+    assert content is not None, "a regular file has content"
+    with content, path.open("xb") as file:
+        shutil.copyfileobj(content, file)
+    path.chmod(0o555 if member.mode & 0o100 else 0o444)
+
+
+def _make_directories_read_only(root: Path) -> None:
+    for parent, _, _ in os.walk(root):
+        Path(parent).chmod(0o555)
+
+
+def _move(scratch: Path, target: Path) -> None:
+    try:
+        scratch.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was faster, with the same content
+            raise
