@@ -1,0 +1,72 @@
+"""A private Redis for tests: the server and the options of the embedded engine.
+
+with RedisServer(tmp_path) as server:
+    client = redis.Redis.from_url(server.url)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+from pathlib import Path
+from types import TracebackType
+
+from scheduler.redis_server import PrivateRedis, socket_directory
+from scheduler.supervisor import die_with_parent
+
+
+class RedisServer:
+    """A server with its data in `directory`; it can be killed and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._redis = PrivateRedis(directory, socket_directory(directory) / "redis.sock")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = self._redis.url
+        self.broker_url = self._redis.broker_url
+
+    @property
+    def pid(self) -> int:
+        """Of the running server."""
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, on the data it had; returns once it answers."""
+        self._process = subprocess.Popen(
+            self._redis.command_line(self._redis.find_program()),
+            stdout=subprocess.DEVNULL,
+            process_group=0,
+            preexec_fn=die_with_parent(signal.SIGKILL),
+        )
+        self._redis.await_ready(self._process)
+
+    def stop(self) -> None:
+        """Have it write out and exit; its URL stays the same."""
+        if self._process is not None:
+            self._redis.shut_down()
+            self._process.wait(timeout=30)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        assert self._process is not None, "the server is not running"
+        self._process.kill()
+        self._process.wait(timeout=30)
+        self._process = None
+
+    def __enter__(self) -> RedisServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self._redis.socket_file.unlink(missing_ok=True)  # left by one that was killed
+        with contextlib.suppress(OSError):
+            self._redis.socket_file.parent.rmdir()
