@@ -1,0 +1,232 @@
+"""The embedded engine as commands use it: join the one of the data directory, or start it.
+
+The last command to leave stops it; `sleipnir up` is the same engine in the foreground. The other
+end of the connection, and what is said on it, is in `scheduler.engine_process`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from scheduler.engine_process import PATIENCE_S, Engine, EngineProcess, Place, Request, lock
+from scheduler.errors import EngineUnreachable
+from scheduler.supervisor import Child, Pauses
+
+if TYPE_CHECKING:
+    from scheduler.settings import Settings
+
+# What an engine that runs needs at most to answer, on a machine that is very busy.
+ANSWER_S = 20.0
+
+LOG_TAIL_LINES = 15
+
+
+@contextlib.contextmanager
+def attach(
+    data_dir: Path, settings: Settings, *, workers: bool, processes: int | None = None
+) -> Iterator[Engine]:
+    """Use the engine of `data_dir`, started if none runs there; the last one out stops it.
+
+    With `workers`, `processes` of them are started unless they are there already. An engine
+    that is killed meanwhile is started again, on the same URLs.
+
+    Raises:
+        EngineUnreachable: when there is none and none can be started.
+    """
+    count = _worker_count(settings, processes) if workers else 0
+    attachment = _Attachment(Place.of(data_dir), _request(settings, count))
+    engine = attachment.open()
+    try:
+        yield engine
+    finally:
+        attachment.close()
+
+
+def run_foreground(
+    data_dir: Path,
+    settings: Settings,
+    *,
+    processes: int | None = None,
+    companions: Callable[[Engine], Sequence[Child]] = lambda _engine: (),
+) -> None:
+    """Be the engine of `data_dir` until SIGTERM or Ctrl-C; a second Ctrl-C kills.
+
+    `companions` is called once Redis answers; its children run beside the workers.
+
+    Raises:
+        EngineUnreachable: when an engine runs there already, or none can be started.
+    """
+    place = Place.of(data_dir)
+    with _locked(place.start_lock):
+        try:
+            engine_lock = lock(place.engine_lock, wait=False)
+        except BlockingIOError:
+            raise EngineUnreachable(
+                f"an engine{_pid(place)} already runs in {place.data_dir}; "
+                "it ends with the commands that use it: wait for them, or end it"
+            ) from None
+        process = EngineProcess(place, engine_lock)
+        engine = process.start()
+    process.stay(_request(settings, _worker_count(settings, processes)), companions(engine))
+    process.serve()
+
+
+def _worker_count(settings: Settings, processes: int | None) -> int:
+    return processes or settings.workers or 1
+
+
+def _request(settings: Settings, workers: int) -> Request:
+    return Request(workers, settings.concurrency, settings.drain_s, dict(os.environ))
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    descriptor = lock(file, wait=True)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class _Attachment:
+    """One command's hold on the engine: as long as its connection is open, the engine stays."""
+
+    def __init__(self, place: Place, request: Request) -> None:
+        self._place = place
+        self._request = json.dumps(asdict(request)).encode() + b"\n"
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._leaving = False
+        # Held while the connection is replaced, or told that we leave.
+        self._changing = threading.Lock()
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+
+    def open(self) -> Engine:
+        """Join the engine, or start it."""
+        engine = self._connect()
+        self._follower.start()
+        return engine
+
+    def close(self) -> None:
+        """Let go; returns when the engine has, which is after its end if we were the last."""
+        with self._changing:
+            self._leaving = True
+            with contextlib.suppress(OSError):  # the engine was killed
+                self._connection.shutdown(socket.SHUT_WR)
+        self._follower.join()
+        self._connection.close()
+
+    def _connect(self) -> Engine:
+        self._connection.close()
+        try:
+            with _locked(self._place.start_lock):
+                if not self._join():
+                    self._start()
+                engine, _ = self._place.recorded_engine() or (None, None)
+        except BaseException:
+            self._connection.close()
+            raise
+        assert engine is not None  # it signs before it is ready
+        return engine
+
+    def _join(self) -> bool:
+        """Connect to the engine on record; false when it is not there, or about to end."""
+        found = self._place.recorded_engine()
+        if found is None:
+            return False
+        self._connection = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError):
+            self._connection.connect(str(found[1]))
+            if "ready" in self._ask(ANSWER_S):
+                return True
+        self._connection.close()
+        return False
+
+    def _start(self) -> None:
+        """Start an engine whose first user we are: there is no moment at which it has none."""
+        self._connection, engines_end = socket.socketpair()
+        log = os.open(self._place.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            # Returns soon: the engine goes into the background by itself.
+            subprocess.run(
+                [sys.executable, "-P", "-m", "scheduler.engine_process", self._place.data_dir],
+                stdin=engines_end.fileno(),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                check=False,
+            )
+        finally:
+            os.close(log)
+            engines_end.close()
+        answer = self._ask(PATIENCE_S)
+        if "ready" not in answer:
+            why = answer.get("failed", "the embedded engine did not start")
+            raise EngineUnreachable(why + _tail(self._place.log_file))
+
+    def _ask(self, patience_s: float) -> dict[str, Any]:
+        """Send the request; the engine's answer, empty when it hangs up instead."""
+        self._connection.settimeout(patience_s)
+        try:
+            self._connection.sendall(self._request)
+            answer = _receive(self._connection)
+        except ConnectionError:
+            return {}
+        except TimeoutError as error:
+            raise EngineUnreachable(
+                f"the embedded engine{_pid(self._place)} in {self._place.data_dir} did not answer "
+                f"within {patience_s:.0f} s; end it and try again" + _tail(self._place.log_file)
+            ) from error
+        self._connection.settimeout(None)
+        return answer or {}
+
+    def _follow(self) -> None:
+        """Wait for the connection's end; when the engine was killed, start it again."""
+        pauses, began_at = Pauses(), monotonic()
+        while self._was_killed():
+            # Nothing to wait for: this keeps an engine that dies at once from spinning.
+            threading.Event().wait(pauses.after(monotonic() - began_at))
+            began_at = monotonic()
+            with self._changing:
+                if self._leaving:
+                    return
+                try:
+                    self._connect()
+                except EngineUnreachable:
+                    return  # for users of Redis to notice
+
+    def _was_killed(self) -> bool:
+        """Wait for the connection's end; whether it came without a word before it."""
+        words = 0
+        with contextlib.suppress(ConnectionError):
+            while _receive(self._connection) is not None:
+                words += 1
+        return words == 0 and not self._leaving
+
+
+def _receive(connection: socket.socket) -> dict[str, Any] | None:
+    """The next message; None when the other side has closed."""
+    with connection.makefile("rb", buffering=0) as lines:
+        line = lines.readline()
+    return json.loads(line) if line.endswith(b"\n") else None
+
+
+def _pid(place: Place) -> str:
+    found = place.recorded_engine()
+    return f" (pid {found[0].pid})" if found else ""
+
+
+def _tail(log_file: Path) -> str:
+    """What the engine had to say for itself, if anything."""
+    lines = log_file.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+    return "\n".join((f"; {log_file} ends with:", *lines)) if lines else ""
