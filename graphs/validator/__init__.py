@@ -1,0 +1,83 @@
+"""Static checks of a graph agent: what would go wrong, or is odd, found before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from graphs.finding import Finding, in_order
+from graphs.loader import Agent
+from graphs.validator import (
+    agents,
+    files,
+    ignored,
+    keys,
+    maps,
+    models,
+    parallel,
+    people,
+    reachability,
+    routes,
+    schemas,
+    templates,
+    tools,
+)
+from graphs.validator.context import Context
+from graphs.validator.resources import Resources
+
+__all__ = ["Resources", "validate"]
+
+RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
+    routes.targets_exist,
+    routes.next_lists_hold_targets,
+    reachability.no_static_cycles,
+    reachability.some_end_exists,
+    reachability.next_is_given,
+    reachability.nodes_are_reachable,
+    people.options_match_routes,
+    people.conditions_are_readable,
+    files.scripts_can_run,
+    files.documents_stay_inside,
+    files.knowledge_is_there,
+    files.knowledge_overwrites_no_agent_file,
+    files.retrieved_text_is_kept,
+    agents.children_can_start,
+    tools.servers_are_configured,
+    tools.global_tools_exist,
+    tools.node_tools_exist,
+    models.models_are_known,
+    models.llm_nodes_have_a_model,
+    schemas.output_schemas_are_schemas,
+    keys.name_is_the_directory,
+    keys.variables_can_be_told_apart,
+    keys.the_prompt_is_not_seeded,
+    keys.state_keys_can_be_read,
+    parallel.ends_stand_alone,
+    parallel.nobody_is_asked_in_parallel,
+    parallel.parallel_scripts_declare_writes,
+    parallel.parallel_writes_have_reducers,
+    parallel.parallel_reads_are_independent,
+    maps.branches_fit,
+    maps.keys_can_be_named,
+    maps.branches_are_no_targets,
+    templates.braces_are_references,
+    templates.reads_have_a_source,
+    ignored.next_is_heeded,
+    ignored.no_reserved_fields,
+    ignored.agent_nodes_bring_no_tools,
+)
+
+
+def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
+    """Everything wrong or odd about an agent, in file order; loading's findings included.
+
+    With `settings.validate_before_run: false` only what loading itself cannot do without
+    (E0xx) is left. An agent without a graph has nothing but loading's findings.
+    """
+    graph = agent.graph
+    if graph is None:
+        return in_order(agent.findings)
+    if not graph.settings.validate_before_run:
+        return in_order(found for found in agent.findings if found.code.startswith("E0"))
+    context = Context(agent, graph, resources)
+    findings = [finding for rule in RULES for finding in rule(context)]
+    return in_order([*agent.findings, *findings])

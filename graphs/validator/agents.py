@@ -1,0 +1,57 @@
+"""Rules about agents that agent nodes run: E204, E205, W017."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from graphs.errors import AgentNotFound, InvalidAgent
+from graphs.finding import Finding
+from graphs.loader import load_agent
+from graphs.schema import AgentNode
+from graphs.validator.context import Context
+
+
+def children_can_start(context: Context) -> Iterator[Finding]:
+    """E204, E205: the agent is there and readable; in depth it is validated when it starts.
+
+    W017: an agent that runs itself goes deeper each time, up to a limit.
+    """
+    nodes_by_agent: dict[str, list[str]] = {}
+    for node_id, node in context.graph.nodes_of(AgentNode):
+        nodes_by_agent.setdefault(node.agent, []).append(node_id)
+    for name, node_ids in nodes_by_agent.items():
+        try:
+            directory = context.resources.search.find(name, context.agent.directory)
+        except AgentNotFound as error:
+            yield from _unknown(context, error, node_ids)
+            continue
+        if directory.resolve() == context.agent.directory:
+            for node_id in node_ids:
+                message = f"agent node '{node_id}' runs its own agent; depth is limited"
+                yield context.finding("W017", message, "nodes", node_id, "agent")
+        else:
+            yield from _unreadable(context, name, directory, node_ids)
+
+
+def _unknown(context: Context, error: AgentNotFound, node_ids: list[str]) -> Iterator[Finding]:
+    hint = None
+    if error.near:
+        hint = f"did you mean {' or '.join(map(repr, error.near))}?"
+    elif error.searched:
+        hint = f"searched: {', '.join(error.searched)}"
+    for node_id in node_ids:
+        message = f"node '{node_id}': no agent named '{error.reference}'"
+        yield context.finding("E204", message, "nodes", node_id, "agent", hint=hint)
+
+
+def _unreadable(
+    context: Context, name: str, directory: Path, node_ids: list[str]
+) -> Iterator[Finding]:
+    try:
+        load_agent(directory)
+    except InvalidAgent as error:
+        first = error.findings[0]
+        for node_id in node_ids:
+            message = f"node '{node_id}': agent '{name}': {first.message}"
+            yield context.finding("E205", message, "nodes", node_id, "agent", hint=first.hint)

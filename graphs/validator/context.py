@@ -1,0 +1,130 @@
+"""What every rule looks at: the agent, its surroundings, and facts several rules share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from graphs.document import name_place
+from graphs.finding import Finding
+from graphs.loader import Agent
+from graphs.schema import Graph, MapNode
+from graphs.validator.edges import (
+    Adjacency,
+    Edge,
+    declared_edges,
+    ignores_next,
+    next_edges,
+    reachable,
+)
+from graphs.validator.resources import Resources
+
+# Near names are looked for in all known names: worth it for typing errors, not for thousands.
+MAX_HINTS = 10
+
+
+# Without slots: the shared facts are kept in the instance.
+@dataclass(frozen=True)
+class Context:
+    """One agent under validation."""
+
+    agent: Agent
+    graph: Graph
+    resources: Resources
+
+    def finding(
+        self,
+        code: str,
+        message: str,
+        *path: str | int,
+        node: str | None = None,
+        hint: str | None = None,
+    ) -> Finding:
+        """A finding about the key at `path`; `node` is given if it is not the one in the path."""
+        found = self.agent.document.finding(code, message, *path, hint=hint)
+        return replace(found, node=node) if node is not None else found
+
+    def is_written(self, *path: str | int) -> bool:
+        """Whether the file says something there, even if loading had to drop it as broken."""
+        part = self.agent.document.at(*path)
+        return part is not None and part.value is not None
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """False if loading found errors: then what seems to be missing may only be misspelt."""
+        return not any(found.code.startswith("E0") for found in self.agent.findings)
+
+    @cached_property
+    def branches(self) -> dict[str, dict[str, MapNode]]:
+        """Per branch node: the maps that run it, by id."""
+        found: dict[str, dict[str, MapNode]] = {}
+        for map_id, node in self.graph.nodes_of(MapNode):
+            if node.branch in self.graph.nodes:
+                found.setdefault(node.branch, {})[map_id] = node
+        return found
+
+    @cached_property
+    def edges(self) -> list[Edge]:
+        """All declared edges between nodes that exist."""
+        nodes = self.graph.nodes
+        every = (edge for node_id in nodes for edge in declared_edges(node_id, nodes[node_id]))
+        return [edge for edge in every if edge.target in nodes]
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The declared edges, for walking."""
+        return self._adjacency(self.edges)
+
+    @cached_property
+    def entered(self) -> set[str]:
+        """Nodes a run gets to by ordinary edges, so not as the branch of a map."""
+        return self._reachable(self._adjacency(edge for edge in self.edges if not edge.is_branch))
+
+    @cached_property
+    def reached(self) -> set[str]:
+        """Nodes a run gets to by declared edges."""
+        return self._reachable(self.adjacency)
+
+    @cached_property
+    def fan_outs(self) -> list[list[Edge]]:
+        """The parallel groups: edges of one `next` list to two or more nodes."""
+        groups: dict[str, list[Edge]] = {}
+        for edge in self.edges:
+            if edge.field[0] == "next":
+                groups.setdefault(edge.source, []).append(edge)
+        return [edges for edges in groups.values() if len(edges) > 1]
+
+    def _adjacency(self, edges: Iterable[Edge]) -> Adjacency:
+        adjacency: dict[str, list[str]] = {node_id: [] for node_id in self.graph.nodes}
+        for edge in edges:
+            adjacency[edge.source].append(edge.target)
+        return adjacency
+
+    def _reachable(self, adjacency: Adjacency) -> set[str]:
+        start = self.graph.start
+        return reachable([start], adjacency) if start in self.graph.nodes else set()
+
+
+def every_edge(graph: Graph) -> Iterator[Edge]:
+    """All routes the file names, to unknown nodes and in an ignored `next` too."""
+    for node_id, node in graph.nodes.items():
+        yield from declared_edges(node_id, node)
+        if ignores_next(node):
+            yield from next_edges(node_id, node)
+
+
+def place(*path: str | int) -> str:
+    """A path in the words of messages: `node 'plan'.prompt`."""
+    where, name = name_place(path, "graph")
+    return f"{where}.{name}" if name else where
+
+
+def near_names(unknown: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """A hint for each unknown name that resembles a known one."""
+    names = set(unknown)
+    if len(names) > MAX_HINTS:
+        return {}
+    matches = ((name, difflib.get_close_matches(name, known, 1)) for name in names)
+    return {name: f"did you mean '{near[0]}'?" for name, near in matches if near}

@@ -1,0 +1,144 @@
+"""The routes written in a file, as a graph to walk on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from graphs.schema import ApprovalNode, EndNode, MapNode, Node
+
+Adjacency: TypeAlias = Mapping[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One route: from a node, through one of its fields, to a node."""
+
+    source: str
+    target: str
+    field: tuple[str | int, ...]  # below the node, e.g. ("routes", "yes")
+
+    @property
+    def is_branch(self) -> bool:
+        """True for `map → branch`, which is a call and no route."""
+        return self.field[0] == "branch"
+
+    @property
+    def label(self) -> str:
+        """The field as people write it: `next`, `routes.yes`."""
+        return ".".join(step for step in self.field if isinstance(step, str))
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """Where it stands in the file."""
+        return ("nodes", self.source, *self.field)
+
+
+def ignores_next(node: Node) -> bool:
+    """Approval and end nodes route by other means; their `next` is no edge."""
+    return isinstance(node, ApprovalNode | EndNode)
+
+
+def next_edges(node_id: str, node: Node) -> Iterator[Edge]:
+    """The distinct targets of `next`, each at its first mention."""
+    if isinstance(node.next, str):
+        yield Edge(node_id, node.next, ("next",))
+        return
+    seen = set()
+    for index, target in enumerate(node.next or ()):
+        if target not in seen:
+            seen.add(target)
+            yield Edge(node_id, target, ("next", index))
+
+
+def declared_edges(node_id: str, node: Node) -> Iterator[Edge]:
+    """Everything that leads out of a node, by the file."""
+    if not ignores_next(node):
+        yield from next_edges(node_id, node)
+    if isinstance(node, ApprovalNode):
+        for option, target in node.routes.items():
+            yield Edge(node_id, target, ("routes", option))
+        yield Edge(node_id, node.on_other, ("on_other",))
+    fallback = getattr(node, "fallback", None)
+    if fallback is not None:
+        yield Edge(node_id, fallback, ("fallback",))
+    if isinstance(node, MapNode):
+        yield Edge(node_id, node.branch, ("branch",))
+
+
+def reachable(start: Iterable[str], adjacency: Adjacency) -> set[str]:
+    """Every node on some path from `start`, itself included."""
+    seen = set(start)
+    waiting = list(seen)
+    while waiting:
+        for target in adjacency[waiting.pop()]:
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return seen
+
+
+def cycles(adjacency: Adjacency) -> Iterator[list[str]]:
+    """One shortest cycle, as `[a, b, a]`, of each strongly connected component that has any."""
+    place = {node: index for index, node in enumerate(adjacency)}
+    for component in _components(adjacency):
+        first = min(component, key=place.__getitem__)
+        if len(component) > 1 or first in adjacency[first]:
+            yield _shortest_cycle(first, adjacency, component)
+
+
+def _components(adjacency: Adjacency) -> Iterator[set[str]]:
+    """Strongly connected components by Kosaraju's two passes; chains may be long: no recursion."""
+    reverse: dict[str, list[str]] = {node: [] for node in adjacency}
+    for node, targets in adjacency.items():
+        for target in targets:
+            reverse[target].append(node)
+    assigned: set[str] = set()
+    for root in reversed(_finishing_order(adjacency)):
+        if root not in assigned:
+            component = {root}
+            waiting = [root]
+            while waiting:
+                for source in reverse[waiting.pop()]:
+                    if source not in assigned and source not in component:
+                        component.add(source)
+                        waiting.append(source)
+            assigned |= component
+            yield component
+
+
+def _finishing_order(adjacency: Adjacency) -> list[str]:
+    order: list[str] = []
+    seen: set[str] = set()
+    for root in adjacency:
+        if root in seen:
+            continue
+        seen.add(root)
+        walk = [(root, iter(adjacency[root]))]
+        while walk:
+            node, targets = walk[-1]
+            target = next((target for target in targets if target not in seen), None)
+            if target is None:
+                order.append(node)
+                walk.pop()
+            else:
+                seen.add(target)
+                walk.append((target, iter(adjacency[target])))
+    return order
+
+
+def _shortest_cycle(first: str, adjacency: Adjacency, component: set[str]) -> list[str]:
+    came_from: dict[str, str] = {}
+    waiting = deque([first])
+    while first not in came_from:
+        node = waiting.popleft()
+        for target in adjacency[node]:
+            if target in component and target not in came_from:
+                came_from[target] = node
+                waiting.append(target)
+    backwards = [first, came_from[first]]
+    while backwards[-1] != first:
+        backwards.append(came_from[backwards[-1]])
+    return backwards[::-1]

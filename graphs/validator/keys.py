@@ -1,0 +1,71 @@
+"""Rules about names: E216, W005, W010, W013."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphs.dataflow import STATE_UPDATES, schema_keys
+from graphs.finding import Finding
+from graphs.schema import Graph, MapNode
+from graphs.template import is_identifier
+from graphs.validator.context import Context
+from graphs.variables import environment_name, is_variable_name
+
+
+def name_is_the_directory(context: Context) -> Iterator[Finding]:
+    """W013: agents are found by their directory."""
+    name, directory = context.graph.name, context.agent.name
+    if name and name != directory:
+        message = f"name '{name}' differs from the directory '{directory}'"
+        yield context.finding("W013", message, "name")
+
+
+def variables_can_be_told_apart(context: Context) -> Iterator[Finding]:
+    """E216: each variable needs an environment name of its own."""
+    owners: dict[str, str] = {}
+    for index, variable in enumerate(context.graph.variables):
+        path = ("variables", index, "name")
+        if not is_variable_name(variable.name):
+            hint = f"'{variable.name}' must be letters, digits, _ and -, not first a digit or -"
+            yield context.finding("E216", "bad variable name", *path, hint=hint)
+            continue
+        environment = environment_name(variable.name)
+        if environment in owners:
+            message = (
+                f"variables '{owners[environment]}' and '{variable.name}'"
+                f" share the environment name {environment}"
+            )
+            yield context.finding("E216", message, *path)
+        owners.setdefault(environment, variable.name)
+
+
+def the_prompt_is_not_seeded(context: Context) -> Iterator[Finding]:
+    """W005: the caller's text is the prompt."""
+    if "initial_prompt" in context.graph.initial_state:
+        message = "initial_state.initial_prompt is always overwritten"
+        yield context.finding("W005", message, "initial_state", "initial_prompt")
+
+
+def state_keys_can_be_read(context: Context) -> Iterator[Finding]:
+    """W010: a key that is no identifier is out of every template's reach."""
+    for key, path in _state_keys(context.graph):
+        if not is_identifier(key):
+            yield context.finding(
+                "W010", f"state key '{key}' cannot be read by any template", *path
+            )
+
+
+def _state_keys(graph: Graph) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+    """The keys that are seeded or written, each with its place; maps have a rule of their own."""
+    for index, variable in enumerate(graph.variables):
+        if is_variable_name(variable.name) and not variable.secret:
+            yield variable.name, ("variables", index, "name")
+    for key in graph.initial_state:
+        yield key, ("initial_state", key)
+    for node_id, node in graph.nodes.items():
+        if isinstance(node, MapNode):
+            continue
+        for key in node.state_updates or ():
+            yield key, ("nodes", node_id, STATE_UPDATES, key)
+        for key in schema_keys(node):
+            yield key, ("nodes", node_id, "output_schema", "properties", key)

@@ -1,0 +1,107 @@
+"""Rules about nodes that run side by side: E107, E301 to E304, W020.
+
+Only the immediate targets of one `next` list are looked at; what collides deeper is found
+at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphs.dataflow import STATE_UPDATES, Read, declared_writes, schema_keys, state_reads
+from graphs.finding import Finding
+from graphs.schema import ApprovalNode, EndNode, Graph, InputNode, MapNode, ScriptNode
+from graphs.validator.context import Context
+from graphs.validator.edges import Edge
+
+
+def ends_stand_alone(context: Context) -> Iterator[Finding]:
+    """E107: several ends at once have no meaning; W020: one would end its siblings' run."""
+    for group in context.fan_outs:
+        ends = [edge for edge in group if isinstance(context.graph.nodes[edge.target], EndNode)]
+        if len(ends) == 1:
+            (edge,) = ends
+            message = f"end node '{edge.target}' would cut off its parallel siblings"
+            yield context.finding("W020", message, *edge.path, node=edge.target)
+        elif ends:
+            source = group[0].source
+            names = ", ".join(edge.target for edge in ends)
+            message = f"node '{source}' fans out to several end nodes ({names}); join first"
+            yield context.finding("E107", message, "nodes", source, "next")
+
+
+def nobody_is_asked_in_parallel(context: Context) -> Iterator[Finding]:
+    """E304: a question holds up the whole super-step."""
+    for edge in _parallel_edges(context):
+        node = context.graph.nodes[edge.target]
+        if isinstance(node, ApprovalNode | InputNode):
+            message = f"{node.type} '{edge.target}' cannot be a fan-out target; ask after the join"
+            yield context.finding("E304", message, *edge.path, node=edge.target)
+
+
+def parallel_scripts_declare_writes(context: Context) -> Iterator[Finding]:
+    """E302: what a script prints is unknown unless it says so."""
+    for node_id in dict.fromkeys(edge.target for edge in _parallel_edges(context)):
+        path = ("nodes", node_id, STATE_UPDATES)
+        if isinstance(context.graph.nodes[node_id], ScriptNode) and not context.is_written(*path):
+            message = (
+                f"script '{node_id}' runs in parallel:"
+                " declare its writes in state_updates ({} for none)"
+            )
+            yield context.finding("E302", message, *path)
+
+
+def parallel_writes_have_reducers(context: Context) -> Iterator[Finding]:
+    """E301: two writers of one key need a rule that merges them."""
+    for group in context.fan_outs:
+        for key, writers in _writers(context.graph, group).items():
+            if len(writers) > 1 and not context.is_written("reducers", key):
+                message = (
+                    f"nodes {', '.join(writers)} write '{key}' in the same super-step;"
+                    " declare a reducer for it or rename"
+                )
+                yield context.finding("E301", message, "nodes", group[0].source, "next")
+
+
+def parallel_reads_are_independent(context: Context) -> Iterator[Finding]:
+    """E303: a node sees the state as it was before its siblings."""
+    for group in context.fan_outs:
+        writers = _writers(context.graph, group)
+        for reader in (edge.target for edge in group):
+            seen: set[str] = set()
+            for node_id, read in _declared_reads(context.graph, reader):
+                other = next((id_ for id_ in writers.get(read.key, ())[:2] if id_ != reader), None)
+                if other is not None and read.key not in seen:
+                    seen.add(read.key)
+                    message = (
+                        f"node '{reader}' reads '{read.key}',"
+                        f" which its parallel sibling '{other}' writes"
+                    )
+                    path = ("nodes", node_id, *read.field)
+                    yield context.finding("E303", message, *path, node=reader)
+
+
+def _parallel_edges(context: Context) -> Iterator[Edge]:
+    return (edge for group in context.fan_outs for edge in group)
+
+
+def _writers(graph: Graph, group: list[Edge]) -> dict[str, list[str]]:
+    """Per key, the members of the group that declare to write it, in id order."""
+    writers: dict[str, list[str]] = {}
+    for node_id in sorted(edge.target for edge in group):
+        for key in sorted(declared_writes(graph.nodes[node_id])):
+            writers.setdefault(key, []).append(node_id)
+    return writers
+
+
+def _declared_reads(graph: Graph, node_id: str) -> Iterator[tuple[str, Read]]:
+    """What the node's own templates read, and those of its branch if it is a map."""
+    node = graph.nodes[node_id]
+    merged = schema_keys(node)
+    for read in state_reads(node):
+        if read.field[0] != STATE_UPDATES or read.key not in merged:
+            yield node_id, read
+    if isinstance(node, MapNode) and node.branch in graph.nodes:
+        for read in state_reads(graph.nodes[node.branch]):
+            if read.key != node.item_name:
+                yield node.branch, read

@@ -1,0 +1,64 @@
+"""Rules about the whole web of routes: E102, E103, E104, W001, W002, W007."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphs.finding import Finding
+from graphs.schema import AgentNode, EndNode, InputNode, LlmNode, MapNode, RagNode
+from graphs.validator.context import Context
+from graphs.validator.edges import cycles
+
+_NEEDS_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
+
+
+def no_static_cycles(context: Context) -> Iterator[Finding]:
+    """E102: loops are built with a script's `_next`, which the visit cap bounds."""
+    found = list(cycles(context.adjacency))
+    closing = {(cycle[-2], cycle[-1]): cycle for cycle in found}
+    for edge in context.edges:
+        cycle = closing.pop((edge.source, edge.target), None)
+        if cycle is not None:
+            message = f"cycle of declared edges: {' -> '.join(cycle)}"
+            hint = "let a script close the loop with _next"
+            yield context.finding("E102", message, *edge.path, hint=hint)
+
+
+def some_end_exists(context: Context) -> Iterator[Finding]:
+    """E103, and W002 if every end can only be reached through a script's `_next`."""
+    ends = [node_id for node_id, _ in context.graph.nodes_of(EndNode)]
+    if not ends:
+        if context.graph.nodes and not context.agent.broken_nodes:
+            message = "the graph has no end node and could never finish"
+            yield context.finding("E103", message, "nodes")
+    elif context.is_whole and context.reached.isdisjoint(ends):
+        message = (
+            "no end node is reachable by declared edges (a script's _next may still lead to one)"
+        )
+        yield context.finding("W002", message, "start")
+
+
+def next_is_given(context: Context) -> Iterator[Finding]:
+    """E104 for a node runs get to without `next`, W007 for one only `_next` may lead to."""
+    for node_id, node in context.graph.nodes.items():
+        path = ("nodes", node_id, "next")
+        if not isinstance(node, _NEEDS_NEXT) or context.is_written(*path):
+            continue
+        if node_id in context.entered:
+            yield context.finding("E104", f"{node.type} node '{node_id}' needs 'next'", *path)
+        elif context.is_whole and node_id not in context.branches:
+            message = f"{node.type} node '{node_id}' has no 'next' and would fail if reached"
+            yield context.finding("W007", message, *path)
+
+
+def nodes_are_reachable(context: Context) -> Iterator[Finding]:
+    """W001: nodes no declared edge leads to."""
+    if not context.is_whole:
+        return
+    for node_id in context.graph.nodes:
+        if node_id not in context.reached:
+            message = (
+                f"node '{node_id}' is unreachable by declared edges"
+                " (a script's _next may still lead there)"
+            )
+            yield context.finding("W001", message, "nodes", node_id)

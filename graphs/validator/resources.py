@@ -1,0 +1,32 @@
+"""What the engine around an agent offers: the facts its references are checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphs.references import AgentSearch
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The surroundings of an agent; whoever validates fills in what it knows."""
+
+    search: AgentSearch
+    default_model: str | None = None
+    # Engine settings that count towards a fully specified knowledge base.
+    rag_defaults: Mapping[str, Any] = field(default_factory=dict)
+    allow_absolute_documents: bool = False
+    # Where global tool files live, the user's before the shipped ones.
+    tool_directories: tuple[Path, ...] = ()
+    # Aliases of global tools: a list of tool files, or one comma-separated text.
+    mapping_tools: Mapping[str, str | list[str]] = field(default_factory=dict)
+    # The MCP servers that are configured.
+    mcp_servers: frozenset[str] = frozenset()
+    # Asks a configured server for its functions, None if it cannot be reached. Called only for
+    # names nothing else explains; without it such names are taken on trust.
+    list_mcp_functions: Callable[[str], Collection[str] | None] | None = None
+    # True when a run is submitted: only then a missing knowledge base is an error.
+    require_knowledge: bool = False

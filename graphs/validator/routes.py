@@ -1,0 +1,38 @@
+"""Rules about single routes: E101, E106, W014."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from graphs.finding import Finding
+from graphs.validator.context import Context, every_edge, near_names
+
+
+def targets_exist(context: Context) -> Iterator[Finding]:
+    """E101: every target is a node."""
+    known = context.graph.nodes.keys() | context.agent.broken_nodes
+    dangling = [edge for edge in every_edge(context.graph) if edge.target not in known]
+    hints = near_names((edge.target for edge in dangling), known)
+    for edge in dangling:
+        message = f"node '{edge.source}': {edge.label} names '{edge.target}', which does not exist"
+        yield context.finding("E101", message, *edge.path, hint=hints.get(edge.target))
+
+
+def next_lists_hold_targets(context: Context) -> Iterator[Finding]:
+    """E106: an empty list leads nowhere; W014: a repeated target counts once."""
+    for node_id, node in context.graph.nodes.items():
+        if isinstance(node.next, list):
+            path = ("nodes", node_id, "next")
+            if not node.next:
+                yield context.finding("E106", f"node '{node_id}': 'next' is an empty list", *path)
+            yield from repeated(context, node.next, path)
+
+
+def repeated(context: Context, values: Iterable[str], path: tuple[str, ...]) -> Iterator[Finding]:
+    """W014: each value that stands in a node's list again."""
+    seen = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            message = f"node '{path[1]}': '{value}' is listed twice"
+            yield context.finding("W014", message, *path, index)
+        seen.add(value)

@@ -1,0 +1,89 @@
+"""The rule about `output_schema`: E213."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from graphs.finding import Finding
+from graphs.state import encode
+from graphs.validator.context import Context
+
+_DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_MAX_DETAIL_CHARS = 200
+
+# What is wrong, and where in the schema.
+Flaw: TypeAlias = tuple[str, tuple[str | int, ...]]
+
+
+def output_schemas_are_schemas(context: Context) -> Iterator[Finding]:
+    """E213: a valid JSON Schema of its dialect that refers to nothing outside itself."""
+    flaws: dict[str, Flaw | None] = {}  # many nodes share one schema, and checking is slow
+    for node_id, node in context.graph.nodes.items():
+        schema = getattr(node, "output_schema", None)
+        if schema is None:
+            continue
+        text = encode(schema)
+        if text not in flaws:
+            flaws[text] = find_flaw(schema)
+        flaw = flaws[text]
+        if flaw is not None:
+            detail, path = flaw
+            message = f"node '{node_id}': output_schema: {detail}"
+            yield context.finding("E213", message, "nodes", node_id, "output_schema", *path)
+
+
+def find_flaw(schema: dict[str, Any]) -> Flaw | None:
+    """The first reason why a schema cannot be used; None if it can."""
+    # Takes a tenth of a second to import, and most graphs have no schema.
+    from jsonschema import SchemaError  # noqa: PLC0415
+    from jsonschema.validators import validator_for  # noqa: PLC0415
+
+    dialect = schema.get("$schema", _DEFAULT_DIALECT)
+    # The stubs do not know it, but the default comes back as it is.
+    unknown: Any = None
+    validator = validator_for({"$schema": dialect}, unknown) if isinstance(dialect, str) else None
+    if validator is None:
+        return f"unknown dialect {encode(dialect)}", ("$schema",)
+    try:
+        validator.check_schema(schema)
+    except SchemaError as error:
+        detail = error.message
+        if len(detail) > _MAX_DETAIL_CHARS:
+            detail = f"{detail[:_MAX_DETAIL_CHARS]}…"
+        return f"{detail} at {error.json_path}", tuple(error.absolute_path)
+    return _dangling_reference(schema, dialect)
+
+
+def _dangling_reference(schema: dict[str, Any], dialect: str) -> Flaw | None:
+    from referencing import Registry  # noqa: PLC0415 - comes with jsonschema
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.jsonschema import specification_with  # noqa: PLC0415
+
+    resource = specification_with(dialect).create_resource(schema)
+    resolver = Registry[Any]().resolver_with_root(resource)
+    for path, reference, is_rebased in _references(schema):
+        if not reference.startswith("#"):
+            return f"'{reference}' is not inside the schema; only references to '#…' are", path
+        try:
+            if not is_rebased:
+                resolver.lookup(reference)
+        except (Unresolvable, ValueError):  # ValueError: `#/allOf/x`
+            return f"'{reference}' leads nowhere", path
+    return None
+
+
+def _references(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str, bool]]:
+    """Each reference with its path, and whether an inner `$id` gives it another base."""
+    waiting: list[tuple[tuple[str | int, ...], Any, bool]] = [((), schema, False)]
+    while waiting:
+        path, part, is_rebased = waiting.pop()
+        if isinstance(part, dict):
+            is_rebased = is_rebased or bool(path and isinstance(part.get("$id"), str))
+            for key in _REFERENCES:
+                if isinstance(part.get(key), str):
+                    yield (*path, key), part[key], is_rebased
+            waiting += [((*path, key), value, is_rebased) for key, value in part.items()]
+        elif isinstance(part, list):
+            waiting += [((*path, index), item, is_rebased) for index, item in enumerate(part)]

@@ -1,0 +1,127 @@
+"""Rules about tools and MCP servers: E209, E210, W021."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from graphs.finding import Finding
+from graphs.schema import LlmNode
+from graphs.tool_names import GlobalTools, own_functions
+from graphs.validator.context import Context, near_names
+from graphs.validator.resources import Resources
+
+_SERVER_PREFIX = "mcp:"
+_ALL_SERVERS = "all"
+
+
+def servers_are_configured(context: Context) -> Iterator[Finding]:
+    """W021: the run goes on without the functions of a server that is not there."""
+    known = context.resources.mcp_servers | {_ALL_SERVERS}
+    for index, server in enumerate(context.graph.mcp_servers):
+        if server not in known:
+            yield context.finding("W021", _unavailable(server), "mcp_servers", index)
+
+
+def global_tools_exist(context: Context) -> Iterator[Finding]:
+    """E209: each entry of `global_tools` is a tool file or an alias of some."""
+    tools = _global_tools(context.resources)
+    resolved = [tools.resolve(entry) for entry in context.graph.global_tools]
+    hints = near_names((name for _, unknown in resolved for name in unknown), tools.names())
+    for index, (_, unknown) in enumerate(resolved):
+        for name in unknown:
+            message = f"unknown tool '{name}'"
+            yield context.finding("E209", message, "global_tools", index, hint=hints.get(name))
+
+
+def node_tools_exist(context: Context) -> Iterator[Finding]:
+    """E209, E210: a node's `tools` are within what its agent may use.
+
+    W021 instead, if a name may belong to a server that cannot be asked.
+    """
+    entries = [
+        (entry, ("nodes", node_id, "tools", index))
+        for node_id, node in context.graph.nodes_of(LlmNode)
+        for index, entry in enumerate(node.tools or ())
+    ]
+    if not entries:
+        return
+    servers = _Servers(context)
+    universe = _Universe(context, servers)
+    unexplained = []
+    for entry, path in entries:
+        if not entry.startswith(_SERVER_PREFIX):
+            if not universe.holds(entry):
+                unexplained.append((entry, path))
+        elif (server := entry.removeprefix(_SERVER_PREFIX)) not in servers.names:
+            yield context.finding("E210", f"node '{path[1]}': unknown MCP server '{server}'", *path)
+    hints = near_names((entry for entry, _ in unexplained), universe.functions)
+    for entry, path in unexplained:
+        if servers.offer(entry):
+            continue
+        if silent := servers.silent():
+            yield context.finding("W021", _unavailable(silent), *path)
+        else:
+            message = f"node '{path[1]}': unknown tool '{entry}'"
+            yield context.finding("E209", message, *path, hint=hints.get(entry))
+
+
+class _Servers:
+    """The MCP servers of an agent, each asked for its functions once and only if need be."""
+
+    def __init__(self, context: Context) -> None:
+        self.names = list(dict.fromkeys(context.graph.mcp_servers))
+        self._configured = context.resources.mcp_servers
+        if _ALL_SERVERS in self.names:
+            self.names += sorted(self._configured)
+        self._ask = context.resources.list_mcp_functions
+        self._answers: dict[str, Collection[str] | None] = {}
+
+    def offer(self, tool: str) -> bool:
+        """Whether one of them has the function; taken on trust where nobody can ask."""
+        if self._ask is None:
+            return any(server in self._configured for server in self.names)
+        names = {tool, *(tool.removeprefix(f"{server}__") for server in self.names)}
+        return any(not names.isdisjoint(self._functions(server) or ()) for server in self.names)
+
+    def silent(self) -> str | None:
+        """The first one that cannot be asked."""
+        unheard = (name for name in self.names if name != _ALL_SERVERS)
+        return next((name for name in unheard if self._functions(name) is None), None)
+
+    def _functions(self, server: str) -> Collection[str] | None:
+        if server not in self._answers:
+            ask = self._ask if server in self._configured else None
+            self._answers[server] = ask(server) if ask else None
+        return self._answers[server]
+
+
+class _Universe:
+    """The functions an agent's nodes may name, but for those of its MCP servers."""
+
+    def __init__(self, context: Context, servers: _Servers) -> None:
+        self._tools = _global_tools(context.resources)
+        self._files: set[str] = set()
+        for entry in context.graph.global_tools:
+            self._files.update(self._tools.resolve(entry)[0])
+        self.functions = own_functions(context.agent.directory)
+        for file in self._files:
+            self.functions |= self._tools.functions(file)
+        for server in servers.names:
+            suffix = re.sub(r"[^A-Za-z0-9_-]", "_", server)
+            self.functions |= {f"mcp_{verb}_{suffix}" for verb in ("search", "describe", "invoke")}
+
+    def holds(self, entry: str) -> bool:
+        """Whether it is a function, or stands for tool files, of this agent."""
+        if entry in self.functions:
+            return True
+        files, unknown = self._tools.resolve(entry)
+        return not unknown and self._files.issuperset(files)
+
+
+def _global_tools(resources: Resources) -> GlobalTools:
+    return GlobalTools(resources.tool_directories, resources.mapping_tools)
+
+
+def _unavailable(server: str) -> str:
+    return f"MCP server '{server}' is unavailable; its functions are missing"
