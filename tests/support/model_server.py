@@ -1,0 +1,302 @@
+"""A scripted OpenAI-compatible model server on the loopback interface.
+
+In a test:
+
+    with ModelServer(says("hello"), fails(429, "slow down", {"Retry-After": "2"})) as server:
+        ...  # OPENAI_BASE_URL=server.base_url
+    assert server.requests[0].prompt == "the user message"
+
+For real processes, with the replies in a file of the form `Script.from_json` reads:
+
+    python -m tests.support.model_server --script FILE.json --port-file FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+# How often a dripping reply sends its next blank.
+DRIP_INTERVAL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one request gets."""
+
+    text: str | None = None
+    status: int = 200
+    error: str = ""  # the server's message where `status` is not 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    prompt_tokens: int = 10
+    completion_tokens: int = 5
+    # reset: the connection is reset; hang: nothing is ever sent;
+    # drip: the body never ends, one blank after another, as gateways do to keep a line open.
+    fault: Literal["reset", "hang", "drip"] | None = None
+
+
+def says(text: str | None, **options: Any) -> Reply:
+    """A completion with this text."""
+    return Reply(text=text, **options)
+
+
+def fails(status: int, error: str, headers: Mapping[str, str] | None = None) -> Reply:
+    """An HTTP error in the shape OpenAI uses."""
+    return Reply(status=status, error=error, headers=headers or {})
+
+
+RESETS = Reply(fault="reset")
+HANGS = Reply(fault="hang")
+DRIPS = Reply(fault="drip")
+EXHAUSTED = fails(500, "the model server's script has no reply left for this request")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it came in; header names in lower case."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = self.body.get("messages", [])
+        return messages
+
+    @property
+    def prompt(self) -> str:
+        """The last message's text."""
+        return str(self.messages[-1]["content"])
+
+    @property
+    def text(self) -> str:
+        """All messages' texts, one a line."""
+        return "\n".join(str(message.get("content") or "") for message in self.messages)
+
+
+@dataclass(slots=True)
+class Rule:
+    """Replies for the requests it matches, in order; the last one is then repeated."""
+
+    matches: Callable[[Request], bool]
+    replies: deque[Reply]
+
+    def next_reply(self) -> Reply:
+        return self.replies.popleft() if len(self.replies) > 1 else self.replies[0]
+
+
+class Script:
+    """Picks the reply: the first matching rule, else the next in order, else `otherwise`."""
+
+    def __init__(self, *replies: Reply, otherwise: Reply = EXHAUSTED) -> None:
+        self._in_order = deque(replies)
+        self._rules: list[Rule] = []
+        self._otherwise = otherwise
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_json(cls, script: Mapping[str, Any]) -> Script:
+        """Reads `{"replies": […], "rules": [{"contains": "…", "replies": […]}], "otherwise": …}`.
+
+        A reply is an object of `Reply`'s fields; a plain string stands for its text. A rule
+        matches where any message contains its text.
+        """
+        result = cls(
+            *map(_reply_from_json, script.get("replies", [])),
+            otherwise=_reply_from_json(script["otherwise"]) if "otherwise" in script else EXHAUSTED,
+        )
+        for rule in script.get("rules", []):
+            result.when(_contains(rule["contains"]), *map(_reply_from_json, rule["replies"]))
+        return result
+
+    def when(self, matches: Callable[[Request], bool], *replies: Reply) -> None:
+        """Adds a rule; earlier rules go first."""
+        self._rules.append(Rule(matches, deque(replies)))
+
+    def add(self, *replies: Reply) -> None:
+        """Appends to the replies given in order."""
+        self._in_order.extend(replies)
+
+    def reply_to(self, request: Request) -> Reply:
+        rule = next((rule for rule in self._rules if rule.matches(request)), None)
+        with self._lock:
+            if rule is not None:
+                return rule.next_reply()
+            return self._in_order.popleft() if self._in_order else self._otherwise
+
+
+def _contains(text: str) -> Callable[[Request], bool]:
+    return lambda request: text in request.text
+
+
+def _reply_from_json(value: str | Mapping[str, Any]) -> Reply:
+    return Reply(text=value) if isinstance(value, str) else Reply(**value)
+
+
+class ModelServer:
+    """Serves a script until its `with` block ends, and keeps every request it got."""
+
+    def __init__(self, *replies: Reply, script: Script | None = None, port: int = 0) -> None:
+        self.script = script or Script(*replies)
+        self.requests: list[Request] = []
+        self.stopping = threading.Event()
+        self._http = _HTTPServer(("127.0.0.1", port), self)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+
+    def __enter__(self) -> ModelServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @property
+    def port(self) -> int:
+        return int(self._http.server_address[1])
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def when(self, matches: str | Callable[[Request], bool], *replies: Reply) -> None:
+        """Replies for requests a predicate accepts, or that contain a text."""
+        self.script.when(_contains(matches) if isinstance(matches, str) else matches, *replies)
+
+
+class _HTTPServer(ThreadingHTTPServer):
+    daemon_threads = True
+    # Hundreds of clients may connect at once.
+    request_queue_size = 1024
+
+    def __init__(self, address: tuple[str, int], owner: ModelServer) -> None:
+        self.owner = owner
+        super().__init__(address, _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is part of many tests, not worth a traceback."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _HTTPServer
+    protocol_version = "HTTP/1.1"
+    # One packet per reply: otherwise Nagle and delayed ACK add 40 ms to every call.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_: object) -> None:
+        """Silent: tests read `requests`."""
+
+    def do_GET(self) -> None:
+        """`/requests` lists what came in, for tests in another process."""
+        listed = [asdict(request) for request in self.server.owner.requests]
+        self._send(200, listed if self.path == "/requests" else {"error": "not found"})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.path, headers, body)
+        owner = self.server.owner
+        owner.requests.append(request)
+        reply = owner.script.reply_to(request)
+        if reply.delay_s:
+            owner.stopping.wait(reply.delay_s)
+        match reply.fault:
+            case None:
+                self._answer(reply, request)
+            case "reset":
+                self._reset()
+            case "hang":
+                owner.stopping.wait()
+                self.close_connection = True
+            case "drip":
+                self._drip()
+
+    def _answer(self, reply: Reply, request: Request) -> None:
+        if reply.status == 200:
+            self._send(200, _completion(reply, request), reply.headers)
+        else:
+            error = {"message": reply.error, "type": "scripted", "code": str(reply.status)}
+            self._send(reply.status, {"error": error}, reply.headers)
+
+    def _send(self, status: int, value: Any, headers: Mapping[str, str] | None = None) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        for name, text in (headers or {}).items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _reset(self) -> None:
+        # Closing with a linger time of zero sends RST instead of FIN.
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        socket.close(self.connection.detach())
+        self.close_connection = True
+
+    def _drip(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while not self.server.owner.stopping.wait(DRIP_INTERVAL_S):
+            self.wfile.write(b"1\r\n \r\n")
+            self.wfile.flush()
+
+
+def _completion(reply: Reply, request: Request) -> dict[str, Any]:
+    message = {"role": "assistant", "content": reply.text}
+    return {
+        "id": "chatcmpl-scripted",
+        "object": "chat.completion",
+        "created": 0,
+        "model": request.body.get("model", ""),
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {
+            "prompt_tokens": reply.prompt_tokens,
+            "completion_tokens": reply.completion_tokens,
+            "total_tokens": reply.prompt_tokens + reply.completion_tokens,
+        },
+    }
+
+
+def main() -> None:
+    """Serve a script from a file until SIGTERM."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.model_server")
+    parser.add_argument("--script", type=Path, required=True)
+    parser.add_argument("--port-file", type=Path, required=True, help="gets the port once ready")
+    arguments = parser.parse_args()
+    script = Script.from_json(json.loads(arguments.script.read_text()))
+    terminated = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: terminated.set())
+    with ModelServer(script=script) as server:
+        # Renamed into place, so whoever waits for the file never reads half of it.
+        partial = arguments.port_file.with_suffix(".partial")
+        partial.write_text(str(server.port))
+        partial.replace(arguments.port_file)
+        terminated.wait()
+
+
+if __name__ == "__main__":
+    main()
