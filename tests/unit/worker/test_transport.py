@@ -1,0 +1,74 @@
+"""Connections to model servers: proxies and deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+
+import httpx
+import pytest
+
+from tests.support.model_server import DRIPS, HANGS, ModelServer, Reply, says
+from worker.llm.transport import DEADLINE, SharedTransport
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+def post(url: str) -> httpx.Response:
+    transport = SharedTransport(verify=False)
+    try:
+        with httpx.Client(transport=transport) as client:
+            return client.post(url, json={})
+    finally:
+        transport.discard()
+
+
+def test_requests_go_through_the_proxy_of_the_environment(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{server.port}")
+    server.script.add(says("by way of the proxy"))
+
+    response = post("http://models.invalid/v1/chat/completions")
+
+    assert response.status_code == 200
+    assert server.requests[0].path == "http://models.invalid/v1/chat/completions"
+
+
+def test_hosts_excepted_from_the_proxy_are_reached_directly(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:3128")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server.script.add(says("directly"))
+
+    response = post(f"{server.base_url}/chat/completions")
+
+    assert response.status_code == 200
+    assert server.requests[0].path == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize("reply", [HANGS, DRIPS], ids=["silence", "an endless body"])
+def test_a_deadline_ends_a_request_whatever_the_server_does(
+    server: ModelServer, reply: Reply
+) -> None:
+    server.script.add(reply)
+    began = monotonic()
+    token = DEADLINE.set(began + 0.2)
+
+    with pytest.raises(httpx.ReadTimeout):
+        post(f"{server.base_url}/chat/completions")
+    DEADLINE.reset(token)
+
+    assert 0.2 <= monotonic() - began < 5.0

@@ -1,0 +1,92 @@
+"""Connections to model servers: one pool for all calls, each call held to its deadline."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextvars import ContextVar
+from time import monotonic
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+# Instant of the `monotonic` clock at which the calling thread's request has to be over.
+DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
+
+# An unreachable host is noticed long before a slow answer would be given up.
+CONNECT_LIMIT_S = 10.0
+
+# Hundreds of nodes may wait for models at once; what runs is bounded by the worker's threads.
+# Idle connections are kept long enough for a node's next call.
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60.0)
+
+
+class SharedTransport(httpx.BaseTransport):
+    """What every client of litellm sends through.
+
+    httpx bounds each single read, so a server that keeps a line open with blanks could hold a
+    call forever, and it ignores the proxy variables for clients with a transport of their own;
+    both are dealt with here.
+    """
+
+    def __init__(self, verify: ssl.SSLContext | str | bool) -> None:
+        self._direct = httpx.HTTPTransport(verify=verify, limits=LIMITS)
+        self._proxied = {
+            scheme: httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=_with_scheme(url))
+            for scheme, url in getproxies().items()
+            if scheme in ("http", "https", "all")
+        }
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        transport = self._transport_for(request.url)
+        ends_at = DEADLINE.get()
+        if ends_at is None:
+            return transport.handle_request(request)
+        limits = _limits_until(ends_at)
+        request.extensions = {**request.extensions, "timeout": limits}
+        response = transport.handle_request(request)
+        # httpcore looks this up once more, when the body is read.
+        limits.update(_limits_until(ends_at))
+        response.stream = _BoundedStream(response.stream, ends_at, request)
+        return response
+
+    def close(self) -> None:
+        """Keeps the connections: litellm closes its clients, and they all share this transport."""
+
+    def discard(self) -> None:
+        """Close the connections; nothing can be sent any more."""
+        for transport in (self._direct, *self._proxied.values()):
+            transport.close()
+
+    def _transport_for(self, url: httpx.URL) -> httpx.HTTPTransport:
+        proxied = self._proxied.get(url.scheme) or self._proxied.get("all")
+        return self._direct if proxied is None or proxy_bypass(url.host) else proxied
+
+
+class _BoundedStream(httpx.SyncByteStream):
+    """A response body that must have arrived by a deadline, however busily it trickles in."""
+
+    def __init__(self, stream: object, ends_at: float, request: httpx.Request) -> None:
+        assert isinstance(stream, httpx.SyncByteStream)
+        self._stream = stream
+        self._ends_at = ends_at
+        self._request = request
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._stream:
+            if monotonic() >= self._ends_at:
+                raise httpx.ReadTimeout("the answer did not end in time", request=self._request)
+            yield chunk
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _limits_until(ends_at: float) -> dict[str, float]:
+    # A socket takes zero for "do not block", so what is over gets a little.
+    left = max(ends_at - monotonic(), 0.001)
+    return {"connect": min(left, CONNECT_LIMIT_S), "read": left, "write": left, "pool": left}
+
+
+def _with_scheme(proxy: str) -> str:
+    return proxy if "://" in proxy else f"http://{proxy}"
