@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,20 @@ from typing import Any, Generic, TypeVar
 
 from graphs.schema import BaseNode, Graph
 from graphs.state import Snapshot
+from worker.cancellation import Cancellation
 
 N = TypeVar("N", bound=BaseNode)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The engine's settings that executors heed."""
+
+    output_bytes: int = 8 * 1024 * 1024  # of a script, per stream
+    map_items: int = 100_000
+    tool_env: tuple[str, ...] = ()  # more variables that programs may see
+    retry_base_s: float = 0.5  # first pause before a model call is repeated; it doubles
+    retry_max_s: float = 30.0
 
 
 @dataclass(slots=True)
@@ -30,20 +41,27 @@ class Visit(Generic[N]):
     index: int | None = None  # of the item, in an invocation of a map's branch
     attempt: int = 1  # llm attempts: 1, then one more after each `Postponed`
     age_s: float = 0.0  # since the visit first began, earlier tries and parking included
-    # What the visit parked for: the answer (`str`) or the child's result (`dict`).
+    # What the visit parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None
-    # The map's results in item order, once all invocations have ended.
     variables: Mapping[str, str] = field(default_factory=dict)
-    workdir: str | None = None
+    # Where its programs run: the submitter's directory, or a scratch one of the run.
+    workdir: Path = field(default_factory=Path.cwd)
+    limits: Limits = field(default_factory=lambda: Limits())
+    # `provider:model` for nodes whose graph names none; an engine setting.
+    default_model: str | None = None
     # Instant of the `monotonic` clock at which the run's time is over.
     run_ends_at: float | None = None
     # Set by the heartbeat when the run was closed or the lease lost: stop, the result is void.
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    cancelled: Cancellation = field(default_factory=Cancellation)
     # Appends an event to the run's narration at once: (kind, fields).
     narrate: Callable[..., None] = lambda _kind, **_fields: None
-    # Keeps text with the run for `logs`: (stream name, text).
-    log: Callable[[str, str], None] = lambda _stream, _text: None
+    # What `logs` shows of this try, kept with the run when it commits: (stream, text).
+    logged: list[tuple[str, str]] = field(default_factory=list)
     began_at: float = field(default_factory=monotonic)
+
+    def log(self, stream: str, text: str) -> None:
+        """Keep text with the run for `logs`."""
+        self.logged.append((stream, text))
 
     def seconds_left(self, node_timeout: float | None) -> float | None:
         """What remains of the node's limit and the run's, in seconds; None without either."""

@@ -1,0 +1,155 @@
+"""The `llm` node: one model call, its structured output, and what becomes of a failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from graphs.errors import MissingReference, NodeFailed
+from graphs.schema import LlmNode
+from graphs.template import render_strict
+from worker.executors.updates import apply_updates
+from worker.llm.calls import ModelCalls
+from worker.llm.client import Message, ModelCallFailed
+from worker.llm.structured import ExtractionFailed, extract, schema_hint
+from worker.outcome import Outcome, Postponed, Wrote
+from worker.visit import Visit
+
+# A hiccup is over in half a second; an overloaded server needs longer, but nobody wants to
+# wait for minutes once it is back.
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+
+# The words, in lower case, by which a failure counts as passing.
+TRANSIENT = (
+    "timed out",
+    "rate limit",
+    "429",
+    "connection reset",
+    "connection refused",
+    "produced no output",
+)
+
+
+@dataclass
+class _LlmFailed(Exception):
+    """This try of the node failed; the node's other tries and its routes are still to be had."""
+
+    reason: str
+    repeatable: bool = False  # whether this kind of failure may be tried again at all
+    retry_after_s: float = 0.0
+
+
+def run_llm(visit: Visit[LlmNode]) -> Outcome:
+    """Ask the model. A failure is postponed to another attempt, else tolerated.
+
+    Raises:
+        NodeFailed: R014, where a failure has neither `fallback` nor `next` to go to.
+    """
+    node, graph = visit.node, visit.graph
+    calls = ModelCalls(
+        visit,
+        node.model or graph.model or visit.default_model or "",
+        temperature=graph.temperature if node.temperature is None else node.temperature,
+        top_p=graph.top_p if node.top_p is None else node.top_p,
+        reasoning_effort=node.reasoning_effort or graph.reasoning_effort,
+        timeout_s=node.timeout,
+    )
+    try:
+        output = _output(visit, calls)
+    except _LlmFailed as failure:
+        return _after_failure(visit, calls, failure)
+    writes = dict(output) if node.output_schema is not None and isinstance(output, dict) else {}
+    _update(visit, writes, output)
+    return Wrote(writes, node.targets, output, usage=calls.usage)
+
+
+def _output(visit: Visit[LlmNode], calls: ModelCalls) -> Any:
+    node = visit.node
+    if node.tools:
+        raise _LlmFailed("tools are not available in this version")
+    if not calls.model:
+        raise _LlmFailed("no model set here, in the graph or as engine default")
+    text = _answer(_messages(visit), calls)
+    if node.output_schema is None:
+        return text
+    try:
+        return extract(node.output_schema, text, calls.complete)
+    except ExtractionFailed as error:
+        raise _LlmFailed(str(error)) from error
+
+
+def _messages(visit: Visit[LlmNode]) -> list[Message]:
+    """A fresh conversation: nothing of earlier attempts, no state but what is rendered."""
+    node = visit.node
+    try:
+        instructions = render_strict(node.instructions or "", visit.state)
+        prompt = render_strict(node.prompt, visit.state)
+    except MissingReference as error:
+        raise _LlmFailed(str(error)) from error
+    if node.output_schema is not None:
+        hint = schema_hint(node.output_schema)
+        if instructions:
+            instructions += hint
+        else:
+            prompt += hint
+    system = [{"role": "system", "content": instructions}] if instructions else []
+    return [*system, {"role": "user", "content": prompt}]
+
+
+def _answer(messages: list[Message], calls: ModelCalls) -> str:
+    try:
+        text = calls.complete(messages)
+    except ModelCallFailed as error:
+        raise _LlmFailed(error.message, True, error.retry_after_s or 0.0) from error
+    if not text.strip():
+        raise _LlmFailed("produced no output", repeatable=True)
+    return text
+
+
+def _after_failure(visit: Visit[LlmNode], calls: ModelCalls, failure: _LlmFailed) -> Outcome:
+    left = calls.node_seconds_left()
+    if left is not None and left <= 0:
+        return _tolerated(visit, calls, f"timed out after {visit.node.timeout:g}s")
+    if _may_try_again(visit, failure):
+        delay_s = max(_delay_s(visit.attempt), failure.retry_after_s)
+        # Waiting counts towards the node's limit: it ends on time, not after the delay.
+        return Postponed(
+            delay_s if left is None else min(delay_s, left), failure.reason, calls.usage
+        )
+    return _tolerated(visit, calls, failure.reason)
+
+
+def _may_try_again(visit: Visit[LlmNode], failure: _LlmFailed) -> bool:
+    reason = failure.reason.lower()
+    return (
+        failure.repeatable
+        and visit.attempt < visit.node.max_attempts
+        and any(words in reason for words in TRANSIENT)
+    )
+
+
+def _delay_s(attempt: int) -> float:
+    # The exponent is bounded because attempts are not.
+    return min(FIRST_DELAY_S * 2.0 ** min(attempt - 1, 16), LONGEST_DELAY_S)
+
+
+def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:
+    node = visit.node
+    targets = (node.fallback,) if node.fallback else node.targets
+    if not targets:
+        raise NodeFailed("R014", reason)
+    output = f"LLM node failed: {reason}"
+    writes: dict[str, Any] = {}
+    _update(visit, writes, output)
+    return Wrote(writes, targets, output, failure=reason, usage=calls.usage)
+
+
+def _update(visit: Visit[LlmNode], writes: dict[str, Any], output: Any) -> None:
+    apply_updates(
+        visit.node.state_updates,
+        visit.state,
+        writes,
+        {"output": output},
+        stringify=visit.graph.settings.stringify_state_updates,
+    )

@@ -1,0 +1,39 @@
+"""What executors share: `state_updates` and strict fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphs.errors import MissingReference, NodeFailed
+from graphs.template import evaluate_lenient, render_lenient, render_strict
+
+
+def apply_updates(
+    state_updates: Mapping[str, str] | None,
+    state: Mapping[str, Any],
+    writes: dict[str, Any],
+    scoped: Mapping[str, Any],
+    *,
+    stringify: bool,
+) -> None:
+    """Evaluate the templates in file order, adding each result to `writes`.
+
+    A reference sees the `scoped` variables first, then what the node has written by then,
+    earlier entries included, then the state.
+    """
+    evaluate = render_lenient if stringify else evaluate_lenient
+    for key, template in (state_updates or {}).items():
+        writes[key] = evaluate(template, scoped, writes, state)
+
+
+def require_rendered(template: str, field: str, state: Mapping[str, Any]) -> str:
+    """A strict field, rendered.
+
+    Raises:
+        NodeFailed: R001, naming all references that are missing.
+    """
+    try:
+        return render_strict(template, state)
+    except MissingReference as error:
+        raise NodeFailed("R001", f"{field}: {error}") from error
