@@ -26,6 +26,8 @@ from scheduler.supervisor import Child, Pauses
 if TYPE_CHECKING:
     from scheduler.settings import Settings
 
+__all__ = ["Engine", "attach", "run_foreground"]
+
 # What an engine that runs needs at most to answer, on a machine that is very busy.
 ANSWER_S = 20.0
 
@@ -78,7 +80,11 @@ def run_foreground(
             ) from None
         process = EngineProcess(place, engine_lock)
         engine = process.start()
-    process.stay(_request(settings, _worker_count(settings, processes)), companions(engine))
+    try:
+        process.stay(_request(settings, _worker_count(settings, processes)), companions(engine))
+    except BaseException:
+        process.abandon()
+        raise
     process.serve()
 
 

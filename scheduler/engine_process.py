@@ -170,8 +170,7 @@ class EngineProcess:
             self._start_redis()
             self._open_door()
         except BaseException as error:
-            self._supervisor.stop()
-            self.serve()
+            self.abandon()
             if isinstance(error, OSError):
                 raise EngineUnreachable(f"the embedded engine cannot start: {error}") from error
             raise
@@ -192,6 +191,8 @@ class EngineProcess:
     def serve(self) -> None:
         """Run until nobody is left or a signal comes; returns when all children have ended."""
         self._supervisor.run(on_stopping=self._close_door)
+        # A server that was killed, or failed to start, leaves its own.
+        self._redis.socket_file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._control.parent.rmdir()
         for descriptor in self._locks:
@@ -199,6 +200,11 @@ class EngineProcess:
         # Last: this is what a command that leaves is waiting for.
         for user in self._users:
             user.close()
+
+    def abandon(self) -> None:
+        """End everything now: its start went wrong."""
+        self._supervisor.stop()
+        self.serve()
 
     def _sign(self) -> Engine:
         engine = Engine(os.getpid(), self._redis.url, self._redis.broker_url, self._place.log_file)

@@ -12,7 +12,9 @@ SleipnirError
 └── TransitionRefused     the store refused a transition; the caller's view is out of date
     ├── RunClosed         the run already reached a final status
     ├── StaleVisit        the visit is not open (any more), or another delivery owns it
-    └── StaleStep         somebody else advanced this step
+    ├── StaleStep         somebody else advanced this step
+    ├── StepFailing       a sibling failed for good; this visit must not park any more
+    └── StateTooLarge     the state would exceed its limit; nothing was written
 """
 
 from __future__ import annotations
@@ -82,3 +84,11 @@ class StaleVisit(TransitionRefused):
 
 class StaleStep(TransitionRefused):
     """Somebody else advanced this step already."""
+
+
+class StepFailing(TransitionRefused):
+    """A sibling failed for good; what this visit produced is to be discarded."""
+
+
+class StateTooLarge(TransitionRefused):
+    """The state would exceed its limit; nothing was written."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from graphs.state import Snapshot
 
 
 class Status(StrEnum):
@@ -55,3 +59,147 @@ class Usage:
 
 
 NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run failed: a run-time code, a message, and the node to blame, if one is."""
+
+    code: str
+    message: str
+    node: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "node": self.node}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What stays the same for all visits of a run."""
+
+    depth: int = 0  # of child runs; a root is 0
+    root: str = ""  # the root run's id
+    workdir: str | None = None  # where scripts run, if that directory exists on the worker
+    variables: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()  # names of the variables whose values are masked
+    # Values given at submission, which child runs see too.
+    given: Mapping[str, str] = field(default_factory=dict)
+    # Answers given ahead of time: the n-th visit of a node takes the n-th.
+    answers: Mapping[str, list[str]] = field(default_factory=dict)
+    # Bundle digests of all agents the graph may spawn, by the name its nodes use.
+    agents: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({name: value for name, value in values.items() if value})
+
+    @classmethod
+    def from_json(cls, text: str) -> Context:
+        values = json.loads(text)
+        if "secrets" in values:
+            values["secrets"] = tuple(values["secrets"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run about to be accepted."""
+
+    run_id: str
+    agent: str
+    digest: str  # of the agent's bundle
+    start: str  # node id
+    start_type: str
+    state: Mapping[str, str]  # seeds, key → JSON text
+    context: Context
+    timeout_s: float | None = None
+    parent: str | None = None  # "<run> <visit>"
+    batch: str | None = None
+    item: str | None = None  # of the batch
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A visit whose lease was taken."""
+
+    staged: bool  # executed before; only the step's advance is missing
+    width: int  # nodes of this super-step
+    visit_number: int  # how often the node has been visited, this visit included
+    attempt: int  # of an llm node
+    age_s: float  # since the visit first began
+    left_s: float | None  # until the run's deadline
+    payload: str  # what it was resumed with; empty before that
+    context: Context
+    item: str | None  # JSON text, in a map's invocation
+    state: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to run one visit, fenced by a token."""
+
+    run_id: str
+    visit: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a visit asks a person."""
+
+    run_id: str
+    root_run_id: str
+    agent: str
+    visit: str
+    node: str
+    visit_number: int
+    kind: str  # "approval" or "input"
+    text: str
+    options: tuple[str, ...]
+    default: str | None
+    validation: str | None
+    asked_at: int = 0  # ms
+
+    @property
+    def question_id(self) -> str:
+        return f"{self.run_id}/{self.visit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as stored."""
+
+    run_id: str
+    agent: str
+    digest: str
+    status: Status
+    step: int
+    frontier: tuple[str, ...]
+    created_at: int  # ms, like all instants here
+    started_at: int | None
+    ended_at: int | None
+    deadline: int | None
+    output: str | None
+    failure: Failure | None
+    usage: Usage
+    context: Context
+    parent: str | None
+    batch: str | None
+    item: str | None
+    visits: Mapping[str, int]  # by node
+
+    @property
+    def is_final(self) -> bool:
+        return self.status.is_final
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The record of one committed super-step; step 0 holds the seeds."""
+
+    step: int
+    at: int  # ms
+    writes: Mapping[str, Any]
+    frontier: tuple[str, ...]
+    nodes: Mapping[str, Mapping[str, Any]]  # id → ms, usage, failure, visits, max_ms

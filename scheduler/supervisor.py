@@ -28,6 +28,7 @@ LONGEST_PAUSE_S = 5.0
 LAST_GRACE_S = 30.0
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STDERR = 2
 _PR_SET_PDEATHSIG = 1
 
 
@@ -93,6 +94,8 @@ class _Member:
             list(child.argv),
             env=child.env,
             stdin=subprocess.DEVNULL,
+            # What children say is a log; standard output is the command's.
+            stdout=_STDERR,
             # Its own group: a terminal's Ctrl-C is for the supervisor, which stops it in order.
             process_group=0,
             umask=child.umask,

@@ -1,0 +1,166 @@
+"""What follows from a finished super-step: merged writes and the next frontier, or the end.
+
+Pure: branches and current values in, a plan out. The store carries the plan out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphs.errors import NodeFailed
+from graphs.reducers import ABSENT, reduce_value
+from graphs.schema import Graph
+from graphs.state import encode
+from scheduler.run import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """What one visit of the step produced, as staged until all of them have."""
+
+    writes: Mapping[str, str]  # key → JSON text; keys equal to the snapshot already dropped
+    targets: tuple[str, ...] = ()
+    ended: bool = False
+    output: str = ""  # of an end node
+    failure: Failure | None = None  # fatal
+    # The reason of a tolerated failure; its `error` may meet those of siblings.
+    tolerated: str | None = None
+    discarded: bool = False  # void, because a sibling failed
+    timing: Mapping[str, Any] | None = None  # for the checkpoint: ms, usage
+
+    def to_json(self) -> str:
+        return encode(
+            {
+                "writes": dict(self.writes),
+                "targets": list(self.targets),
+                "ended": self.ended,
+                "output": self.output,
+                "failure": self.failure.to_json() if self.failure else None,
+                "tolerated": self.tolerated,
+                "discarded": self.discarded,
+                "timing": self.timing,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Branch:
+        fields = json.loads(text)
+        failure = fields.pop("failure")
+        return cls(
+            **{**fields, "targets": tuple(fields["targets"])},
+            failure=Failure(**failure) if failure else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to commit: go on with `frontier`, or end with `output` or `failure`."""
+
+    writes: Mapping[str, str]
+    frontier: tuple[str, ...] = ()
+    output: str | None = None
+    failure: Failure | None = None
+    dropped: tuple[str, ...] = ()  # routes an end node cut off, "a -> b"
+
+    @property
+    def status(self) -> str:
+        """The run's status after this step as the store takes it; empty to go on."""
+        if self.failure is not None:
+            return "failed"
+        return "succeeded" if self.output is not None else ""
+
+
+def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str, str]) -> Plan:
+    """Decide what follows from all branches of a step, whatever order they finished in.
+
+    Args:
+        branches: by node id.
+        current: JSON texts of the state's keys that have a reducer.
+    """
+    in_order = sorted(branches.items())
+    for node_id, branch in in_order:
+        if branch.failure is not None:
+            return Plan({}, failure=branch.failure)
+        if branch.discarded:
+            raise ValueError(f"'{node_id}' was discarded, but nothing failed")
+    ended = [node_id for node_id, branch in in_order if branch.ended]
+    try:
+        _check_ends(ended)
+        _check_routes(graph, in_order)
+        # A finished end node's writes come last.
+        last = sorted(in_order, key=lambda pair: pair[1].ended)
+        writes = merge_writes(graph.reducers, last, current)
+    except NodeFailed as error:
+        return Plan({}, failure=Failure(error.code, error.message, None))
+    if ended:
+        dropped = tuple(
+            f"{node_id} -> {target}" for node_id, branch in in_order for target in branch.targets
+        )
+        return Plan(writes, output=branches[ended[0]].output, dropped=dropped)
+    frontier = tuple(sorted({target for branch in branches.values() for target in branch.targets}))
+    if not frontier:
+        return Plan(
+            {}, failure=Failure("R006", "the step led nowhere: its frontier is empty", None)
+        )
+    return Plan(writes, frontier=frontier)
+
+
+def _check_ends(ended: list[str]) -> None:
+    if len(ended) > 1:
+        raise NodeFailed(
+            "R007", f"several end nodes finished in one step: {', '.join(ended)}; join them first"
+        )
+
+
+def _check_routes(graph: Graph, branches: list[tuple[str, Branch]]) -> None:
+    for node_id, branch in branches:
+        for target in branch.targets:
+            if target not in graph.nodes:
+                raise NodeFailed(
+                    "R003", f"node '{node_id}' routes to '{target}', which does not exist"
+                )
+
+
+def merge_writes(
+    reducers: Mapping[str, str],
+    branches: list[tuple[str, Branch]],
+    current: Mapping[str, str],
+) -> dict[str, str]:
+    """Merge write sets in the order given; keys without reducer take one writer only.
+
+    Raises:
+        NodeFailed: R008 for parallel writers without a reducer, R009 from a reducer.
+    """
+    if len(branches) == 1 and not reducers:
+        return dict(branches[0][1].writes)
+    writers: dict[str, list[tuple[str, Branch]]] = {}
+    for node_id, branch in branches:
+        for key in branch.writes:
+            writers.setdefault(key, []).append((node_id, branch))
+    merged = {}
+    for key, wrote in writers.items():
+        texts = [branch.writes[key] for _, branch in wrote]
+        if key in reducers:
+            merged[key] = _reduced(reducers[key], key, current.get(key), texts)
+        elif len(wrote) == 1:
+            merged[key] = texts[0]
+        elif key == "error" and all(branch.tolerated for _, branch in wrote):
+            merged[key] = encode("\n".join(json.loads(text) for text in texts))
+        else:
+            names = ", ".join(node_id for node_id, _ in wrote)
+            raise NodeFailed(
+                "R008",
+                f"nodes {names} wrote '{key}' in the same super-step; "
+                "declare a reducer for it or rename",
+            )
+    return merged
+
+
+def _reduced(name: str, key: str, current: str | None, incoming: list[str]) -> str:
+    value = ABSENT if current is None else json.loads(current)
+    for text in incoming:
+        value = reduce_value(name, key, value, json.loads(text))
+    return encode(value)

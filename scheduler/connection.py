@@ -1,0 +1,74 @@
+"""Connects to Redis, and refuses one in which runs would not be safe."""
+
+from __future__ import annotations
+
+import re
+
+import redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
+from redis.retry import Retry
+
+from scheduler.errors import EngineUnfit, EngineUnreachable
+
+# A worker outlives an outage of ten leases; a person at a terminal wants to know at once.
+PATIENT = Retry(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120)
+HASTY = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2)
+
+_OLDEST = (6, 2)
+
+
+def masked(url: str) -> str:
+    """A URL fit for people's eyes: its password replaced."""
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
+
+
+def connect(url: str, *, patient: bool = False) -> redis.Redis:
+    """A client that has answered once. `patient` ones ride out an outage of a minute or two.
+
+    Raises:
+        EngineUnreachable: if nothing answers there, or it is no Redis.
+    """
+    try:
+        client = redis.Redis.from_url(
+            url,
+            decode_responses=True,
+            retry=PATIENT if patient else HASTY,
+            retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
+            health_check_interval=30,
+            socket_keepalive=True,
+        )
+        client.ping()
+    except (RedisError, OSError, ValueError) as error:
+        raise EngineUnreachable(
+            f"cannot reach Redis at {masked(url)}: {error}; start it, or set SLEIPNIR_REDIS_URL "
+            "(or --redis) to the right address, or unset it to use the embedded engine"
+        ) from error
+    return client
+
+
+def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:
+    """Check that this Redis keeps what it is given; returns warnings.
+
+    Raises:
+        EngineUnfit: if it is too old, a replica, or evicts keys when memory runs out.
+    """
+    info = client.info()
+    version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
+    if version < _OLDEST:
+        raise EngineUnfit(f"Redis {info['redis_version']} is too old; 6.2 or newer is needed")
+    if info.get("role") == "slave":
+        raise EngineUnfit("this Redis is a replica and takes no writes; name the primary")
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction" and not allow_unsafe:
+        raise EngineUnfit(
+            f"this Redis may evict runs: its maxmemory-policy is {policy}; set it to noeviction "
+            "(CONFIG SET maxmemory-policy noeviction), or allow it with "
+            "SLEIPNIR_ALLOW_UNSAFE_REDIS=true"
+        )
+    if not info.get("aof_enabled") and not allow_unsafe:
+        return [
+            "this Redis has no append-only file: runs are lost when it restarts; "
+            "set `appendonly yes`"
+        ]
+    return []

@@ -1,0 +1,82 @@
+"""Every Redis key: its pattern, type, contents, owner and expiry.
+
+`{pNN}` is the partition's hash tag, NN from the first two hex digits of the run id. Child
+runs share their root's partition, so a parent and its children change in one transition.
+
+Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end:
+    run       hash    the record; field `n:<node>` counts the visits of a node
+    state     hash    key → JSON text
+    history   list    one checkpoint a super-step; the first holds the seeds
+    events    stream  narration, capped
+    logs      list    output of scripts, capped
+    children  list    ids of child runs
+Of a run, gone with its end at the latest:
+    visits    hash    open visits, packed as lua/lib/store.lua says
+    staged    hash    node → what a finished branch of the current step produced
+    pending   list    visits that the step's window holds back
+    questions hash    visit → open question
+    map       hash    (`:<run> <visit>`) items, results and window of a map
+Of a partition, without expiry, each entry removed with what it names:
+    {pNN}:timers   zset    `visit|child|deadline|expiry <run> [<visit>]` → when to look, ms
+    {pNN}:inbox    zset    `<run> <visit>` → asked at, ms
+    {pNN}:runs     zset    run → created at, ms
+    {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
+    {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
+Shared:
+    sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
+    sleipnir:bundles           zset    digest → last submission that used it, ms
+    sleipnir:batch:<batch>     set     the runs of a batch; expires after the retention time
+"""
+
+from __future__ import annotations
+
+import secrets
+
+PARTITIONS = 64
+ALL_PARTITIONS = tuple(f"{{p{number:02d}}}" for number in range(PARTITIONS))
+
+BUNDLES = "sleipnir:bundles"
+QUEUE = "sleipnir"
+
+
+def new_run_id() -> str:
+    """A random run id: 16 hex digits, the first two choose the partition."""
+    return secrets.token_hex(8)
+
+
+def new_child_id(parent: str) -> str:
+    """A random id in the partition of `parent`."""
+    return parent[:2] + secrets.token_hex(7)
+
+
+def partition_of(run_id: str) -> str:
+    """The hash tag of the run's partition; needs only the first two digits of an id.
+
+    Raises:
+        ValueError: if the id does not begin with two hex digits.
+    """
+    return ALL_PARTITIONS[int(run_id[:2], 16) % PARTITIONS]
+
+
+def run_key(kind: str, run_id: str) -> str:
+    """The key of one part of a run, `kind` as in the table above."""
+    return f"{partition_of(run_id)}:{kind}:{run_id}"
+
+
+def bundle_key(digest: str) -> str:
+    return f"sleipnir:bundle:{digest}"
+
+
+def batch_key(batch: str) -> str:
+    return f"sleipnir:batch:{batch}"
+
+
+def visit_id(step: int, node: str, index: int | None = None) -> str:
+    """`<step>/<node>`, of a map's invocation `<step>/<map node>/<index>`."""
+    return f"{step}/{node}" if index is None else f"{step}/{node}/{index}"
+
+
+def parse_visit_id(visit: str) -> tuple[int, str, int | None]:
+    """The step, node and index of a visit id."""
+    step, node, *index = visit.split("/")
+    return int(step), node, int(index[0]) if index else None

@@ -1,0 +1,141 @@
+"""Loads the Lua scripts: one transition a file, its header the contract.
+
+A header names the keys and arguments, which become locals of those names, the library
+files it uses, and the codes it may answer with instead of `OK`:
+
+    -- What the script does.
+    -- KEYS partition
+    -- ARGV run_id visit rest          `rest` takes all remaining arguments
+    -- USES store dispatch
+    -- ERR  stale_visit  when that happens
+
+Every script gets the hash tag of a partition as its only key: all keys of a run lie in one
+slot and their names are made in `lib/store.lua`. `now_ms` is the clock of Redis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.commands.core import Script
+
+from scheduler.errors import (
+    AnswerRefused,
+    RunClosed,
+    StaleStep,
+    StaleVisit,
+    StateTooLarge,
+    StepFailing,
+    TransitionRefused,
+)
+
+_HERE = Path(__file__).parent
+
+_REFUSALS: Mapping[str, type[Exception]] = {
+    "run_closed": RunClosed,
+    "stale_visit": StaleVisit,
+    "stale_step": StaleStep,
+    "step_failing": StepFailing,
+    "state_too_large": StateTooLarge,
+    "not_asked": AnswerRefused,
+    "not_due": TransitionRefused,
+}
+
+Constant = str | int
+Woken = tuple[str, str, str, str]  # run id, visit, label, bundle digest
+
+
+@cache
+def _read(name: str) -> str:
+    return (_HERE / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _header(source: str, word: str) -> list[str]:
+    return [
+        part for line in re.findall(rf"^-- {word} +(.*)$", source, re.M) for part in line.split()
+    ]
+
+
+def script_names() -> list[str]:
+    """Every transition, by file name."""
+    return sorted(file.stem for file in _HERE.glob("*.lua"))
+
+
+def compose(name: str, constants: Mapping[str, Constant]) -> str:
+    """The whole text of one script: constants, named arguments, libraries, body."""
+    body = _read(name)
+    lines = [
+        f"local {key} = {value if isinstance(value, int) else _quoted(value)}"
+        for key, value in constants.items()
+    ]
+    lines.append("local partition = KEYS[1]")
+    arguments = ["clock", *_header(body, "ARGV")]
+    for position, argument in enumerate(arguments, 1):
+        if argument == "rest":
+            lines.append(
+                f"local rest = {{}}; for i = {position}, #ARGV do rest[#rest + 1] = ARGV[i] end"
+            )
+        else:
+            lines.append(f"local {argument} = ARGV[{position}]")
+    lines += [
+        "local now_ms = tonumber(clock)",
+        "if not now_ms then",
+        "  local time = redis.call('TIME')",
+        "  now_ms = time[1] * 1000 + math.floor(time[2] / 1000)",
+        "end",
+    ]
+    return "\n".join([*lines, *(_read(f"lib/{used}") for used in _header(body, "USES")), body])
+
+
+def _quoted(text: str) -> str:
+    fence = "=" * 4
+    return f"[{fence}[{text}]{fence}]"
+
+
+class Transition:
+    """One script, bound to a Redis. Calling it returns what follows `OK`."""
+
+    def __init__(
+        self,
+        name: str,
+        client: redis.Redis,
+        constants: Mapping[str, Constant],
+        published: Callable[[Sequence[Woken]], None],
+    ) -> None:
+        self._name = name
+        self._arguments = _header(_read(name), "ARGV")
+        self._script: Script = client.register_script(compose(name, constants))
+        self._published = published
+
+    def __call__(
+        self,
+        partition: str,
+        *arguments: str | int,
+        clock: str = "",
+        client: redis.Redis | None = None,
+    ) -> list[Any]:
+        """Run it; in a pipeline (`client`) only queue it, to be read with `result`.
+
+        Raises:
+            TransitionRefused: the subclass that the script's code names.
+            TypeError: for a wrong number of arguments.
+        """
+        expected = len(self._arguments)
+        open_ended = expected > 0 and self._arguments[-1] == "rest"
+        if not (len(arguments) == expected or (open_ended and len(arguments) >= expected - 1)):
+            raise TypeError(f"{self._name} takes {self._arguments}, got {len(arguments)} arguments")
+        answer = self._script(keys=[partition], args=[clock, *arguments], client=client)
+        return [] if client is not None else self.result(answer)
+
+    def result(self, answer: Any) -> list[Any]:
+        """What follows `OK` in an answer; publishes the visits it woke."""
+        if answer[0] != "OK":
+            raise _REFUSALS[answer[0]](f"{self._name}: {answer[0]}")
+        if answer[1]:
+            self._published(answer[1])
+        return list(answer[2:])

@@ -1,0 +1,23 @@
+-- Park a visit on a question to a person.
+-- KEYS partition
+-- ARGV run_id visit token question event
+-- USES store dispatch waiting
+-- ERR  run_closed stale_visit
+-- ERR  step_failing  a sibling failed for good: stage this visit as discarded
+local run = key('run', run_id)
+local status, failing = unpack(redis.call('HMGET', run, 'status', 'failing'))
+if not status or FINAL[status] then return {'run_closed'} end
+if failing then return {'step_failing'} end
+local v = read_visit(run_id, visit)
+if not holds(v, token) then return {'stale_visit'} end
+
+v.status, v.token, v.tries = 'asked', '-', 0
+write_visit(run_id, visit, v)
+redis.call('ZREM', timers, timer('visit', run_id, visit))
+redis.call('HSET', key('questions', run_id), visit, question)
+redis.call('ZADD', inbox, now_ms, run_id .. ' ' .. visit)
+narrate(run_id, event)
+redis.call('HINCRBY', run, 'busy', -1)
+release_place(run_id, visit)
+settle(run_id)
+return reply()

@@ -1,0 +1,58 @@
+-- Take the lease of a visit and read what its node needs. Safe to repeat with the same token.
+-- KEYS partition
+-- ARGV run_id visit token lease_ms rest
+-- REST the state's keys to read; none for all of them
+-- USES store
+-- OK   status width visit_number attempt age_ms left_ms payload context item state
+--      left_ms until the run's deadline, -1 without one; item: of a map's invocation
+-- ERR  run_closed   the run reached a final status, or its time is over
+-- ERR  stale_visit  it is done, parked, or in other hands: nothing to do
+local run = key('run', run_id)
+local node = node_of(visit)
+local status, width, context, deadline, timeout, number = unpack(redis.call('HMGET', run,
+  'status', 'width', 'context', 'deadline', 'timeout_ms', 'n:' .. node))
+if not status or FINAL[status] or (deadline and now_ms >= tonumber(deadline)) then
+  return {'run_closed'}
+end
+local v = read_visit(run_id, visit)
+local again = v and v.token == token
+if not v or not (again or v.status == 'ready' or v.status == 'staged') then
+  return {'stale_visit'}
+end
+
+if status == 'queued' then
+  redis.call('HSET', run, 'status', 'running', 'started', now_ms)
+  if timeout then
+    deadline = now_ms + tonumber(timeout)
+    redis.call('HSET', run, 'deadline', deadline)
+    redis.call('ZADD', timers, deadline, timer('deadline', run_id))
+  end
+end
+if not again then
+  v.tries = v.tries + 1
+end
+if v.status == 'ready' then
+  v.status = 'leased'
+end
+v.token = token
+v.began = v.began > 0 and v.began or now_ms
+write_visit(run_id, visit, v)
+redis.call('ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
+
+local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+local item = map_visit
+  and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'item:' .. index) or ''
+local state
+if #rest == 0 then
+  state = redis.call('HGETALL', key('state', run_id))
+else
+  state = {}
+  for i, value in ipairs(redis.call('HMGET', key('state', run_id), unpack(rest))) do
+    if value then
+      state[#state + 1] = rest[i]
+      state[#state + 1] = value
+    end
+  end
+end
+return {'OK', {}, v.status, tonumber(width), tonumber(number) or 0, v.attempt, now_ms - v.began,
+  deadline and tonumber(deadline) - now_ms or -1, v.payload, context, item, state}

@@ -1,0 +1,16 @@
+-- End a run from outside: cancelled by a person, or its time is over.
+-- KEYS partition
+-- ARGV run_id status failure
+-- USES store dispatch waiting finish
+-- ERR  run_closed  it was over already
+-- ERR  not_due     timed_out was asked for, but the deadline lies ahead
+local before, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))
+if not before or FINAL[before] then
+  redis.call('ZREM', timers, timer('deadline', run_id))
+  return {'run_closed'}
+end
+if status == 'timed_out' and not (deadline and now_ms >= tonumber(deadline)) then
+  return {'not_due'}
+end
+finish(run_id, status, '', failure)
+return reply()

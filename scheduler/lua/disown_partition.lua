@@ -1,0 +1,8 @@
+-- Let go of a partition so that another scheduler can take it at once.
+-- KEYS partition
+-- ARGV owner
+local lock = partition .. ':owner'
+if redis.call('GET', lock) == owner then
+  redis.call('DEL', lock)
+end
+return {'OK', {}}

@@ -1,0 +1,88 @@
+-- What every script shares: key names, the clock's reading, visits as records, narration.
+-- All keys of a run and of its indexes carry the partition's hash tag, so they share a slot.
+
+local FINAL = {succeeded = true, failed = true, cancelled = true, timed_out = true}
+local timers = partition .. ':timers'
+local inbox = partition .. ':inbox'
+
+local function key(kind, id)
+  return partition .. ':' .. kind .. ':' .. id
+end
+
+local function timer(kind, run_id, visit)
+  return visit and kind .. ' ' .. run_id .. ' ' .. visit or kind .. ' ' .. run_id
+end
+
+local function node_of(visit)
+  return string.match(visit, '^%d+/([^/]+)')
+end
+
+-- An open visit is one field of the hash `visits`. Its value:
+--   status     ready | leased | staged | backoff | asked | child | map
+--   token      of the delivery that holds the lease; '-' when nobody does
+--   tries      deliveries begun since it was last parked: what max_deliveries bounds
+--   attempt    counts from 1, plus one after each back-off
+--   began      ms of the first begin; 0 before it
+--   published  ms of the last message
+--   payload    what it waits for or was resumed with; opaque here, except a child's run id
+local function parse_visit(packed)
+  local status, token, tries, attempt, began, published, payload =
+    string.match(packed, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  return {
+    status = status, token = token, tries = tonumber(tries), attempt = tonumber(attempt),
+    began = tonumber(began), published = tonumber(published), payload = payload,
+  }
+end
+
+local function pack_visit(v)
+  return string.format('%s %s %d %d %.0f %.0f ', v.status, v.token, v.tries, v.attempt, v.began,
+    v.published) .. v.payload
+end
+
+local function read_visit(run_id, visit)
+  local packed = redis.call('HGET', key('visits', run_id), visit)
+  return packed and parse_visit(packed)
+end
+
+local function write_visit(run_id, visit, v)
+  redis.call('HSET', key('visits', run_id), visit, pack_visit(v))
+end
+
+local function new_visit()
+  return {
+    status = 'ready', token = '-', tries = 0, attempt = 1, began = 0, published = now_ms,
+    payload = '',
+  }
+end
+
+-- Whether this delivery still holds the visit's lease.
+local function holds(v, token)
+  return v and v.token == token and (v.status == 'leased' or v.status == 'staged')
+end
+
+local function narrate(run_id, event)
+  if event ~= '' then
+    redis.call('XADD', key('events', run_id), 'MAXLEN', '~', narration_limit, '*', 'e', event)
+  end
+end
+
+-- Call a command with many arguments in pieces that Lua's stack can hold.
+local function in_pieces(command, target, arguments)
+  for first = 1, #arguments, 4000 do
+    redis.call(command, target, unpack(arguments, first, math.min(first + 3999, #arguments)))
+  end
+end
+
+-- `usage` is '' or 'prompt_tokens completion_tokens cost', cost '-' when unknown.
+local function add_usage(run_id, usage)
+  if usage == '' then return end
+  local prompt, completion, cost = string.match(usage, '^(%d+) (%d+) (%S+)$')
+  local run = key('run', run_id)
+  redis.call('HINCRBY', run, 'prompt_tokens', prompt)
+  redis.call('HINCRBY', run, 'completion_tokens', completion)
+  if cost == '-' then
+    redis.call('HSET', run, 'unpriced', '1')
+  else
+    redis.call('HINCRBYFLOAT', run, 'cost', cost)
+  end
+end

@@ -1,0 +1,43 @@
+-- Fan a map out: keep its items, announce the first window of invocations, park the map.
+-- KEYS partition
+-- ARGV run_id visit token branch window rest
+-- REST the items, each as JSON text; at least one
+-- USES store dispatch waiting
+-- ERR  run_closed stale_visit
+-- ERR  step_failing  a sibling failed for good: stage this visit as discarded
+local run = key('run', run_id)
+local status, failing, agent, digest =
+  unpack(redis.call('HMGET', run, 'status', 'failing', 'agent', 'digest'))
+if not status or FINAL[status] then return {'run_closed'} end
+if failing then return {'step_failing'} end
+local v = read_visit(run_id, visit)
+if not holds(v, token) then return {'stale_visit'} end
+
+v.status, v.token, v.tries = 'map', '-', 0
+write_visit(run_id, visit, v)
+redis.call('ZREM', timers, timer('visit', run_id, visit))
+
+local fields = {}
+for i, item in ipairs(rest) do
+  fields[#fields + 1] = 'item:' .. (i - 1)
+  fields[#fields + 1] = item
+end
+local map = key('map', run_id .. ' ' .. visit)
+local first = math.min(tonumber(window), #rest)
+in_pieces('HSET', map, fields)
+redis.call('HSET', map, 'branch', branch, 'total', #rest, 'next', first, 'inflight', first)
+
+local visits, ready = {}, {}
+for index = 0, first - 1 do
+  local invocation = visit .. '/' .. index
+  visits[#visits + 1] = invocation
+  visits[#visits + 1] = pack_visit(new_visit())
+  ready[#ready + 1] = now_ms + republish_ms
+  ready[#ready + 1] = timer('visit', run_id, invocation)
+  announce(run_id, invocation, agent .. '/' .. branch, digest)
+end
+in_pieces('HSET', key('visits', run_id), visits)
+in_pieces('ZADD', timers, ready)
+redis.call('HINCRBY', run, 'busy', first - 1)
+settle(run_id)
+return reply()

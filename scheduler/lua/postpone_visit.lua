@@ -1,0 +1,19 @@
+-- Let a visit rest until its next attempt; it holds no worker meanwhile.
+-- KEYS partition
+-- ARGV run_id visit token delay_ms event usage
+-- USES store dispatch waiting
+-- ERR  run_closed stale_visit
+-- ERR  step_failing  a sibling failed for good: stage this visit as discarded
+local status, failing = unpack(redis.call('HMGET', key('run', run_id), 'status', 'failing'))
+if not status or FINAL[status] then return {'run_closed'} end
+if failing then return {'step_failing'} end
+local v = read_visit(run_id, visit)
+if not holds(v, token) then return {'stale_visit'} end
+
+v.status, v.token, v.tries, v.attempt = 'backoff', '-', 0, v.attempt + 1
+write_visit(run_id, visit, v)
+redis.call('ZADD', timers, now_ms + delay_ms, timer('visit', run_id, visit))
+add_usage(run_id, usage)
+narrate(run_id, event)
+release_place(run_id, visit)
+return reply()

@@ -1,0 +1,6 @@
+-- The results of a map whose invocations have all ended.
+-- KEYS partition
+-- ARGV run_id visit
+-- USES store
+-- OK   fields  the map's hash: total, result:<n>, item:<n> of what never ran, usage:<n>, total_ms, max_ms
+return {'OK', {}, redis.call('HGETALL', key('map', run_id .. ' ' .. visit))}

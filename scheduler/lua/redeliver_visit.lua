@@ -1,0 +1,45 @@
+-- A visit's timer is due: publish it again, or find that it was given up too often.
+-- KEYS partition
+-- ARGV run_id visit max_deliveries oldest_ms
+-- oldest_ms: when the oldest message still in the queue was published; -1 for an empty queue
+-- USES store dispatch waiting finish
+-- OK   done  published | gone | queued | given_up
+local member = timer('visit', run_id, visit)
+local due = tonumber(redis.call('ZSCORE', timers, member))
+local v = read_visit(run_id, visit)
+local status, agent, digest =
+  unpack(redis.call('HMGET', key('run', run_id), 'status', 'agent', 'digest'))
+if not v or not status or FINAL[status] then
+  redis.call('ZREM', timers, member)
+  return reply('gone')
+end
+if not due or due > now_ms then return reply('gone') end
+
+local label = label_of(run_id, visit, agent)
+if v.status == 'ready' then
+  -- Its message may just be waiting its turn: then another one would only lengthen the queue.
+  if tonumber(oldest_ms) >= 0 and tonumber(oldest_ms) <= v.published then
+    redis.call('ZADD', timers, now_ms + republish_ms, member)
+    return reply('queued')
+  end
+elseif v.status == 'leased' then
+  if v.tries >= tonumber(max_deliveries) then
+    finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
+      message = string.format("node '%s' lost its worker %d times", node_of(visit), v.tries)}))
+    return reply('given_up')
+  end
+elseif v.status == 'staged' then
+  v.published = now_ms
+  write_visit(run_id, visit, v)
+  redis.call('ZADD', timers, now_ms + republish_ms, member)
+  announce(run_id, visit, label, digest)
+  return reply('published')
+elseif v.status == 'backoff' then
+  resume(run_id, visit, v, v.payload)
+  return reply('published')
+else
+  redis.call('ZREM', timers, member)
+  return reply('gone')
+end
+make_ready(run_id, visit, v, label, digest)
+return reply('published')

@@ -1,0 +1,46 @@
+-- Put aside the result of one invocation of a map; announce the next, or the map itself.
+-- KEYS partition
+-- ARGV run_id visit token result halt elapsed_ms event usage
+-- halt '1': this failure stops the map, no further invocation starts
+-- USES store dispatch waiting
+-- ERR  run_closed stale_visit
+local run = key('run', run_id)
+local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
+if not status or FINAL[status] then return {'run_closed'} end
+if not holds(read_visit(run_id, visit), token) then return {'stale_visit'} end
+
+local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+local map = key('map', run_id .. ' ' .. map_visit)
+redis.call('HDEL', key('visits', run_id), visit)
+redis.call('ZREM', timers, timer('visit', run_id, visit))
+redis.call('HDEL', map, 'item:' .. index)
+local branch, total, following, inflight, halted, longest = unpack(
+  redis.call('HMGET', map, 'branch', 'total', 'next', 'inflight', 'halted', 'max_ms'))
+local done = redis.call('HINCRBY', map, 'done', 1)
+redis.call('HINCRBY', map, 'total_ms', elapsed_ms)
+redis.call('HSET', map, 'result:' .. index, result,
+  'max_ms', math.max(tonumber(longest) or 0, tonumber(elapsed_ms)))
+if usage ~= '' then
+  redis.call('HSET', map, 'usage:' .. index, usage)
+end
+add_usage(run_id, usage)
+narrate(run_id, event == '' and '' or (string.gsub(event, '@DONE@', done)))
+
+if halt == '1' then
+  halted = '1'
+  redis.call('HSET', map, 'halted', '1')
+end
+if not halted and tonumber(following) < tonumber(total) then
+  local invocation = map_visit .. '/' .. following
+  redis.call('HINCRBY', map, 'next', 1)
+  make_ready(run_id, invocation, new_visit(), agent .. '/' .. branch, digest)
+elseif tonumber(inflight) > 1 then
+  redis.call('HINCRBY', map, 'inflight', -1)
+  redis.call('HINCRBY', run, 'busy', -1)
+  settle(run_id)
+else
+  -- The last one out; the map's own visit collects the results.
+  redis.call('HSET', map, 'inflight', 0)
+  resume(run_id, map_visit, read_visit(run_id, map_visit), 'collect')
+end
+return reply()

@@ -1,0 +1,48 @@
+-- Put aside what one branch of a parallel step produced, at most once.
+-- A fatal failure drops the siblings that do not execute; those that do may still finish.
+-- KEYS partition
+-- ARGV run_id step visit token outcome failed event usage
+-- USES store dispatch waiting finish
+-- OK   open  visits of this step that are not done; 0 asks the caller to advance
+-- ERR  run_closed stale_visit
+local run = key('run', run_id)
+local visits, staged = key('visits', run_id), key('staged', run_id)
+local status, deadline = unpack(redis.call('HMGET', run, 'status', 'deadline'))
+if not status or FINAL[status] or (deadline and now_ms >= tonumber(deadline)) then
+  return {'run_closed'}
+end
+local v = read_visit(run_id, visit)
+if not holds(v, token) then return {'stale_visit'} end
+
+if v.status == 'leased' then
+  redis.call('HSET', staged, node_of(visit), outcome)
+  redis.call('HINCRBY', run, 'busy', -1)
+  add_usage(run_id, usage)
+  narrate(run_id, event)
+  if failed == '1' then
+    redis.call('HSET', run, 'failing', '1')
+    redis.call('DEL', key('pending', run_id))
+    local open = redis.call('HGETALL', visits)
+    for i = 1, #open, 2 do
+      local sibling = parse_visit(open[i + 1])
+      local invocation = string.find(open[i], '/.*/')
+      if open[i] ~= visit and (invocation or sibling.status ~= 'leased') then
+        drop_visit(run_id, open[i], sibling, cancel_child)
+        redis.call('HDEL', visits, open[i])
+      end
+    end
+  end
+end
+
+-- The last one stays leased, as `staged`, until its step is advanced: should this worker die
+-- in between, the lease's end brings another one here.
+if redis.call('HLEN', visits) == 1 and redis.call('EXISTS', key('pending', run_id)) == 0 then
+  v.status = 'staged'
+  write_visit(run_id, visit, v)
+  return reply(0)
+end
+redis.call('HDEL', visits, visit)
+redis.call('ZREM', timers, timer('visit', run_id, visit))
+release_place(run_id, visit)
+settle(run_id)
+return reply(redis.call('HLEN', visits))

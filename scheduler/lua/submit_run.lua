@@ -1,0 +1,19 @@
+-- Accept a run, at most once per run id.
+-- KEYS partition
+-- ARGV run_id start agent digest history event field_count rest
+-- REST field_count name, value pairs of the record; then key, JSON text pairs of the state
+-- USES store dispatch create
+-- OK   created  1, or 0 where a run of that id exists already
+if redis.call('EXISTS', key('run', run_id)) == 1 then
+  return reply(0)
+end
+local fields, seeds = {}, {}
+for i, value in ipairs(rest) do
+  if i <= 2 * tonumber(field_count) then
+    fields[#fields + 1] = value
+  else
+    seeds[#seeds + 1] = value
+  end
+end
+create(run_id, fields, seeds, start, history, event, agent, digest)
+return reply(1)

@@ -1,0 +1,77 @@
+"""The scheduler: looks after everything whose time has come, in the partitions it owns.
+
+Any number may run. A partition is owned by one of them at a time, by a lock that each tick
+renews; and every action is one atomic transition that checks again, so even two owners
+would do no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+
+from redis.exceptions import RedisError
+
+from scheduler.store import RunStore
+from scheduler.sweeps import SWEEPS, Tick
+from scheduler.sweeps.bundles import BundleSweep
+
+logger = logging.getLogger("sleipnir.scheduler")
+
+TICK_S = 0.5
+# Several ticks: a slow one must not lose a partition, a dead scheduler's must be free soon.
+_OWNERSHIP_S = 5.0
+_BATCH = 200  # timers per partition and tick
+
+
+class Scheduler:
+    """Sweeps partitions on a thread of its own, until it is stopped."""
+
+    def __init__(self, store: RunStore, tick_s: float = TICK_S) -> None:
+        self._store = store
+        self._tick_s = tick_s
+        self._owner = secrets.token_hex(8)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="scheduler", daemon=True)
+        self._bundles = BundleSweep(store)
+
+    def start(self) -> None:
+        """Run in the background."""
+        self._thread.start()
+
+    def run(self) -> None:
+        """Tick until `stop`; an unreachable Redis is waited for."""
+        while not self._stopping.is_set():
+            try:
+                busy = self.run_once()
+            except RedisError as error:
+                logger.warning("cannot sweep: %s", error)
+                busy = False
+            if not busy:
+                self._stopping.wait(self._tick_s)
+        try:
+            self._store.disown(self._owner)
+        except RedisError as error:
+            logger.warning("cannot give up my partitions: %s", error)
+
+    def run_once(self) -> bool:
+        """One tick over all partitions this scheduler owns; True if more is due already."""
+        due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH)
+        tick = Tick(self._store)
+        for members in due.values():
+            for member in members:
+                kind, run_id, *visit = member.split(" ")
+                SWEEPS[kind](tick, run_id, *visit)
+        if due:
+            self._bundles.run_if_due()
+        return any(len(members) == _BATCH for members in due.values())
+
+    def request_stop(self) -> None:
+        """Let `run` return soon; safe in a signal handler."""
+        self._stopping.set()
+
+    def stop(self) -> None:
+        """Stop the background thread, and let others have its partitions."""
+        self.request_stop()
+        self._thread.join(2 * _OWNERSHIP_S)

@@ -1,0 +1,509 @@
+"""The run store: one typed method per transition. Nobody else changes a run in Redis.
+
+What people look at (lists, histories, narration) is read through `scheduler.records`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import redis
+
+from graphs.state import Snapshot, encode
+from scheduler.advance import Branch, Plan
+from scheduler.dispatch import Dispatcher, published_ms
+from scheduler.errors import AnswerRefused, RunClosed, TransitionRefused
+from scheduler.keys import (
+    ALL_PARTITIONS,
+    BUNDLES,
+    QUEUE,
+    batch_key,
+    bundle_key,
+    partition_of,
+    run_key,
+)
+from scheduler.lua import Constant, Transition
+from scheduler.run import Begun, Context, Failure, Lease, NewRun, Question, Usage
+from scheduler.settings import Settings
+
+# How long a message may be on its way before the scheduler asks where it is.
+REPUBLISH_MS = 5_000
+# Room for the expiry to be later than the sweep that removes the indexes.
+_LOG_ENTRIES = 1_000
+
+
+class RunStore:
+    """Transitions of runs, each one Lua call on one partition.
+
+    Args:
+        clock: the time in ms for tests; by default Redis tells it.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        settings: Settings,
+        dispatcher: Dispatcher,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.client = client
+        self.settings = settings
+        self.dispatcher = dispatcher
+        self._clock = clock
+        self._constants: dict[str, Constant] = {
+            "queue": QUEUE,
+            "envelope": dispatcher.envelope,
+            "republish_ms": REPUBLISH_MS,
+            "retention_ms": int(settings.retention_s * 1000),
+            "narration_limit": settings.narration_limit,
+        }
+        self._transitions: dict[str, Transition] = {}
+
+    def _transition(self, name: str) -> Transition:
+        found = self._transitions.get(name)
+        if found is None:
+            found = Transition(name, self.client, self._constants, self.dispatcher.publish)
+            self._transitions[name] = found
+        return found
+
+    def _call(self, name: str, run_id: str, *arguments: str | int) -> list[Any]:
+        return self._transition(name)(
+            partition_of(run_id), run_id, *arguments, clock=self._now_text()
+        )
+
+    def _now_text(self) -> str:
+        return "" if self._clock is None else str(self._clock())
+
+    # ---- submit
+
+    def put_bundle(self, digest: str, data: bytes) -> None:
+        """Keep a packed agent directory under its digest."""
+        now = self.client.time()
+        with self.client.pipeline(transaction=False) as pipe:
+            pipe.set(bundle_key(digest), data, nx=True)
+            pipe.zadd(BUNDLES, {digest: now[0] * 1000})
+            pipe.execute()
+
+    def get_bundle(self, digest: str) -> bytes | None:
+        """A packed agent directory, as it was put."""
+        get: Any = self.client.execute_command  # untyped in redis-py
+        data = get("GET", bundle_key(digest), NEVER_DECODE=True)
+        return None if data is None else bytes(data)
+
+    def remove_unused_bundles(self, unused_for: timedelta, limit: int) -> int:
+        """Remove up to `limit` bundles that no run uses; returns how many."""
+        before = (self.client.time()[0] - unused_for.total_seconds()) * 1000
+        removed = 0
+        for digest in map(str, self.client.zrangebyscore(BUNDLES, "-inf", before, 0, limit)):
+            with self.client.pipeline(transaction=False) as pipe:
+                for partition in ALL_PARTITIONS:
+                    pipe.hexists(f"{partition}:bundles", digest)
+                if any(pipe.execute()):
+                    continue
+                pipe.delete(bundle_key(digest))
+                pipe.zrem(BUNDLES, digest)
+                pipe.execute()
+            removed += 1
+        return removed
+
+    def submit(self, run: NewRun) -> bool:
+        """Accept a run, at most once per id: False if it exists already."""
+        fields = _record_fields(run)
+        seeds = _flat(run.state)
+        (created,) = self._call(
+            "submit_run",
+            run.run_id,
+            run.start,
+            run.agent,
+            run.digest,
+            _first_checkpoint(run),
+            _submitted_event(run),
+            len(fields) // 2,
+            *fields,
+            *seeds,
+        )
+        if run.batch is not None and created:
+            with self.client.pipeline(transaction=False) as pipe:
+                pipe.sadd(batch_key(run.batch), run.run_id)
+                pipe.pexpire(batch_key(run.batch), timedelta(seconds=self.settings.retention_s))
+                pipe.execute()
+        return bool(created)
+
+    # ---- a visit
+
+    def begin(self, lease: Lease, keys: Collection[str] | None) -> Begun:
+        """Take the lease of a visit and read the state's `keys`, all of them for None.
+
+        Safe to repeat with the same token.
+
+        Raises:
+            RunClosed, StaleVisit: there is nothing to do.
+        """
+        if keys is not None and not keys:
+            keys = ("",)  # no script argument at all would mean every key
+        staged, width, number, attempt, age, left, payload, context, item, state = self._call(
+            "begin_visit",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            int(self.settings.lease_s * 1000),
+            *(keys or ()),
+        )
+        return Begun(
+            staged=staged == "staged",
+            width=width,
+            visit_number=number,
+            attempt=attempt,
+            age_s=age / 1000,
+            left_s=left / 1000 if left >= 0 else None,
+            payload=payload,
+            context=Context.from_json(context),
+            item=item or None,
+            state=Snapshot(dict(zip(state[::2], state[1::2], strict=True))),
+        )
+
+    def renew(self, leases: Iterable[Lease]) -> list[Lease]:
+        """Renew leases, one call a partition in one round trip; returns those that are gone."""
+        by_partition: dict[str, list[Lease]] = defaultdict(list)
+        for lease in leases:
+            by_partition[partition_of(lease.run_id)].append(lease)
+        renew = self._transition("renew_leases")
+        with self.client.pipeline(transaction=False) as pipe:
+            for partition, held in by_partition.items():
+                triples = [
+                    text for lease in held for text in (lease.run_id, lease.visit, lease.token)
+                ]
+                renew(
+                    partition,
+                    int(self.settings.lease_s * 1000),
+                    *triples,
+                    clock=self._now_text(),
+                    client=pipe,
+                )
+            answers = pipe.execute()
+        return [
+            held[position]
+            for held, answer in zip(by_partition.values(), answers, strict=True)
+            for position in renew.result(answer)[0]
+        ]
+
+    def advance(
+        self,
+        lease: Lease,
+        step: int,
+        plan: Plan,
+        *,
+        cap: int,
+        window: int,
+        nodes: Mapping[str, Any] | None = None,
+        event: str = "",
+        usage: Usage | None = None,
+    ) -> str:
+        """Commit a super-step and its consequences, once; returns the run's status.
+
+        Args:
+            nodes: what the checkpoint says of each node, by id.
+
+        Raises:
+            RunClosed, StaleVisit, StaleStep: somebody else decided; drop the result.
+            StateTooLarge: nothing was written.
+        """
+        (status,) = self._call(
+            "advance_step",
+            lease.run_id,
+            step,
+            lease.visit,
+            lease.token,
+            plan.status,
+            plan.output or "",
+            encode(plan.failure.to_json()) if plan.failure else "",
+            cap,
+            window,
+            self.settings.state_limit_bytes,
+            _checkpoint(step, plan.writes, plan.frontier, nodes or {}),
+            event,
+            _usage_text(usage),
+            len(plan.writes),
+            *_flat(plan.writes),
+            *plan.frontier,
+        )
+        return str(status)
+
+    def stage(
+        self,
+        lease: Lease,
+        step: int,
+        branch: Branch,
+        *,
+        event: str = "",
+        usage: Usage | None = None,
+    ) -> int:
+        """Put aside what one of several branches produced; 0 asks the caller to advance.
+
+        Raises:
+            RunClosed, StaleVisit: drop the result.
+        """
+        (left,) = self._call(
+            "stage_visit",
+            lease.run_id,
+            step,
+            lease.visit,
+            lease.token,
+            branch.to_json(),
+            "1" if branch.failure else "0",
+            event,
+            _usage_text(usage),
+        )
+        return int(left)
+
+    def read_step(
+        self, run_id: str, reducer_keys: Collection[str]
+    ) -> tuple[dict[str, Branch], dict[str, str]]:
+        """What a finished parallel step staged, by node; current JSON texts of reducer keys."""
+        staged, current = self._call("read_step", run_id, *reducer_keys)
+        branches = {
+            node: Branch.from_json(text)
+            for node, text in zip(staged[::2], staged[1::2], strict=True)
+        }
+        return branches, dict(zip(current[::2], current[1::2], strict=True))
+
+    def postpone(
+        self, lease: Lease, delay_s: float, *, event: str = "", usage: Usage | None = None
+    ) -> None:
+        """Let a visit rest before its next attempt, holding no worker."""
+        self._call(
+            "postpone_visit",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            int(delay_s * 1000),
+            event,
+            _usage_text(usage),
+        )
+
+    def give_back(self, lease: Lease) -> None:
+        """Return a visit unfinished, for another worker to take at once."""
+        self._call("return_visit", lease.run_id, lease.visit, lease.token)
+
+    # ---- parking
+
+    def ask(self, lease: Lease, question: Question, *, event: str = "") -> None:
+        """Park a visit on a question."""
+        text = encode(
+            {
+                "root_run_id": question.root_run_id,
+                "agent": question.agent,
+                "node": question.node,
+                "visit_number": question.visit_number,
+                "kind": question.kind,
+                "text": question.text,
+                "options": list(question.options),
+                "default": question.default,
+                "validation": question.validation,
+            }
+        )
+        self._call("ask_question", lease.run_id, lease.visit, lease.token, text, event)
+
+    def answer(self, run_id: str, visit: str, answer: str, *, event: str = "") -> None:
+        """Accept the first answer to an open question.
+
+        Raises:
+            AnswerRefused: if it is not open, or the run is over.
+        """
+        try:
+            self._call("answer_question", run_id, visit, encode({"answer": answer}), event)
+        except RunClosed as error:
+            raise AnswerRefused(f"run {run_id} is over; it takes no answers") from error
+        except AnswerRefused as error:
+            raise AnswerRefused(
+                f"the question of run {run_id} was answered or withdrawn meanwhile"
+            ) from error
+
+    def spawn(self, lease: Lease, child: NewRun, timeout_s: float, *, event: str = "") -> None:
+        """Start a child run and park the visit on it, in one transition."""
+        fields = _record_fields(child)
+        self._call(
+            "spawn_child",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            int(timeout_s * 1000),
+            child.run_id,
+            child.start,
+            child.agent,
+            child.digest,
+            _first_checkpoint(child),
+            event,
+            _submitted_event(child),
+            len(fields) // 2,
+            *fields,
+            *_flat(child.state),
+        )
+
+    def open_map(self, lease: Lease, branch: str, window: int, items: Sequence[str]) -> None:
+        """Fan a map out over items, given as JSON texts; `window` of them start at once."""
+        self._call("open_map", lease.run_id, lease.visit, lease.token, branch, window, *items)
+
+    def stage_item(
+        self,
+        lease: Lease,
+        result: str,
+        *,
+        halt: bool,
+        elapsed_s: float,
+        event: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        """Put aside one invocation's result; `halt` starts no further ones."""
+        self._call(
+            "stage_item",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            result,
+            "1" if halt else "0",
+            int(elapsed_s * 1000),
+            event,
+            _usage_text(usage),
+        )
+
+    def read_map(self, run_id: str, visit: str) -> dict[str, str]:
+        """The fields of a map whose invocations have all ended."""
+        (fields,) = self._call("read_map", run_id, visit)
+        return dict(zip(fields[::2], fields[1::2], strict=True))
+
+    # ---- from outside
+
+    def close(self, run_id: str, status: str, failure: Failure) -> bool:
+        """Cancel a run, or time it out if its deadline has passed; False if it was over."""
+        try:
+            self._call("close_run", run_id, status, encode(failure.to_json()))
+        except TransitionRefused:
+            return False
+        return True
+
+    def time_limit_s(self, run_id: str) -> float:
+        """The wall-clock limit of a run; 0 if it has none."""
+        limit = self.client.hget(run_key("run", run_id), "timeout_ms")
+        return int(limit or 0) / 1000
+
+    def expire_child(self, run_id: str, visit: str) -> None:
+        """End the wait of an agent node whose time is over."""
+        self._call("expire_child", run_id, visit)
+
+    def redeliver(self, run_id: str, visit: str, oldest_ms: int) -> str:
+        """See to a visit whose timer is due; tells what was done."""
+        (done,) = self._call(
+            "redeliver_visit", run_id, visit, self.settings.max_deliveries, oldest_ms
+        )
+        return str(done)
+
+    def oldest_message_ms(self) -> int:
+        """When the oldest message in the queue was published; -1 if it is empty or elsewhere."""
+        if not self.dispatcher.envelope:
+            return -1
+        oldest = self.client.lindex(QUEUE, -1)
+        return -1 if oldest is None else published_ms(str(oldest))
+
+    def purge(self, run_id: str) -> None:
+        """Forget a finished run."""
+        digest = self.client.hget(run_key("run", run_id), "digest")
+        self._call("purge_run", run_id, str(digest or ""))
+
+    def sweep(self, owner: str, ttl_s: float, limit: int) -> dict[str, list[str]]:
+        """Own what partitions can be owned; their due timers, oldest first, in one round trip."""
+        transition = self._transition("sweep_partition")
+        with self.client.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                transition(
+                    partition,
+                    owner,
+                    int(ttl_s * 1000),
+                    limit,
+                    clock=self._now_text(),
+                    client=pipe,
+                )
+            answers = [transition.result(answer) for answer in pipe.execute()]
+        return {
+            partition: due
+            for partition, (mine, due) in zip(ALL_PARTITIONS, answers, strict=True)
+            if mine
+        }
+
+    def disown(self, owner: str) -> None:
+        """Let go of all partitions, so that another scheduler takes them at once."""
+        transition = self._transition("disown_partition")
+        for partition in ALL_PARTITIONS:
+            transition(partition, owner)
+
+    # ---- beside the transitions
+
+    def narrate(self, run_id: str, event: str) -> None:
+        """Append an event to a run's narration."""
+        self.client.xadd(
+            run_key("events", run_id),
+            {"e": event},
+            maxlen=self.settings.narration_limit,
+            approximate=True,
+        )
+
+    def append_logs(self, run_id: str, entries: Sequence[str]) -> None:
+        """Keep output of a visit with its run, the newest entries only."""
+        key = run_key("logs", run_id)
+        with self.client.pipeline(transaction=False) as pipe:
+            pipe.rpush(key, *entries)
+            pipe.ltrim(key, -_LOG_ENTRIES, -1)
+            pipe.execute()
+
+
+def _flat(pairs: Mapping[str, str]) -> list[str]:
+    return [text for pair in pairs.items() for text in pair]
+
+
+def _usage_text(usage: Usage | None) -> str:
+    if not usage:
+        return ""
+    cost = "-" if usage.cost_usd is None else f"{usage.cost_usd:.10f}"
+    return f"{usage.prompt_tokens} {usage.completion_tokens} {cost}"
+
+
+def _checkpoint(
+    step: int, writes: Mapping[str, str], frontier: Sequence[str], nodes: Mapping[str, Any]
+) -> str:
+    """A checkpoint's JSON without its opening: the transition puts the time in front."""
+    changed = ",".join(f"{encode(key)}:{text}" for key, text in writes.items())
+    return (
+        f'"step":{step},"frontier":{encode(list(frontier))},'
+        f'"nodes":{encode(nodes)},"writes":{{{changed}}}}}'
+    )
+
+
+def _first_checkpoint(run: NewRun) -> str:
+    return _checkpoint(0, run.state, (run.start,), {})
+
+
+def _submitted_event(run: NewRun) -> str:
+    return encode(
+        {
+            "kind": "submitted",
+            "agent": run.agent,
+            "start": [run.start, run.start_type],
+            "warnings": list(run.warnings),
+        }
+    )
+
+
+def _record_fields(run: NewRun) -> list[str]:
+    fields = {
+        "agent": run.agent,
+        "digest": run.digest,
+        "context": run.context.to_json(),
+        "timeout_ms": None if run.timeout_s is None else str(int(run.timeout_s * 1000)),
+        "parent": run.parent,
+        "batch": run.batch,
+        "item": run.item,
+    }
+    return _flat({name: value for name, value in fields.items() if value is not None})

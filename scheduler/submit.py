@@ -1,0 +1,168 @@
+"""Makes a run out of an agent and what its caller wants of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphs.errors import MissingVariables
+from graphs.schema import Graph
+from graphs.state import encode
+from graphs.variables import resolve_variables
+from scheduler.errors import SubmissionRefused
+from scheduler.keys import new_child_id, new_run_id
+from scheduler.run import Context, NewRun
+
+
+class NestedTooDeep(SubmissionRefused):
+    """The child run would lie deeper than `max_agent_depth`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the caller wants of a run."""
+
+    prompt: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict)  # seeds over `initial_state`
+    variables: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, list[str]] = field(default_factory=dict)  # ahead of time, by node
+    workdir: str | None = None
+    timeout_s: float | None = None  # may lower the graph's limit, not raise it
+    run_id: str | None = None  # given, it makes the submission idempotent
+    batch: str | None = None
+    item: str | None = None
+
+
+def new_run(
+    graph: Graph,
+    digest: str,
+    request: Request,
+    *,
+    agent: str,
+    agents: Mapping[str, str],
+    warnings: tuple[str, ...] = (),
+) -> NewRun:
+    """A root run.
+
+    Args:
+        digest: of the agent's bundle.
+        agents: bundle digests of all agents that the graph may spawn, by name.
+
+    Raises:
+        SubmissionRefused: for an undeclared variable, or one without value (E215).
+    """
+    declared = {variable.name for variable in graph.variables}
+    for name in request.variables:
+        if name not in declared:
+            known = ", ".join(sorted(declared)) or "none"
+            raise SubmissionRefused(
+                f"agent '{agent}' declares no variable '{name}' (it has: {known})"
+            )
+    for node_id in request.answers:
+        if node_id not in graph.nodes:
+            raise SubmissionRefused(f"--answer names node '{node_id}', which does not exist")
+    run_id = request.run_id or new_run_id()
+    variables = _variables(graph, request.variables)
+    return NewRun(
+        run_id=run_id,
+        agent=agent,
+        digest=digest,
+        start=graph.start,
+        start_type=graph.nodes[graph.start].type,
+        state=_seeds(graph, variables, request.state, request.prompt),
+        context=Context(
+            root=run_id,
+            workdir=request.workdir,
+            variables=variables,
+            secrets=_secrets(graph),
+            given=dict(request.variables),
+            answers=dict(request.answers),
+            agents=dict(agents),
+        ),
+        timeout_s=_lower(graph.settings.timeout, request.timeout_s),
+        batch=request.batch,
+        item=request.item,
+        warnings=warnings,
+    )
+
+
+def child_digest(parent: Context, agent: str, max_depth: int) -> str:
+    """The bundle of the agent that a node of a run wants to spawn.
+
+    Raises:
+        NestedTooDeep: if the child would lie too deep.
+        SubmissionRefused: if the agent did not travel with the run.
+    """
+    if parent.depth + 1 > max_depth:
+        raise NestedTooDeep(
+            f"agent '{agent}' would be nested {parent.depth + 1} deep; the limit is {max_depth} "
+            "(max_agent_depth)"
+        )
+    try:
+        return parent.agents[agent]
+    except KeyError:
+        raise SubmissionRefused("it was not found when the run was submitted") from None
+
+
+def child_run(
+    graph: Graph,
+    digest: str,
+    *,
+    parent: Context,
+    parent_run: str,
+    parent_visit: str,
+    agent: str,
+    prompt: str,
+) -> NewRun:
+    """The child run of an agent node; it sees the values given for its root.
+
+    Raises:
+        SubmissionRefused: if a variable of the child has no value.
+    """
+    variables = _variables(graph, parent.given)
+    return NewRun(
+        run_id=new_child_id(parent_run),
+        agent=agent,
+        digest=digest,
+        start=graph.start,
+        start_type=graph.nodes[graph.start].type,
+        state=_seeds(graph, variables, {}, prompt),
+        context=Context(
+            depth=parent.depth + 1,
+            root=parent.root,
+            workdir=parent.workdir,
+            variables=variables,
+            secrets=_secrets(graph),
+            given=parent.given,
+            agents=parent.agents,
+        ),
+        timeout_s=graph.settings.timeout,
+        parent=f"{parent_run} {parent_visit}",
+    )
+
+
+def _variables(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return resolve_variables(graph, given)
+    except MissingVariables as error:
+        raise SubmissionRefused(str(error)) from error
+
+
+def _secrets(graph: Graph) -> tuple[str, ...]:
+    return tuple(variable.name for variable in graph.variables if variable.secret)
+
+
+def _seeds(
+    graph: Graph, variables: Mapping[str, str], state: Mapping[str, Any], prompt: str
+) -> dict[str, str]:
+    """The first state, key → JSON text: later sources win."""
+    secrets = set(_secrets(graph))
+    plain = {name: value for name, value in variables.items() if name not in secrets}
+    merged = {**plain, **graph.initial_state, **state, "initial_prompt": prompt}
+    return {key: encode(value) for key, value in merged.items()}
+
+
+def _lower(limit: float | None, wanted: float | None) -> float | None:
+    given = [value for value in (limit, wanted) if value is not None]
+    return min(given) if given else None

@@ -1,0 +1,93 @@
+"""Agents as this worker has them: bundles unpacked once, graphs parsed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+from graphs.bundle import unpack
+from graphs.dataflow import declared_writes, reads
+from graphs.errors import BundleError, InvalidAgent
+from graphs.loader import load_agent
+from graphs.schema import AgentNode, Graph, LlmNode, MapNode
+from scheduler.keys import parse_visit_id
+
+
+class BundleSource(Protocol):
+    def get_bundle(self, digest: str) -> bytes | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackedAgent:
+    """An agent's graph and its files on this machine."""
+
+    graph: Graph
+    directory: Path
+    _keys: dict[str, frozenset[str] | None] = field(default_factory=dict)
+
+    def executed_node(self, visit: str) -> str:
+        """The node a visit executes: in a map's invocation the branch."""
+        _, node_id, index = parse_visit_id(visit)
+        node = self.graph.nodes[node_id]
+        return node.branch if index is not None and isinstance(node, MapNode) else node_id
+
+    def keys_for(self, node_id: str) -> frozenset[str] | None:
+        """The state's keys a visit of the node needs; None for all of them.
+
+        Those it reads, and those it writes: to see what did not change, and what reducers
+        start from.
+        """
+        try:
+            return self._keys[node_id]
+        except KeyError:
+            found = self._keys[node_id] = _needed(self.graph, node_id)
+            return found
+
+
+def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:
+    node = graph.nodes[node_id]
+    if isinstance(node, LlmNode | AgentNode) and node.output_schema is not None:
+        return None  # it may write keys that the schema does not list
+    read = reads(graph, node_id)
+    return None if read is None else read | declared_writes(node)
+
+
+class AgentCache:
+    """Unpacked agents by bundle digest, for the life of the process."""
+
+    def __init__(self, source: BundleSource, directory: Path) -> None:
+        self._source = source
+        self._directory = directory
+        self._loaded: dict[str, UnpackedAgent] = {}
+        self._lock = Lock()
+
+    def get(self, digest: str) -> UnpackedAgent:
+        """The agent of a bundle.
+
+        Raises:
+            BundleError: if the bundle is gone or damaged, or holds no usable graph.
+        """
+        found = self._loaded.get(digest)
+        if found is None:
+            with self._lock:
+                found = self._loaded.get(digest) or self._load(digest)
+                self._loaded[digest] = found
+        return found
+
+    def _load(self, digest: str) -> UnpackedAgent:
+        target = self._directory / digest
+        if not target.exists():
+            data = self._source.get_bundle(digest)
+            if data is None:
+                raise BundleError(f"bundle {digest} is not in the store")
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            unpack(data, digest, target)
+        try:
+            agent = load_agent(target)
+        except InvalidAgent as error:
+            raise BundleError(f"bundle {digest}: {error}") from error
+        if agent.graph is None:
+            raise BundleError("agents defined by a config.yaml are not available in this version")
+        return UnpackedAgent(agent.graph, target)

@@ -1,0 +1,54 @@
+"""The Celery app: its whole configuration, and the one task it knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery
+
+from scheduler.dispatch import TASK
+from scheduler.keys import QUEUE
+
+
+def make_app(broker_url: str, concurrency: int) -> Celery:
+    """The app of a worker, without its task."""
+    app = Celery("sleipnir", broker=kombu_url(broker_url), set_as_current=False)
+    app.conf.update(
+        task_default_queue=QUEUE,
+        # Waiting costs a thread nothing but memory; scripts are processes of their own.
+        worker_pool="threads",
+        worker_concurrency=concurrency,
+        # Runs keep their own state: no result backend, no result messages.
+        task_ignore_result=True,
+        # A message is fetched only when a thread is free for it, ...
+        worker_prefetch_multiplier=1,
+        task_acks_late=True,
+        # ... and needs no acknowledgement: leases and timers recover what a dead worker held.
+        broker_transport_options={"ack_emulation": False},
+        accept_content=["json"],
+        task_serializer="json",
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_hijack_root_logger=False,
+        # Flower switches events on while it watches; without a watcher they would only cost.
+        worker_send_task_events=False,
+        worker_enable_remote_control=True,
+        # Nothing of ours has a result or an ETA: no need to keep track of other workers' clocks.
+        enable_utc=True,
+    )
+    return app
+
+
+def kombu_url(url: str) -> str:
+    """A Redis URL as redis-py takes it, in the form kombu takes: they differ for sockets."""
+    if url.startswith("unix://"):
+        path, _, query = url.removeprefix("unix://").partition("?")
+        database = dict(pair.split("=") for pair in query.split("&") if "=" in pair).get("db", "0")
+        return f"redis+socket://{path}?virtual_host={database}"
+    return url
+
+
+def register_visits(app: Celery, run_visit: Any) -> None:
+    """Make `run_visit(run_id, visit_id, digest)` what the app's messages call."""
+    app.task(run_visit, name=TASK, ignore_result=True)

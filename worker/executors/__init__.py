@@ -1,0 +1,27 @@
+"""Node type → the function that executes it: a visit in, an outcome out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from worker.executors.agent import run_agent
+from worker.executors.approval import run_approval
+from worker.executors.end import run_end
+from worker.executors.input import run_input
+from worker.executors.llm import run_llm
+from worker.executors.map import run_map
+from worker.executors.rag import run_rag
+from worker.executors.script import run_script
+from worker.outcome import Outcome
+
+EXECUTORS: Mapping[str, Callable[[Any], Outcome]] = {
+    "agent": run_agent,
+    "approval": run_approval,
+    "end": run_end,
+    "input": run_input,
+    "llm": run_llm,
+    "map": run_map,
+    "rag": run_rag,
+    "script": run_script,
+}

@@ -1,0 +1,80 @@
+"""The `agent` node: runs another agent as a child run and takes its result."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from graphs.errors import NodeFailed
+from graphs.schema import AgentNode
+from scheduler.run import Usage
+from worker.executors.updates import apply_updates, require_rendered
+from worker.llm.calls import ModelCalls
+from worker.llm.structured import ExtractionFailed, extract
+from worker.outcome import Outcome, Spawned, Wrote
+from worker.visit import Visit
+
+
+def run_agent(visit: Visit[AgentNode]) -> Outcome:
+    """Start the child; with its result, extract what the schema asks for and go on.
+
+    Raises:
+        NodeFailed: R001 for the prompt, R015 if the child did not succeed, R016 at the time
+            limit, R018 if no output fits the schema.
+    """
+    node = visit.node
+    if visit.resumed_with is None:
+        prompt = require_rendered(node.prompt, "prompt", visit.state)
+        return Spawned(node.agent, prompt, node.timeout)
+    child = visit.resumed_with
+    text = _result_of(visit, child)
+    usage = _usage_of(child)
+    output: Any = text
+    writes: dict[str, Any] = {}
+    if node.output_schema is not None:
+        calls = ModelCalls(visit, visit.graph.model or visit.default_model or "")
+        try:
+            output = extract(node.output_schema, text, calls.complete)
+        except ExtractionFailed as error:
+            raise NodeFailed("R018", f"agent '{node.agent}': {error}") from error
+        usage += calls.usage
+        if isinstance(output, dict):
+            writes.update(output)
+    apply_updates(
+        node.state_updates,
+        visit.state,
+        writes,
+        {"output": output},
+        stringify=visit.graph.settings.stringify_state_updates,
+    )
+    return Wrote(writes, node.targets, output, usage=usage)
+
+
+def _result_of(visit: Visit[AgentNode], child: dict[str, Any]) -> str:
+    node = visit.node
+    match child["status"]:
+        case "succeeded":
+            return str(child["output"])
+        case "expired":
+            raise NodeFailed(
+                "R016",
+                f"agent '{node.agent}' took longer than {node.timeout:g}s (run {child['run_id']})",
+            )
+        case status:
+            raise NodeFailed(
+                "R015",
+                f"agent '{node.agent}' {status.replace('_', ' ')} (run {child['run_id']})"
+                + _quoted(child["error"]),
+            )
+
+
+def _quoted(failure: str) -> str:
+    if not failure:
+        return ""
+    found = json.loads(failure)
+    return f": {found['code']}: {found['message']}"
+
+
+def _usage_of(child: dict[str, Any]) -> Usage:
+    prompt, completion, cost = child["usage"]
+    return Usage(int(prompt), int(completion), None if cost == "-" else float(cost))

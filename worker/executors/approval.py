@@ -1,0 +1,32 @@
+"""The `approval` node: asks a person to choose; the answer picks the route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphs.schema import ApprovalNode
+from worker.executors.updates import apply_updates, require_rendered
+from worker.outcome import Asked, Outcome, Wrote
+from worker.visit import Visit
+
+
+def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
+    """Post the question; with the answer, unaltered, route on it.
+
+    Raises:
+        NodeFailed: R001, if the question names something that is not in the state.
+    """
+    node = visit.node
+    if visit.resumed_with is None:
+        text = require_rendered(node.question, "question", visit.state)
+        return Asked("approval", text, tuple(dict.fromkeys(node.options)))
+    choice = visit.resumed_with["answer"]
+    writes: dict[str, Any] = {}
+    apply_updates(
+        node.state_updates,
+        visit.state,
+        writes,
+        {"choice": choice},
+        stringify=visit.graph.settings.stringify_state_updates,
+    )
+    return Wrote(writes, (node.routes.get(choice, node.on_other),))

@@ -1,0 +1,24 @@
+"""The `end` node: renders the run's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphs.schema import EndNode
+from graphs.template import render_lenient
+from worker.executors.updates import apply_updates
+from worker.outcome import Ended, Outcome
+from worker.visit import Visit
+
+
+def run_end(visit: Visit[EndNode]) -> Outcome:
+    """Apply the updates, then render the output against their result."""
+    writes: dict[str, Any] = {}
+    apply_updates(
+        visit.node.state_updates,
+        visit.state,
+        writes,
+        {},
+        stringify=visit.graph.settings.stringify_state_updates,
+    )
+    return Ended(writes, render_lenient(visit.node.output, writes, visit.state))

@@ -1,0 +1,45 @@
+"""The `input` node: asks a person for text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphs.errors import NodeFailed
+from graphs.expression import parse_validation
+from graphs.schema import InputNode
+from graphs.template import render_lenient
+from worker.executors.updates import apply_updates, require_rendered
+from worker.outcome import Asked, Outcome, Wrote
+from worker.visit import Visit
+
+
+def run_input(visit: Visit[InputNode]) -> Outcome:
+    """Post the question; with the answer, or the default in its place, go on.
+
+    Raises:
+        NodeFailed: R001 for a missing reference, R019 for an answer that the validation
+            refuses.
+    """
+    node = visit.node
+    default = render_lenient(node.default or "", visit.state)
+    if visit.resumed_with is None:
+        question = require_rendered(node.question, "question", visit.state)
+        return Asked("input", question, default=default or None, validation=node.validation)
+    text = visit.resumed_with["answer"]
+    if text == "" and default:
+        text = default
+    elif node.validation is not None and not parse_validation(node.validation).accepts(text):
+        raise NodeFailed(
+            "R019",
+            f"input '{visit.node_id}': the answer has {len(text)} characters, "
+            f"which does not satisfy {node.validation}",
+        )
+    writes: dict[str, Any] = {}
+    apply_updates(
+        node.state_updates,
+        visit.state,
+        writes,
+        {"input": text},
+        stringify=visit.graph.settings.stringify_state_updates,
+    )
+    return Wrote(writes, node.targets)

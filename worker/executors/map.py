@@ -1,0 +1,71 @@
+"""The `map` node: fans out over a list, and collects what its branch made of each item."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from graphs.errors import MissingReference, NodeFailed
+from graphs.reducers import json_type
+from graphs.schema import MapNode
+from graphs.template import evaluate_strict
+from worker.outcome import Mapped, Outcome, Wrote
+from worker.visit import Visit
+
+
+def run_map(visit: Visit[MapNode]) -> Outcome:
+    """Fan out; once all invocations have ended, collect their results in item order.
+
+    Raises:
+        NodeFailed: R001 or R010 for `over`, R011 or R012 for the failed invocation with the
+            lowest index, R021 for too many items.
+    """
+    if visit.resumed_with is not None:
+        return _collect(visit, visit.resumed_with)
+    node = visit.node
+    items = _items(visit)
+    if not items:
+        return Wrote({node.collect_into: []}, node.targets)
+    return Mapped(items, node.max_concurrency or visit.graph.settings.max_concurrency)
+
+
+def _items(visit: Visit[MapNode]) -> list[Any]:
+    try:
+        items = evaluate_strict(visit.node.over, visit.state)
+    except MissingReference as error:
+        raise NodeFailed("R001", f"over: {error}") from error
+    if not isinstance(items, list):
+        raise NodeFailed(
+            "R010", f"map '{visit.node_id}': over must be a list, got {json_type(items)}"
+        )
+    if len(items) > visit.limits.map_items:
+        raise NodeFailed(
+            "R021",
+            f"map '{visit.node_id}': {len(items)} items, the limit is {visit.limits.map_items} "
+            "(map_items_limit)",
+        )
+    return items
+
+
+def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
+    """Put the results, as the store kept them, in item order."""
+    node = visit.node
+    results: list[Any] = []
+    failures = 0
+    for index in range(int(fields["total"])):
+        text = fields.get(f"result:{index}")
+        if text is None:  # not started any more, because a lower index failed
+            continue
+        result = json.loads(text)
+        if "error" not in result:
+            results.append(result["value"])
+            continue
+        failures += 1
+        if node.on_error == "fail":
+            raise NodeFailed(
+                result["code"], f"map '{visit.node_id}' item [{index}] failed: {result['error']}"
+            )
+        if node.on_error == "collect":
+            results.append({"error": result["error"], "item": result["item"]})
+    warnings = (f"map '{visit.node_id}': {failures} items failed",) if failures else ()
+    return Wrote({node.collect_into: results}, node.targets, warnings=warnings)

@@ -1,0 +1,181 @@
+"""The `script` node: a local program that reads the state and prints one JSON object."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from graphs.errors import NodeFailed
+from graphs.schema import ScriptNode
+from graphs.variables import environment_name
+from scheduler.settings import config_dir
+from worker.environment import read_env_file
+from worker.executors.updates import apply_updates
+from worker.outcome import Outcome, Wrote
+from worker.sandbox import Finished, base_environment, run_process
+from worker.visit import Visit
+
+# The largest state that travels in the environment; Linux caps one variable at 128 KiB.
+INLINE_STATE_BYTES = 32_768
+_STDERR_SHOWN = 4_000  # characters
+
+# The extension decides; a shebang and the execute bit are ignored.
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    ".sh": ("bash",),
+    ".py": ("python3",),
+    ".ts": ("npx", "tsx"),
+}
+
+
+class ScriptFailed(Exception):
+    """The script did not do its part; the reason is for people."""
+
+
+def run_script(visit: Visit[ScriptNode]) -> Outcome:
+    """Run the script and take its object as writes. A failure is tolerated.
+
+    Raises:
+        NodeFailed: R002 without a route, R013 where a failure has nowhere to go.
+    """
+    node = visit.node
+    try:
+        writes = _object_from(_run(visit))
+        target = _taken_next(writes)
+    except ScriptFailed as failure:
+        return _tolerated(visit, str(failure))
+    apply_updates(
+        node.state_updates,
+        visit.state,
+        writes,
+        {},
+        stringify=visit.graph.settings.stringify_state_updates,
+    )
+    if visit.index is not None:
+        warnings = (f"'{visit.node_id}' is a map's branch; its _next is ignored",) if target else ()
+        return Wrote(writes, warnings=warnings)
+    targets = (target,) if target is not None else node.targets
+    if not targets:
+        raise NodeFailed("R002", f"script '{visit.node_id}' gave no _next and has no 'next'")
+    return Wrote(writes, targets)
+
+
+def _run(visit: Visit[ScriptNode]) -> Finished:
+    command = _command(visit)
+    left = visit.seconds_left(visit.node.timeout)
+    assert left is not None
+    visit.workdir.mkdir(parents=True, exist_ok=True)
+    with _environment(visit) as environment:
+        try:
+            finished = run_process(
+                command,
+                environment=environment,
+                workdir=visit.workdir,
+                timeout_s=left,
+                output_limit_bytes=visit.limits.output_bytes,
+                cancellation=visit.cancelled,
+            )
+        except OSError as error:
+            raise ScriptFailed(f"cannot start: {error.strerror or error}") from error
+    stderr = finished.stderr.decode(errors="replace").strip()
+    if stderr:
+        visit.log("stderr", stderr)
+    if finished.timed_out:
+        raise ScriptFailed(f"timed out after {visit.node.timeout:g}s")
+    if finished.too_large:
+        raise ScriptFailed("stdout too large")
+    if finished.returncode < 0:
+        raise ScriptFailed(f"signal {-finished.returncode}: {stderr[-_STDERR_SHOWN:].strip()}")
+    if finished.returncode > 0:
+        raise ScriptFailed(f"exit code {finished.returncode}: {stderr[-_STDERR_SHOWN:].strip()}")
+    return finished
+
+
+def _command(visit: Visit[ScriptNode]) -> list[str]:
+    script = (visit.directory / visit.node.script).resolve()
+    if not script.is_relative_to(visit.directory.resolve()):
+        raise ScriptFailed(f"cannot start: {visit.node.script} lies outside the agent directory")
+    interpreter = COMMANDS.get(script.suffix.lower())
+    if interpreter is None:
+        raise ScriptFailed(f"cannot start: '{script.suffix}' scripts cannot be run")
+    if not script.is_file():
+        raise ScriptFailed(f"cannot start: {visit.node.script} not found")
+    return [*interpreter, str(script)]
+
+
+def _object_from(finished: Finished) -> dict[str, Any]:
+    text = finished.stdout.decode(errors="replace").strip()
+    if not text:
+        raise ScriptFailed("produced no output")
+    try:
+        found = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ScriptFailed(f"stdout is not a JSON object: {error}") from error
+    if not isinstance(found, dict):
+        raise ScriptFailed(f"stdout is not a JSON object: it is a JSON {_kind(found)}")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _kind(value: Any) -> str:
+    return "list" if isinstance(value, list) else "scalar"
+
+
+def _taken_next(writes: dict[str, Any]) -> str | None:
+    target = writes.pop("_next", None)
+    if target is not None and not isinstance(target, str):
+        raise ScriptFailed(f"invalid _next: expected a node id, got {json.dumps(target)[:200]}")
+    return target
+
+
+def _tolerated(visit: Visit[ScriptNode], reason: str) -> Wrote:
+    node = visit.node
+    if visit.index is not None:
+        raise NodeFailed("R013", reason)
+    targets = (node.fallback,) if node.fallback else node.targets
+    if not targets:
+        raise NodeFailed(
+            "R013", f"script '{visit.node_id}' failed and has neither fallback nor next: {reason}"
+        )
+    return Wrote({"error": f"Script node failed: {reason}"}, targets, failure=reason)
+
+
+@contextmanager
+def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
+    """The script's environment; a large state lies in a file that exists for the block."""
+    environment = base_environment(visit.limits.tool_env)
+    for name, value in read_env_file(visit.directory / ".env").items():
+        environment.setdefault(name, value)
+    functions = config_dir() / "functions"
+    environment["PATH"] = f"{functions / 'bin'}:{environment.get('PATH', '')}"
+    environment |= {environment_name(name): value for name, value in visit.variables.items()}
+    environment |= {
+        "LLM_AGENT_DATA_DIR": str(visit.directory),
+        "LLM_ROOT_DIR": str(config_dir()),
+        "AUTO_CONFIRM": "true",
+        "NO_COLOR": "1",
+        "SLEIPNIR_RUN_ID": visit.run_id,
+        "SLEIPNIR_NODE_ID": visit.node_id,
+        "SLEIPNIR_IDEMPOTENCY_KEY": visit.idempotency_key,
+    }
+    helper = functions / "utils" / "prompt-utils.sh"
+    if helper.is_file():
+        environment["LLM_PROMPT_UTILS_FILE"] = str(helper)
+    environment.pop("GRAPH_STATE", None)
+    environment.pop("GRAPH_STATE_FILE", None)
+
+    state = visit.state.to_json()
+    if len(state.encode()) <= INLINE_STATE_BYTES:
+        # A NUL cannot occur: JSON text escapes it.
+        yield {**environment, "GRAPH_STATE": state}
+        return
+    with tempfile.TemporaryDirectory(prefix="sleipnir-state-") as directory:
+        file = Path(directory) / "state.json"
+        file.write_text(state, encoding="utf-8")
+        yield {**environment, "GRAPH_STATE_FILE": str(file)}

@@ -1,0 +1,112 @@
+"""One worker process: wires the parts together, and drains them when it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from celery.signals import worker_shutting_down
+
+from scheduler.connection import connect, require_fit
+from scheduler.dispatch import make_dispatcher
+from scheduler.errors import TransitionRefused
+from scheduler.service import Scheduler
+from scheduler.settings import Settings, data_dir
+from scheduler.store import RunStore
+from worker.agents import AgentCache
+from worker.app import make_app, register_visits
+from worker.lease import Leases
+from worker.runtime import Runtime
+from worker.tasks import run_visit
+from worker.visit import Limits
+
+logger = logging.getLogger("sleipnir.worker")
+
+# Renewing once a second costs one small pipeline, and makes a cancel reach scripts as fast.
+_HEARTBEAT_S = 1.0
+
+
+def make_runtime(settings: Settings) -> Runtime:
+    """Connect, and put together what visits need.
+
+    Raises:
+        EngineUnreachable: no Redis, or one that may lose runs.
+    """
+    assert settings.redis_url is not None
+    client = connect(settings.redis_url, patient=True)
+    for warning in require_fit(client, allow_unsafe=settings.allow_unsafe_redis):
+        logger.warning("%s", warning)
+    dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
+    store = RunStore(client, settings, dispatcher)
+    home = _writable_home()
+    return Runtime(
+        store=store,
+        agents=AgentCache(store, home / "bundles"),
+        leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
+        settings=settings,
+        limits=Limits(
+            output_bytes=settings.output_limit_bytes,
+            map_items=settings.map_items_limit,
+            tool_env=settings.tool_env,
+            retry_base_s=settings.retry_base_s,
+            retry_max_s=settings.retry_max_s,
+        ),
+        scratch=home / "scratch",
+    )
+
+
+def _writable_home() -> Path:
+    home = data_dir()
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return home
+
+
+def serve(settings: Settings, *, with_scheduler: bool) -> None:
+    """Run a worker until it is told to stop."""
+    runtime = make_runtime(settings)
+    broker_url = settings.broker_url or settings.redis_url
+    assert broker_url is not None
+    app = make_app(broker_url, settings.concurrency)
+    register_visits(app, partial(run_visit, runtime))
+    scheduler = Scheduler(runtime.store) if with_scheduler else None
+    if scheduler is not None:
+        scheduler.start()
+
+    @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
+    def drain(**_: Any) -> None:
+        threading.Thread(
+            target=_drain, args=(runtime, scheduler), name="drain", daemon=True
+        ).start()
+
+    worker = app.Worker(
+        hostname=f"sleipnir-{os.getpid()}@%h",
+        loglevel=logging.getLogger().level,
+        without_gossip=True,
+        without_mingle=True,
+        quiet=True,
+    )
+    worker.start()
+
+
+def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
+    """Give running visits their time, hand the others back, and leave.
+
+    Celery has stopped fetching when this runs. Leaving by `os._exit` saves its slow stop;
+    nothing is lost by it, since all that matters is in Redis.
+    """
+    if not runtime.leases.wait_until_idle(runtime.settings.drain_s):
+        for lease, cancellation in runtime.leases.held():
+            try:
+                runtime.store.give_back(lease)
+            except TransitionRefused:
+                continue
+            finally:
+                cancellation.set()
+    if scheduler is not None:
+        scheduler.stop()
+    logging.shutdown()
+    os._exit(0)

@@ -1,0 +1,24 @@
+"""What all visits of one worker process share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from scheduler.settings import Settings
+from scheduler.store import RunStore
+from worker.agents import AgentCache
+from worker.lease import Leases
+from worker.visit import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """One per process; everything in it may be used from any thread."""
+
+    store: RunStore
+    agents: AgentCache
+    leases: Leases
+    settings: Settings
+    limits: Limits
+    scratch: Path  # holds a directory per run that brought none

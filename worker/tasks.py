@@ -1,0 +1,149 @@
+"""One node visit, from its message to the next one: begin, execute, commit, advance, enqueue.
+
+The transitions enqueue what follows themselves (see scheduler/lua), so a linear visit costs
+two round trips: begin, and one that commits, advances and enqueues.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from graphs.errors import BundleError, NodeFailed
+from graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
+from graphs.state import encode
+from scheduler.errors import TransitionRefused
+from scheduler.keys import parse_visit_id
+from scheduler.run import Begun, Failure, Lease
+from scheduler.store import RunStore
+from worker.agents import UnpackedAgent
+from worker.cancellation import Cancellation
+from worker.commit import Commit
+from worker.executors import EXECUTORS
+from worker.outcome import Failed, Outcome
+from worker.runtime import Runtime
+from worker.visit import Visit
+from worker.workdir import workdir_of
+
+logger = logging.getLogger(__name__)
+
+_NEED_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
+
+
+def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None:
+    """Run one node visit. Safe to call twice with the same message."""
+    lease = Lease(run_id, visit_id, runtime.leases.new_token())
+    try:
+        agent = runtime.agents.get(digest)
+    except BundleError as error:
+        give_up(runtime, lease, error)
+        return
+    try:
+        with runtime.leases.holding(lease) as cancelled:
+            begun = begin(runtime, lease, agent)
+            visit = make_visit(runtime, lease, agent, begun, cancelled)
+            commit = Commit(runtime, lease, visit, begun)
+            if begun.staged:
+                commit.advance()
+            else:
+                commit(execute(visit))
+    except TransitionRefused as refusal:
+        # Done, parked, in other hands, or over: this message has nothing to say.
+        logger.debug("%s %s dropped: %s", run_id, visit_id, refusal)
+
+
+def begin(runtime: Runtime, lease: Lease, agent: UnpackedAgent) -> Begun:
+    """Take the visit's lease and read the part of the state its node needs."""
+    node_id = agent.executed_node(lease.visit)
+    return runtime.store.begin(lease, agent.keys_for(node_id))
+
+
+def make_visit(
+    runtime: Runtime,
+    lease: Lease,
+    agent: UnpackedAgent,
+    begun: Begun,
+    cancelled: Cancellation,
+) -> Visit[Any]:
+    """What the executor gets."""
+    step, node_id, index = parse_visit_id(lease.visit)
+    state = begun.state
+    if index is not None:
+        map_node = agent.graph.nodes[node_id]
+        assert isinstance(map_node, MapNode)
+        node_id = map_node.branch
+        if begun.item is not None:
+            state = state.extended({map_node.item_name: begun.item})
+    visit: Visit[Any] = Visit(
+        run_id=lease.run_id,
+        step=step,
+        node_id=node_id,
+        node=agent.graph.nodes[node_id],
+        graph=agent.graph,
+        directory=agent.directory,
+        state=state,
+        idempotency_key=f"{lease.run_id}:{lease.visit}",
+        index=index,
+        attempt=begun.attempt,
+        age_s=begun.age_s,
+        resumed_with=_resumption(runtime.store, lease, node_id, begun),
+        variables=begun.context.variables,
+        default_model=runtime.settings.model,
+        workdir=workdir_of(begun.context.workdir, runtime.scratch, lease.run_id),
+        limits=runtime.limits,
+        cancelled=cancelled,
+        narrate=partial(_narrate, runtime.store, lease.run_id, node_id),
+    )
+    if begun.left_s is not None:
+        visit.run_ends_at = visit.began_at + begun.left_s
+    return visit
+
+
+def _narrate(store: RunStore, run_id: str, node_id: str, kind: str, **fields: Any) -> None:
+    store.narrate(run_id, encode({"kind": kind, "node": node_id, **fields}))
+
+
+def execute(visit: Visit[Any]) -> Outcome:
+    """Run the node's body; never raises. The agent's code runs here, and only here."""
+    node = visit.node
+    if isinstance(node, _NEED_NEXT) and visit.index is None and not node.targets:
+        return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
+    try:
+        return EXECUTORS[node.type](visit)
+    except NodeFailed as failure:
+        return Failed(failure.code, failure.message)
+    except Exception as error:
+        logger.exception("run %s: node %s", visit.run_id, visit.node_id)
+        return Failed("R023", f"internal error in node '{visit.node_id}': {error!r}")
+
+
+def give_up(runtime: Runtime, lease: Lease, error: BundleError) -> None:
+    """The agent cannot be had: no visit of this run will ever work."""
+    logger.error("run %s: %s", lease.run_id, error)
+    try:
+        runtime.store.begin(lease, ())
+    except TransitionRefused:
+        return
+    runtime.store.close(
+        lease.run_id, "failed", Failure("R023", f"the agent cannot be loaded: {error}", None)
+    )
+
+
+def _resumption(store: RunStore, lease: Lease, node_id: str, begun: Begun) -> Any:
+    """What the visit goes on with: an answer, a child's result, the results of a map."""
+    if begun.payload == "collect":
+        return store.read_map(lease.run_id, lease.visit)
+    if begun.payload:
+        return json.loads(begun.payload)
+    return _answer_ahead(begun.context.answers, node_id, begun.visit_number)
+
+
+def _answer_ahead(
+    answers: Mapping[str, list[str]], node_id: str, visit_number: int
+) -> dict[str, str] | None:
+    """The answer given at submission for this visit of a node: the n-th visit takes the n-th."""
+    given = answers.get(node_id, ())
+    return {"answer": given[visit_number - 1]} if 0 < visit_number <= len(given) else None

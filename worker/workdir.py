@@ -1,0 +1,20 @@
+"""Where an agent's programs run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+
+def workdir_of(wanted: str | None, scratch: Path, run_id: str) -> Path:
+    """The submitter's directory where this machine has it, else a scratch one of the run."""
+    if wanted is not None:
+        directory = Path(wanted)
+        if directory.is_dir():
+            return directory
+    return scratch / run_id
+
+
+def forget_scratch(scratch: Path, run_id: str) -> None:
+    """Remove a finished run's scratch directory from this machine."""
+    shutil.rmtree(scratch / run_id, ignore_errors=True)
