@@ -15,11 +15,6 @@ from worker.llm.structured import ExtractionFailed, extract, schema_hint
 from worker.outcome import Outcome, Postponed, Wrote
 from worker.visit import Visit
 
-# A hiccup is over in half a second; an overloaded server needs longer, but nobody wants to
-# wait for minutes once it is back.
-FIRST_DELAY_S = 0.5
-LONGEST_DELAY_S = 30.0
-
 # The words, in lower case, by which a failure counts as passing.
 TRANSIENT = (
     "timed out",
@@ -112,7 +107,7 @@ def _after_failure(visit: Visit[LlmNode], calls: ModelCalls, failure: _LlmFailed
     if left is not None and left <= 0:
         return _tolerated(visit, calls, f"timed out after {visit.node.timeout:g}s")
     if _may_try_again(visit, failure):
-        delay_s = max(_delay_s(visit.attempt), failure.retry_after_s)
+        delay_s = max(_delay_s(visit), failure.retry_after_s)
         # Waiting counts towards the node's limit: it ends on time, not after the delay.
         return Postponed(
             delay_s if left is None else min(delay_s, left), failure.reason, calls.usage
@@ -129,9 +124,10 @@ def _may_try_again(visit: Visit[LlmNode], failure: _LlmFailed) -> bool:
     )
 
 
-def _delay_s(attempt: int) -> float:
+def _delay_s(visit: Visit[LlmNode]) -> float:
+    limits = visit.limits
     # The exponent is bounded because attempts are not.
-    return min(FIRST_DELAY_S * 2.0 ** min(attempt - 1, 16), LONGEST_DELAY_S)
+    return min(limits.retry_base_s * 2.0 ** min(visit.attempt - 1, 64), limits.retry_max_s)
 
 
 def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:

@@ -16,7 +16,7 @@ from scheduler.run import NO_USAGE, Usage
 from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, fails, says
 from worker.executors.llm import run_llm
 from worker.outcome import Postponed, Wrote
-from worker.visit import Visit
+from worker.visit import Limits, Visit
 
 NAME_SCHEMA = {
     "type": "object",
@@ -307,6 +307,15 @@ def test_delays_double_up_to_half_a_minute(
     outcome = run_llm(visit({"max_attempts": 9_999}, attempt=attempt))
 
     assert outcome == Postponed(delay_s, "HTTP 429: slow down")
+
+
+def test_the_engine_sets_the_delays(server: ModelServer) -> None:
+    server.script.add(fails(429, "slow down"), fails(429, "slow down"))
+    limits = Limits(retry_base_s=0.1, retry_max_s=0.3)
+
+    delays = [run_llm(visit({"max_attempts": 9}, attempt=n, limits=limits)) for n in (2, 3)]
+
+    assert delays == [Postponed(n, "HTTP 429: slow down") for n in (0.2, 0.3)]
 
 
 @pytest.mark.parametrize(("retry_after", "delay_s"), [("7", 7.0), ("0", 0.5)])
