@@ -1,0 +1,20 @@
+"""What tests ask the kernel about processes that are not theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        # The state follows the name, which stands in parentheses and may contain anything.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children_of(pid: int) -> set[int]:
+    """The running children of a process."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return {child for child in map(int, listed.split()) if is_alive(child)}
