@@ -97,7 +97,10 @@ def _members(alias: Members) -> Iterator[str]:
 
 
 def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # reported where the tools are loaded
+        return ""
 
 
 def _function_name(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -23,6 +23,7 @@ from graphs.validator.resources import Resources
 
 # Near names are looked for in all known names: worth it for typing errors, not for thousands.
 MAX_HINTS = 10
+MAX_LISTED = 20
 
 
 # Without slots: the shared facts are kept in the instance.
@@ -119,6 +120,13 @@ def place(*path: str | int) -> str:
     """A path in the words of messages: `node 'plan'.prompt`."""
     where, name = name_place(path, "graph")
     return f"{where}.{name}" if name else where
+
+
+def listing(names: Sequence[str], separator: str = ", ") -> str:
+    """Names in one line; of very many only the first ones and the last."""
+    if len(names) > MAX_LISTED:
+        names = [*names[: MAX_LISTED - 1], "…", names[-1]]
+    return separator.join(names)
 
 
 def near_names(unknown: Iterable[str], known: Collection[str]) -> dict[str, str]:

@@ -37,16 +37,14 @@ def _branch_leads_nowhere(context: Context, branch_id: str) -> Iterator[Finding]
 
 
 def _branch_writes_only_its_result(context: Context, branch_id: str) -> Iterator[Finding]:
-    """E404, for each map by its own `output_key`."""
+    """E404: every map takes the value of its own `output_key` and drops the rest."""
     updates = getattr(context.graph.nodes[branch_id], "state_updates", None) or {}
-    for output_key in dict.fromkeys(
-        map_.output_key for map_ in context.branches[branch_id].values()
-    ):
-        for key in updates:
-            if key != output_key:
-                message = f"map branch '{branch_id}' writes '{key}'; only '{output_key}' is allowed"
-                path = ("nodes", branch_id, "state_updates", key)
-                yield context.finding("E404", message, *path)
+    output_keys = {node.output_key: None for node in context.branches[branch_id].values()}
+    for key in updates:
+        allowed = next((output_key for output_key in output_keys if output_key != key), None)
+        if allowed is not None:
+            message = f"map branch '{branch_id}' writes '{key}'; only '{allowed}' is allowed"
+            yield context.finding("E404", message, "nodes", branch_id, "state_updates", key)
 
 
 def keys_can_be_named(context: Context) -> Iterator[Finding]:

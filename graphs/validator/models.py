@@ -13,10 +13,10 @@ from graphs.validator.context import Context, near_names, place
 def models_are_known(context: Context) -> Iterator[Finding]:
     """E211: `provider:model`, with a provider the engine can call."""
     unknown = {path: model for path, model in _models(context.graph) if not is_known_model(model)}
-    providers = {model: model.partition(":")[0] for model in unknown.values() if ":" in model}
-    hints = near_names(providers.values(), PROVIDERS)
+    providers = {model: model.partition(":")[0] for model in unknown.values()}
+    hints = near_names(set(providers.values()) - PROVIDERS, PROVIDERS)
     for path, model in unknown.items():
-        hint = hints.get(providers.get(model, ""), "write provider:model, as in openai:gpt-5")
+        hint = hints.get(providers[model], "write provider:model, as in openai:gpt-5")
         yield context.finding("E211", f"{place(*path)}: unknown model '{model}'", *path, hint=hint)
 
 

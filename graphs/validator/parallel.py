@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from graphs.dataflow import STATE_UPDATES, Read, declared_writes, schema_keys, state_reads
 from graphs.finding import Finding
 from graphs.schema import ApprovalNode, EndNode, Graph, InputNode, MapNode, ScriptNode
-from graphs.validator.context import Context
+from graphs.validator.context import Context, listing
 from graphs.validator.edges import Edge
 
 
@@ -25,7 +25,7 @@ def ends_stand_alone(context: Context) -> Iterator[Finding]:
             yield context.finding("W020", message, *edge.path, node=edge.target)
         elif ends:
             source = group[0].source
-            names = ", ".join(edge.target for edge in ends)
+            names = listing([edge.target for edge in ends])
             message = f"node '{source}' fans out to several end nodes ({names}); join first"
             yield context.finding("E107", message, "nodes", source, "next")
 
@@ -57,7 +57,7 @@ def parallel_writes_have_reducers(context: Context) -> Iterator[Finding]:
         for key, writers in _writers(context.graph, group).items():
             if len(writers) > 1 and not context.is_written("reducers", key):
                 message = (
-                    f"nodes {', '.join(writers)} write '{key}' in the same super-step;"
+                    f"nodes {listing(writers)} write '{key}' in the same super-step;"
                     " declare a reducer for it or rename"
                 )
                 yield context.finding("E301", message, "nodes", group[0].source, "next")

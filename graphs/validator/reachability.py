@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from graphs.finding import Finding
 from graphs.schema import AgentNode, EndNode, InputNode, LlmNode, MapNode, RagNode
-from graphs.validator.context import Context
+from graphs.validator.context import Context, listing
 from graphs.validator.edges import cycles
 
 _NEEDS_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
@@ -19,7 +19,7 @@ def no_static_cycles(context: Context) -> Iterator[Finding]:
     for edge in context.edges:
         cycle = closing.pop((edge.source, edge.target), None)
         if cycle is not None:
-            message = f"cycle of declared edges: {' -> '.join(cycle)}"
+            message = f"cycle of declared edges: {listing(cycle, ' -> ')}"
             hint = "let a script close the loop with _next"
             yield context.finding("E102", message, *edge.path, hint=hint)
 

@@ -63,7 +63,8 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
             yield context.finding("W021", _unavailable(silent), *path)
         else:
             message = f"node '{path[1]}': unknown tool '{entry}'"
-            yield context.finding("E209", message, *path, hint=hints.get(entry))
+            hint = universe.remedy(entry) or hints.get(entry)
+            yield context.finding("E209", message, *path, hint=hint)
 
 
 class _Servers:
@@ -117,6 +118,11 @@ class _Universe:
             return True
         files, unknown = self._tools.resolve(entry)
         return not unknown and self._files.issuperset(files)
+
+    def remedy(self, entry: str) -> str | None:
+        """What helps if the tool exists but is not this agent's."""
+        _, unknown = self._tools.resolve(entry)
+        return None if unknown else f"add '{entry}' to global_tools"
 
 
 def _global_tools(resources: Resources) -> GlobalTools:

@@ -1,0 +1,114 @@
+"""The language by example: a graph in, findings out.
+
+`cases/*.yaml` hold the cases, `codes.yaml` every code there is. A case:
+
+    name     what it shows
+    graph    the text of graph.yaml; left out: there is none
+    files    more files by path, from the agent's directory `agent`
+    links    symbolic links by path
+    engine   what the engine around it offers; a field of `Resources`, or `tool_files`
+    given    values of variables, as at submission
+    finds    all findings as `line:column: CODE [node] message`; a second line is the hint,
+             which may be left out. `$DIR` is the agent's directory.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import graphs
+from graphs.errors import InvalidAgent, MissingVariables
+from graphs.finding import Finding
+from graphs.loader import load_agent
+from graphs.references import AgentSearch
+from graphs.validator import Resources, validate
+from graphs.variables import resolve_variables
+
+HERE = Path(__file__).parent
+CASES = [
+    pytest.param(case, id=f"{file.stem}: {case['name']}")
+    for file in sorted((HERE / "cases").glob("*.yaml"))
+    for case in yaml.safe_load(file.read_text(encoding="utf-8"))
+]
+CODES = yaml.safe_load((HERE / "codes.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_graph_has_exactly_these_findings(case: dict[str, Any], tmp_path: Path) -> None:
+    directory = build(case, tmp_path)
+
+    found = find(directory, case)
+
+    expected = case["finds"]
+    with_hint = {line.partition("\n")[0] for line in expected if "\n" in line}
+    shown = [text(finding, directory, with_hint) for finding in found]
+    assert shown == expected
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_has_a_case_that_raises_it(code: str) -> None:
+    expected = [line for param in CASES for line in param.values[0]["finds"]]
+
+    assert any(f": {code} " in line for line in expected), f"no case raises {code}"
+
+
+def test_every_code_the_sources_raise_is_listed() -> None:
+    package = Path(graphs.__file__).parent
+    sources = [file.read_text(encoding="utf-8") for file in package.rglob("*.py")]
+
+    raised = {code for source in sources for code in re.findall(r'"([EW][0-4]\d\d)"', source)}
+
+    assert raised <= CODES.keys()
+
+
+def build(case: dict[str, Any], tmp_path: Path) -> Path:
+    """The case's files on disk; returns the agent's directory."""
+    directory = tmp_path / "agents" / "agent"
+    directory.mkdir(parents=True)
+    texts = dict(case.get("files", {}))
+    if "graph" in case:
+        texts["graph.yaml"] = case["graph"]
+    for path, content in texts.items():
+        file = directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for path, target in case.get("links", {}).items():
+        (directory / path).symlink_to(target)
+    return directory
+
+
+def find(directory: Path, case: dict[str, Any]) -> tuple[Finding, ...]:
+    """What loading, validation and, if values are given, submission find."""
+    try:
+        agent = load_agent(directory)
+        if "given" in case and agent.graph is not None:
+            resolve_variables(agent.graph, case["given"])
+    except (InvalidAgent, MissingVariables) as error:
+        return error.findings
+    return validate(agent, resources(directory, **case.get("engine", {})))
+
+
+def resources(directory: Path, **offers: Any) -> Resources:
+    """The engine around the agent; answers of MCP servers are given as a mapping."""
+    tools = directory.parent.parent / "tools"
+    for name, content in offers.pop("tool_files", {}).items():
+        tools.mkdir(exist_ok=True)
+        (tools / name).write_text(content, encoding="utf-8")
+    offers["mcp_servers"] = frozenset(offers.get("mcp_servers", ()))
+    if "list_mcp_functions" in offers:
+        offers["list_mcp_functions"] = offers["list_mcp_functions"].get
+    search = AgentSearch((directory.parent,))
+    return Resources(search, tool_directories=(tools,), **offers)
+
+
+def text(finding: Finding, directory: Path, with_hint: set[str]) -> str:
+    """A finding as it is printed, without its file, and without a hint nobody asked for."""
+    printed = str(finding).removeprefix(f"{finding.file}:")
+    printed = printed.replace(str(directory), "$DIR").replace(str(directory.parent), "$DIR/..")
+    first = printed.partition("\n")[0]
+    return printed if first in with_hint else first
