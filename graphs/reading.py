@@ -64,7 +64,9 @@ class Reading:
     def _wrong_value(self, expected: str, *path: str | int) -> None:
         part = self._document.at(*path)
         assert part is not None, "callers look before they ask"
-        self._report("E008", wrong_value(path, self._document.file.stem, expected, part), *path)
+        if not part.refused:
+            message = wrong_value(path, self._document.file.stem, expected, part)
+            self._report("E008", message, *path)
 
     def _shape(
         self,

@@ -144,20 +144,23 @@ def _misfits(details: list[ErrorDetails], values: Mapping[str, Any]) -> list[_Mi
     for detail in details:
         if detail["type"] == "missing":
             continue
-        by_place.setdefault(_place(detail["loc"], values), []).append(detail)
+        by_place.setdefault(_place(detail, values), []).append(detail)
+    # `next: [a, 5]` is no string either, but the item is what is wrong.
+    enclosing = {place[:length] for place in by_place for length in range(len(place))}
     return [
         _Misfit(place, _expected(group), group[0]["type"])
         for place, group in by_place.items()
-        # `next: [a, 5]` is no string either, but the item is what is wrong.
-        if not any(other[: len(place)] == place != other for other in by_place)
+        if place not in enclosing
     ]
 
 
-def _place(loc: tuple[int | str, ...], values: Mapping[str, Any]) -> KeyPath:
-    """The part of pydantic's location that exists in the data: it also names union members."""
+def _place(detail: ErrorDetails, values: Mapping[str, Any]) -> KeyPath:
+    """The part of pydantic's location that is in the data: it also names members of unions."""
     place: list[str | int] = []
     value: Any = values
-    for step in loc:
+    for step in detail["loc"]:
+        if value is detail["input"]:
+            break  # further steps are about the schema, though a key may be named like them
         if isinstance(value, dict) and step in value:
             value = value[str(step)]
         elif isinstance(value, list) and isinstance(step, int):

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from graphs import document as document_module
 from graphs.document import MAX_ALIASED_NODES, Document, name_place, read_document
@@ -245,3 +247,26 @@ def test_the_parser_in_python_reads_the_same(file: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(document_module, "_PARSER", yaml.SafeLoader)
 
     assert read(file, text) == from_c
+
+
+TOKENS = [
+    *"ab:,-?|>#&*!%@'\"{}[]~5 \n\t\\",
+    ": ",
+    "- ",
+    "\n  ",
+    "&a ",
+    "*a",
+    "<<: ",
+    "---\n",
+    ".nan",
+]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.lists(st.sampled_from(TOKENS), max_size=40).map("".join))
+def test_any_text_is_either_read_or_complained_about(file: Path, text: str) -> None:
+    found, findings = read(file, text)
+
+    assert found is not None or findings
+    assert all(1 <= finding.line <= text.count("\n") + 2 for finding in findings)
+    assert all(finding.message.isprintable() for finding in findings)

@@ -213,6 +213,7 @@ def test_null_on_an_optional_field_means_not_given(tmp_path: Path) -> None:
         ("tools: web", 'tools: expected a list, got the text "web"'),
         ("tools: [a, 5]", "tools[1]: expected a string, got 5 (quote it)"),
         ("next: {a: b}", "next: expected a string or a list, got a mapping"),
+        ("next: {str: b}", "next: expected a string or a list, got a mapping"),
         ("next: [e, 5]", "next[1]: expected a string, got 5 (quote it)"),
         ("state_updates: {k: 5}", "state_updates.k: expected a string, got 5 (quote it)"),
         ("state_updates: [k]", "state_updates: expected a mapping, got a list"),
@@ -246,12 +247,15 @@ def test_top_level_values_are_those_of_the_graph(tmp_path: Path) -> None:
 
 
 def test_a_value_refused_by_yaml_is_not_reported_again(tmp_path: Path) -> None:
-    agent = with_nodes(tmp_path, "n: {type: llm, prompt: .inf, tools: [.nan], timeout: 1e999}")
+    agent = with_nodes(
+        tmp_path, "n: {type: llm, prompt: .inf, tools: [.nan], timeout: 1e999}\nm: .nan"
+    )
 
     assert [finding.message.split(":")[0] for finding in agent.findings] == [
         "node 'n'.prompt",
         "node 'n'.tools[0]",
         "node 'n'.timeout",
+        "graph.nodes.m",
     ]
 
 
