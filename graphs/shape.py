@@ -94,15 +94,6 @@ def shape(
         return None, findings
 
 
-def expected_mapping(document: Document, path: KeyPath) -> Finding | None:
-    """E008 if the value at `path` is anything but a mapping."""
-    part = document.at(*path)
-    if part is None or isinstance(part.value, dict):
-        return None
-    message = wrong_value(path, document.file.stem, "a mapping", part)
-    return document.finding("E008", message, *path)
-
-
 def near(name: str, known: list[str]) -> str | None:
     """The hint that names what was probably meant."""
     close = get_close_matches(name, known, n=1)
