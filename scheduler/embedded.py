@@ -153,7 +153,7 @@ class _Attachment:
         self._connection = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
             self._connection.connect(str(found[1]))
-            if "ready" in self._ask(ANSWER_S):
+            if self._ask(ANSWER_S):
                 return True
         self._connection.close()
         return False
@@ -175,26 +175,37 @@ class _Attachment:
         finally:
             os.close(log)
             engines_end.close()
-        answer = self._ask(PATIENCE_S)
-        if "ready" not in answer:
-            why = answer.get("failed", "the embedded engine did not start")
-            raise EngineUnreachable(why + _tail(self._place.log_file))
+        if not self._ask(PATIENCE_S):
+            raise self._unreachable("the embedded engine did not start")
 
-    def _ask(self, patience_s: float) -> dict[str, Any]:
-        """Send the request; the engine's answer, empty when it hangs up instead."""
+    def _ask(self, patience_s: float) -> bool:
+        """Send the request; true once it is met, false when the engine ends instead."""
         self._connection.settimeout(patience_s)
         try:
             self._connection.sendall(self._request)
             answer = _receive(self._connection)
         except ConnectionError:
-            return {}
+            return False
         except TimeoutError as error:
-            raise EngineUnreachable(
+            raise self._unreachable(
                 f"the embedded engine{_pid(self._place)} in {self._place.data_dir} did not answer "
-                f"within {patience_s:.0f} s; end it and try again" + _tail(self._place.log_file)
+                f"within {patience_s:.0f} s; end it and try again"
             ) from error
         self._connection.settimeout(None)
-        return answer or {}
+        if answer and "failed" in answer:
+            raise self._unreachable(answer["failed"])
+        return bool(answer and "ready" in answer)
+
+    def _unreachable(self, why: str) -> EngineUnreachable:
+        """The error, with what the engine had to say for itself, if anything."""
+        log_file = self._place.log_file
+        try:
+            lines = log_file.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        except FileNotFoundError:  # an engine in the foreground has none
+            lines = []
+        return EngineUnreachable(
+            "\n".join((f"{why}; {log_file} ends with:", *lines)) if lines else why
+        )
 
     def _follow(self) -> None:
         """Wait for the connection's end; when the engine was killed, start it again."""
@@ -208,7 +219,7 @@ class _Attachment:
                     return
                 try:
                     self._connect()
-                except EngineUnreachable:
+                except (EngineUnreachable, OSError):
                     return  # for users of Redis to notice
 
     def _was_killed(self) -> bool:
@@ -230,9 +241,3 @@ def _receive(connection: socket.socket) -> dict[str, Any] | None:
 def _pid(place: Place) -> str:
     found = place.recorded_engine()
     return f" (pid {found[0].pid})" if found else ""
-
-
-def _tail(log_file: Path) -> str:
-    """What the engine had to say for itself, if anything."""
-    lines = log_file.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
-    return "\n".join((f"; {log_file} ends with:", *lines)) if lines else ""

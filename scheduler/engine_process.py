@@ -12,6 +12,7 @@ Standard library only: every command waits for this to start.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -74,6 +75,8 @@ class Place:
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             owner = data_dir.stat().st_uid
+            if not os.access(data_dir, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "it cannot be written to")
         except OSError as error:
             raise EngineUnreachable(
                 f"cannot use the data directory {data_dir}: {error.strerror}; "
@@ -260,7 +263,7 @@ class EngineProcess:
             self._control.unlink(missing_ok=True)
         self._door.close()
         for user in self._users:
-            self._tell(user, "stopping")
+            _tell(user, stopping=True)
 
     def _hear(self, user: socket.socket) -> None:
         try:
@@ -273,9 +276,13 @@ class EngineProcess:
         heard = self._users[user]
         heard += part
         if heard.endswith(b"\n"):
-            self._provide(Request(**json.loads(heard)))
+            try:
+                self._provide(Request(**json.loads(heard)))
+                _tell(user, ready=True)
+            except (OSError, ValueError, TypeError) as error:
+                # Theirs alone: the others go on.
+                _tell(user, failed=f"the engine cannot do what it was asked for: {error}")
             heard.clear()
-            self._tell(user, "ready")
 
     def _provide(self, request: Request) -> None:
         """Start the workers asked for that are not there yet."""
@@ -295,9 +302,10 @@ class EngineProcess:
             # Its connection stays open until all is over.
             self._supervisor.stop()
 
-    def _tell(self, user: socket.socket, word: str) -> None:
-        with contextlib.suppress(OSError):  # it has died; we shall hear of it
-            user.sendall(json.dumps({word: True}).encode() + b"\n")
+
+def _tell(user: socket.socket, **message: object) -> None:
+    with contextlib.suppress(OSError):  # it has died; the engine hears of that
+        user.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _main() -> None:
@@ -316,8 +324,7 @@ def _main() -> None:
         process = EngineProcess(place, engine_lock)
         process.start()
     except EngineUnreachable as error:
-        with contextlib.suppress(OSError):  # it did not wait
-            user.sendall(json.dumps({"failed": str(error)}).encode() + b"\n")
+        _tell(user, failed=str(error))
         return
     process.admit(user)
     process.serve()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 import redis
 
 from scheduler.embedded import Engine, attach
+from scheduler.engine_process import Place, lock
 from scheduler.errors import EngineUnreachable
 from scheduler.redis_server import PrivateRedis, socket_directory
 from scheduler.settings import Settings
@@ -302,11 +304,13 @@ def test_the_server_of_a_killed_engine_ends_before_another_starts(data_dir: Path
     directory = data_dir / "redis"
     directory.mkdir(parents=True)
     leftover = PrivateRedis(directory, socket_directory(data_dir) / "redis.sock")
-    with (data_dir / "redis.lock").open("w") as lock:
-        process = subprocess.Popen(
-            ["flock", lock.name, *leftover.command_line(leftover.find_program())],
-            stdout=subprocess.DEVNULL,
-        )
+    data_lock = lock(data_dir / "redis.lock", wait=False)
+    process = subprocess.Popen(
+        leftover.command_line(leftover.find_program()),
+        stdout=subprocess.DEVNULL,
+        pass_fds=[data_lock],
+    )
+    os.close(data_lock)
     leftover.await_ready(process)
     with redis.Redis.from_url(leftover.url) as client:
         client.set("k", "v")
@@ -334,6 +338,18 @@ def test_a_command_that_comes_while_the_engine_drains_gets_another(
             farewell.write_text("go")
 
             assert engine_pid_told_by(second) != draining
+
+
+def test_a_request_it_does_not_understand_is_refused_and_harms_nobody(data_dir: Path) -> None:
+    with attach(data_dir, SETTINGS, workers=False) as engine:
+        _, control = Place(data_dir).recorded_engine() or pytest.fail("no engine on record")
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(control))
+            connection.sendall(b'{"from": "another version"}\n')
+            answer = json.loads(connection.recv(4096))
+
+        assert "unexpected keyword argument 'from'" in answer["failed"]
+        assert answers(engine)
 
 
 def test_a_failed_start_tells_what_redis_said(data_dir: Path) -> None:
