@@ -36,7 +36,7 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
             retry=PATIENT if patient else HASTY,
             retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
             health_check_interval=30,
-            socket_keepalive=True,
+            **({} if url.startswith("unix:") else {"socket_keepalive": True}),
         )
         client.ping()
     except (RedisError, OSError, ValueError) as error:

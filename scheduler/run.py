@@ -203,3 +203,13 @@ class Checkpoint:
     writes: Mapping[str, Any]
     frontier: tuple[str, ...]
     nodes: Mapping[str, Mapping[str, Any]]  # id → ms, usage, failure, visits, max_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of a run's narration."""
+
+    event_id: str  # where to go on reading
+    at: int  # ms
+    kind: str
+    fields: Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from celery import Celery
 
@@ -49,6 +49,9 @@ def kombu_url(url: str) -> str:
     return url
 
 
-def register_visits(app: Celery, run_visit: Any) -> None:
-    """Make `run_visit(run_id, visit_id, digest)` what the app's messages call."""
-    app.task(run_visit, name=TASK, ignore_result=True)
+def register_visits(app: Celery, visit: Callable[[str, str, str], None]) -> None:
+    """Make `visit(run_id, visit_id, digest)` what the app's messages call."""
+
+    @app.task(name=TASK, ignore_result=True)  # type: ignore[untyped-decorator]  # no stubs
+    def run(run_id: str, visit_id: str, digest: str) -> None:
+        visit(run_id, visit_id, digest)

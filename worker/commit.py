@@ -207,6 +207,7 @@ class Commit:
             "map": map_id,
             "index": visit.index,
             "done": "@DONE@",
+            "total": "@TOTAL@",
             "failure": result.get("error"),
             "warnings": list(outcome.warnings) if isinstance(outcome, Wrote) else [],
         }
@@ -215,7 +216,7 @@ class Commit:
             encode(result),
             halt=failed and map_node.on_error == "fail",
             elapsed_s=self._elapsed_s(),
-            event=encode(event).replace('"@DONE@"', "@DONE@"),
+            event=encode(event).replace('"@DONE@"', "@DONE@").replace('"@TOTAL@"', "@TOTAL@"),
             usage=outcome.usage,
         )
 

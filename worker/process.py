@@ -7,6 +7,7 @@ import os
 import threading
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from celery.signals import worker_shutting_down
@@ -82,8 +83,11 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
             target=_drain, args=(runtime, scheduler), name="drain", daemon=True
         ).start()
 
+    # One line per message and node would cost more than many a node.
+    for chatty in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     worker = app.Worker(
-        hostname=f"sleipnir-{os.getpid()}@%h",
+        hostname=f"sleipnir-{os.getpid()}@{gethostname()}",
         loglevel=logging.getLogger().level,
         without_gossip=True,
         without_mingle=True,

@@ -24,7 +24,7 @@ if usage ~= '' then
   redis.call('HSET', map, 'usage:' .. index, usage)
 end
 add_usage(run_id, usage)
-narrate(run_id, event == '' and '' or (string.gsub(event, '@DONE@', done)))
+narrate(run_id, (string.gsub(event, '@(%u+)@', {DONE = tostring(done), TOTAL = total})))
 
 if halt == '1' then
   halted = '1'

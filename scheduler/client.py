@@ -1,0 +1,211 @@
+"""The Python client: submit agents, watch and answer their runs, cancel them.
+
+The command line is built on it. It validates an agent and packs it together with the agents
+it may spawn, so a run needs no file of the submitting machine any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphs.bundle import pack
+from graphs.errors import AgentNotFound, BundleError, InvalidAgent
+from graphs.finding import Finding
+from graphs.loader import Agent, load_agent
+from graphs.references import AgentSearch
+from graphs.schema import AgentNode, Graph
+from graphs.state import encode
+from graphs.validator import Resources, validate
+from scheduler.connection import connect, require_fit
+from scheduler.dispatch import make_dispatcher
+from scheduler.errors import AnswerRefused, SubmissionRefused
+from scheduler.records import Records
+from scheduler.run import Event, Failure, Question, Run
+from scheduler.settings import Settings, config_dir
+from scheduler.store import RunStore
+from scheduler.submit import Request, new_run
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAgent:
+    """An agent that was validated and whose bundles are in the store."""
+
+    name: str
+    graph: Graph
+    digest: str
+    agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
+    warnings: tuple[Finding, ...]
+
+
+class Client:
+    """Runs, as their users handle them."""
+
+    def __init__(self, store: RunStore, search: AgentSearch) -> None:
+        self.store = store
+        self.records = Records(store.client)
+        self.search = search
+
+    @classmethod
+    def connect(cls, settings: Settings, search: AgentSearch) -> Client:
+        """A client of the Redis that the settings name.
+
+        Raises:
+            EngineUnreachable: nothing usable answers there.
+        """
+        assert settings.redis_url is not None
+        redis = connect(settings.redis_url)
+        require_fit(redis, allow_unsafe=settings.allow_unsafe_redis)
+        dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
+        return cls(RunStore(redis, settings, dispatcher), search)
+
+    # ---- submit
+
+    def prepare(self, reference: str) -> PreparedAgent:
+        """Find, validate and pack an agent, and store its bundles.
+
+        Raises:
+            AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
+            SubmissionRefused: it is of a kind this version cannot run.
+        """
+        agent = load_agent(self.search.find(reference))
+        findings = validate(agent, self.resources(require_knowledge=True))
+        if any(finding.severity == "error" for finding in findings):
+            raise InvalidAgent(findings)
+        if agent.graph is None:
+            raise SubmissionRefused(
+                f"agent '{agent.name}' is defined by a config.yaml; "
+                "such agents are not available in this version"
+            )
+        agents: dict[str, str] = {}
+        digest = self._put(agent, agents, {})
+        return PreparedAgent(agent.name, agent.graph, digest, agents, findings)
+
+    def resources(self, *, require_knowledge: bool = False) -> Resources:
+        """What agents are validated against."""
+        settings = self.store.settings
+        return resources_of(settings, self.search, require_knowledge=require_knowledge)
+
+    def _put(self, agent: Agent, agents: dict[str, str], packed: dict[Path, str]) -> str:
+        """Store the bundle of an agent and of all it may spawn; returns its digest."""
+        known = packed.get(agent.directory)
+        if known is not None:
+            return known
+        bundle = pack(agent.directory, self.store.settings.bundle_limit_bytes)
+        self.store.put_bundle(bundle.digest, bundle.data)
+        packed[agent.directory] = bundle.digest
+        if agent.graph is None:
+            return bundle.digest
+        for _, node in agent.graph.nodes_of(AgentNode):
+            try:
+                child = load_agent(self.search.find(node.agent, agent.directory))
+            except (AgentNotFound, InvalidAgent) as error:
+                # Validation reports it, unless it is switched off: then the node fails.
+                if agent.graph.settings.validate_before_run:
+                    raise BundleError(f"agent '{node.agent}': {error}") from error
+                continue
+            digest = self._put(child, agents, packed)
+            if agents.setdefault(node.agent, digest) != digest:
+                raise SubmissionRefused(
+                    f"'{node.agent}' means different agents in different places; rename one"
+                )
+        return bundle.digest
+
+    def submit(self, agent: PreparedAgent, request: Request) -> str:
+        """Accept a run and return its id; from here on it is never lost.
+
+        Raises:
+            SubmissionRefused: nothing was stored.
+        """
+        warnings = tuple(
+            f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
+            for finding in agent.warnings
+        )
+        run = new_run(
+            agent.graph,
+            agent.digest,
+            request,
+            agent=agent.name,
+            agents=agent.agents,
+            warnings=warnings,
+        )
+        size = sum(len(key) + len(text) for key, text in run.state.items())
+        if size > self.store.settings.state_limit_bytes:
+            raise SubmissionRefused(
+                f"the initial state has {size} bytes; the limit is "
+                f"{self.store.settings.state_limit_bytes} (state_limit_bytes)"
+            )
+        self.store.submit(run)
+        return run.run_id
+
+    # ---- follow
+
+    def watch(self, run_id: str, after: str = "0") -> Iterator[Event]:
+        """The narration to the run's end, waiting for what is still to come."""
+        for event in self.records.follow(run_id, after):
+            yield event
+            if event.kind == "ended":
+                return
+
+    def wait(self, run_id: str) -> Run:
+        """Wait until the run is over."""
+        for _ in self.watch(run_id):
+            pass
+        return self.records.run(run_id)
+
+    # ---- steer
+
+    def answer(self, run_id: str, text: str, node: str | None = None) -> Question:
+        """Answer the run's open question, that of `node` if there are several.
+
+        Raises:
+            AnswerRefused: none is open there, or somebody was faster.
+        """
+        question = self._open_question(run_id, node)
+        event = encode({"kind": "answered", "node": question.node})
+        self.store.answer(run_id, question.visit, text, event=event)
+        return question
+
+    def _open_question(self, run_id: str, node: str | None) -> Question:
+        questions = self.records.questions(run_id)
+        matching = [question for question in questions if node in (None, question.node)]
+        if len(matching) == 1:
+            return matching[0]
+        if len(matching) > 1:
+            nodes = ", ".join(question.node for question in matching)
+            raise AnswerRefused(f"run {run_id} asks several questions ({nodes}); name the node")
+        run = self.records.run(run_id)
+        if run.is_final:
+            raise AnswerRefused(f"run {run_id} is over ({run.status}); it takes no answers")
+        if node is not None and run.visits.get(node, 0) > 0:
+            raise AnswerRefused(f"the question of node '{node}' was already answered")
+        where = f" at node '{node}'" if node is not None else ""
+        raise AnswerRefused(f"run {run_id} waits for no answer{where}")
+
+    def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:
+        """Cancel a run with its children; False if it was over already.
+
+        Raises:
+            RunNotFound: there is none of that id.
+        """
+        self.records.run(run_id)
+        return self.store.close(run_id, "cancelled", Failure("cancelled", reason, None))
+
+
+def resources_of(
+    settings: Settings, search: AgentSearch, *, require_knowledge: bool = False
+) -> Resources:
+    """What agents are validated against under these settings."""
+    return Resources(
+        search=search,
+        default_model=settings.model,
+        rag_defaults={
+            "embedding_model": settings.embedding_model,
+            "chunk_size": settings.chunk_size,
+            "chunk_overlap": settings.chunk_overlap,
+        },
+        allow_absolute_documents=settings.allow_absolute_documents,
+        tool_directories=(config_dir() / "functions" / "tools",),
+        require_knowledge=require_knowledge,
+    )

@@ -1,0 +1,251 @@
+"""What people look at: runs, states, histories, narration, questions. Reads only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import redis
+
+from scheduler.errors import AmbiguousRun, RunNotFound
+from scheduler.keys import (
+    ALL_PARTITIONS,
+    batch_key,
+    partition_of,
+    run_key,
+)
+from scheduler.run import Checkpoint, Context, Event, Failure, Question, Run, Status, Usage
+
+# How long one blocking read of a narration waits before it is repeated.
+_BLOCK_MS = 5_000
+# Fewer digits could not choose a partition.
+_SHORTEST_PREFIX = 2
+
+
+class Records:
+    """Reads of the run store."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+
+    def run(self, run_id: str) -> Run:
+        """One run.
+
+        Raises:
+            RunNotFound: there is none of that id.
+        """
+        (found,) = self.runs([run_id])
+        if found is None:
+            raise RunNotFound(run_id)
+        return found
+
+    def runs(self, run_ids: Sequence[str]) -> list[Run | None]:
+        """Several runs in one round trip; None for those that do not exist."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hgetall(run_key("run", run_id))
+            return [
+                _run(run_id, fields) if fields else None
+                for run_id, fields in zip(run_ids, pipe.execute(), strict=True)
+            ]
+
+    def resolve(self, prefix: str) -> str:
+        """The id of the one run that begins with `prefix`.
+
+        Raises:
+            RunNotFound, AmbiguousRun: there is none, or more than one.
+        """
+        try:
+            partition = partition_of(prefix)
+            exact = self._redis.exists(run_key("run", prefix))
+        except ValueError:
+            raise RunNotFound(prefix) from None
+        if exact:
+            return prefix
+        if len(prefix) < _SHORTEST_PREFIX:
+            raise RunNotFound(prefix)
+        found = sorted(
+            {run_id for run_id, _ in self._redis.zscan_iter(f"{partition}:runs", f"{prefix}*")}
+        )
+        if not found:
+            raise RunNotFound(prefix)
+        if len(found) > 1:
+            raise AmbiguousRun(prefix, found)
+        return str(found[0])
+
+    def recent(
+        self,
+        limit: int,
+        *,
+        status: Status | None = None,
+        agent: str | None = None,
+        batch: str | None = None,
+    ) -> list[Run]:
+        """The newest runs that fit, newest first."""
+        chosen: list[Run] = []
+        for ids in self._newest_ids(batch, limit):
+            for run in self.runs(ids):
+                if (
+                    run is None
+                    or (status and run.status != status)
+                    or (agent and run.agent != agent)
+                ):
+                    continue
+                chosen.append(run)
+                if len(chosen) == limit:
+                    return chosen
+        return chosen
+
+    def _newest_ids(self, batch: str | None, page: int) -> Iterator[list[str]]:
+        """Ids by time of creation, newest first, a page at a time."""
+        if batch is not None:
+            members = self._redis.smembers(batch_key(batch))
+            runs = [run for run in self.runs(sorted(members)) if run is not None]
+            runs.sort(key=lambda run: run.created_at, reverse=True)
+            yield [run.run_id for run in runs]
+            return
+        start = 0
+        while True:
+            with self._redis.pipeline(transaction=False) as pipe:
+                for partition in ALL_PARTITIONS:
+                    pipe.zrevrange(f"{partition}:runs", 0, start + page - 1, withscores=True)
+                found = [pair for pairs in pipe.execute() for pair in pairs]
+            found.sort(key=lambda pair: pair[1], reverse=True)
+            ids = [run_id for run_id, _ in found[start : start + page]]
+            if not ids:
+                return
+            yield ids
+            start += page
+
+    def batch_ids(self, batch: str) -> set[str]:
+        """The runs of a batch."""
+        return set(self._redis.smembers(batch_key(batch)))
+
+    def state(self, run_id: str) -> dict[str, Any]:
+        """The state as last committed, keys sorted."""
+        texts = self._redis.hgetall(run_key("state", run_id))
+        return {key: json.loads(texts[key]) for key in sorted(texts)}
+
+    def history(self, run_id: str) -> list[Checkpoint]:
+        """Every checkpoint in order; the first holds the seeds."""
+        return [
+            _checkpoint(json.loads(text))
+            for text in self._redis.lrange(run_key("history", run_id), 0, -1)
+        ]
+
+    def logs(self, run_id: str, node: str | None = None) -> list[dict[str, Any]]:
+        """What scripts printed: `step`, `node`, `index`, `stream`, `text` of each entry."""
+        entries = [json.loads(text) for text in self._redis.lrange(run_key("logs", run_id), 0, -1)]
+        return [entry for entry in entries if node is None or entry["node"] == node]
+
+    def children(self, run_id: str) -> list[Run]:
+        """The child runs, in the order they were started."""
+        ids = self._redis.lrange(run_key("children", run_id), 0, -1)
+        return [run for run in self.runs(ids) if run is not None]
+
+    def follow(self, run_id: str, after: str = "0", *, block: bool = True) -> Iterator[Event]:
+        """The narration from event id `after` on; with `block` it waits for more, for ever."""
+        key = run_key("events", run_id)
+        while True:
+            answer = self._redis.xread({key: after}, block=_BLOCK_MS if block else None)
+            for _, entries in answer or ():
+                for after, entry in entries:
+                    yield _event(after, entry)
+            if not answer and not block:
+                return
+            if not answer and not self._redis.exists(run_key("run", run_id)):
+                raise RunNotFound(run_id)
+
+    def questions(self, run_id: str) -> list[Question]:
+        """The open questions of one run, by visit."""
+        found = self._redis.hgetall(run_key("questions", run_id))
+        partition = partition_of(run_id)
+        with self._redis.pipeline(transaction=False) as pipe:
+            for visit in sorted(found):
+                pipe.zscore(f"{partition}:inbox", f"{run_id} {visit}")
+            asked = pipe.execute()
+        return [
+            _question(run_id, visit, found[visit], int(at or 0))
+            for visit, at in zip(sorted(found), asked, strict=True)
+        ]
+
+    def inbox(self) -> list[Question]:
+        """Every open question, oldest first."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.zrange(f"{partition}:inbox", 0, -1, withscores=True)
+            asked = [
+                (*member.split(" "), int(at))
+                for members in pipe.execute()
+                for member, at in members
+            ]
+            for run_id, visit, _ in asked:
+                pipe.hget(run_key("questions", run_id), visit)
+            questions = [
+                _question(run_id, visit, text, at)
+                for (run_id, visit, at), text in zip(asked, pipe.execute(), strict=True)
+                if text is not None
+            ]
+        return sorted(questions, key=lambda question: (question.asked_at, question.question_id))
+
+
+def _run(run_id: str, fields: Mapping[str, str]) -> Run:
+    cost = None if "unpriced" in fields else float(fields.get("cost", 0))
+    failure = json.loads(fields["error"]) if fields.get("error") else None
+    return Run(
+        run_id=run_id,
+        agent=fields["agent"],
+        digest=fields["digest"],
+        status=Status(fields["status"]),
+        step=int(fields["step"]),
+        frontier=tuple(fields["frontier"].split(" ")),
+        created_at=int(fields["created"]),
+        started_at=_instant(fields, "started"),
+        ended_at=_instant(fields, "ended"),
+        deadline=_instant(fields, "deadline"),
+        output=fields["output"] if fields["status"] == Status.SUCCEEDED else None,
+        failure=Failure(**failure) if failure else None,
+        usage=Usage(
+            int(fields.get("prompt_tokens", 0)), int(fields.get("completion_tokens", 0)), cost
+        ),
+        context=Context.from_json(fields["context"]),
+        parent=fields["parent"].split(" ")[0] if "parent" in fields else None,
+        batch=fields.get("batch"),
+        item=fields.get("item"),
+        visits={
+            name.removeprefix("n:"): int(count)
+            for name, count in sorted(fields.items())
+            if name.startswith("n:")
+        },
+    )
+
+
+def _instant(fields: Mapping[str, str], name: str) -> int | None:
+    return int(fields[name]) if name in fields else None
+
+
+def _checkpoint(fields: Mapping[str, Any]) -> Checkpoint:
+    return Checkpoint(
+        step=fields["step"],
+        at=fields["at"],
+        writes=fields["writes"],
+        frontier=tuple(fields["frontier"]),
+        nodes={node: timing or {} for node, timing in fields["nodes"].items()},
+    )
+
+
+def _event(event_id: str, entry: Mapping[str, str]) -> Event:
+    fields = json.loads(entry["e"])
+    return Event(event_id, int(event_id.split("-")[0]), fields.pop("kind"), fields)
+
+
+def _question(run_id: str, visit: str, text: str, asked_at: int) -> Question:
+    fields = json.loads(text)
+    return Question(
+        run_id=run_id,
+        visit=visit,
+        asked_at=asked_at,
+        **{**fields, "options": tuple(fields["options"])},
+    )
