@@ -1,0 +1,142 @@
+"""Where the boxes stand and how the arrows run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graphs.drawing.outline import Arrow, Box, Kind, Outline
+from graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
+
+TEXT_LENGTH: Final = 40
+LABEL_LENGTH: Final = 32
+BOX_HEIGHT: Final = 50.0
+BOX_WIDTH: Final = 96.0  # the least
+PADDING: Final = 30.0  # left and right of the text together; slanted sides need some
+LABEL_PADDING: Final = 8.0
+LABEL_HEIGHT: Final = 16.0
+# No node id of the language is empty.
+START: Final = ""
+START_SIZE: Final = 12.0
+OPTIONS: Final[Mapping[str, Any]] = {
+    "direction": "topbottom",
+    "spacing": {"layer_gap": 46.0, "node_gap": 36.0, "edge_label_margin": 14.0},
+    "labels": {"reservation": "always"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A box with its texts and its rectangle; `x`, `y` are the upper left corner."""
+
+    box: Box
+    name: str
+    caption: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An arrow as a line of points, and the centre of its label."""
+
+    points: tuple[Point, ...]
+    kind: Kind
+    label: str = ""
+    anchor: Point | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    boxes: tuple[Placed, ...]
+    routes: tuple[Route, ...]
+    dots: tuple[Point, ...]  # in front of the first node, if there is one
+    bounds: tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def place(outline: Outline) -> Picture:
+    """Lay a graph out in layers, top to bottom. The same graph always looks the same."""
+    import graphlay  # noqa: PLC0415 - native code that only drawing needs
+
+    request = graphlay.Graph()
+    texts = [_texts(box) for box in outline.boxes]
+    for box, (name, caption) in zip(outline.boxes, texts, strict=True):
+        widest = max(width_of(name, BODY), width_of(caption, SMALL))
+        request.node(box.id, width=max(BOX_WIDTH, widest + PADDING), height=BOX_HEIGHT)
+    arrows = list(outline.arrows)
+    if any(box.id == outline.start for box in outline.boxes):
+        request.node(START, width=START_SIZE, height=START_SIZE, shape="ellipse", rank="first")
+        arrows.append(Arrow(START, outline.start, "usual"))
+    labels = [shortened(arrow.label, LABEL_LENGTH) for arrow in arrows]
+    for arrow, label in zip(arrows, labels, strict=True):
+        request.edge(arrow.source, arrow.target, **_edge_fields(arrow, label))
+
+    drawn = graphlay.layout(request, options=OPTIONS).to_dict()
+
+    boxes = tuple(map(_placed, outline.boxes, texts, drawn["nodes"]))
+    routes = tuple(map(_route, arrows, labels, drawn["edges"]))
+    dots = tuple(Point(**node["center"]) for node in drawn["nodes"][len(boxes) :])
+    return Picture(boxes, routes, dots, _bounds(boxes, routes, dots))
+
+
+def _texts(box: Box) -> tuple[str, str]:
+    """What a box says: the node's id, and below it what it is."""
+    return shortened(box.id, TEXT_LENGTH), shortened(box.caption, TEXT_LENGTH)
+
+
+def _edge_fields(arrow: Arrow, label: str) -> dict[str, Any]:
+    # The usual way through the graph is drawn as straight as can be.
+    fields: dict[str, Any] = {"weight": 1.0 if arrow.kind == "otherwise" else 3.0}
+    if label:
+        width = width_of(label, LABEL) + LABEL_PADDING
+        fields["label_size"] = {"width": width, "height": LABEL_HEIGHT}
+    return fields
+
+
+def _placed(box: Box, texts: tuple[str, str], node: Mapping[str, Any]) -> Placed:
+    width, height = node["size"]["width"], node["size"]["height"]
+    left, top = node["center"]["x"] - width / 2, node["center"]["y"] - height / 2
+    return Placed(box, *texts, left, top, width, height)
+
+
+def _route(arrow: Arrow, label: str, edge: Mapping[str, Any]) -> Route:
+    points = _straight([Point(**point) for point in edge["points"]])
+    anchor = edge["label_anchor"]
+    return Route(points, arrow.kind, label, Point(**anchor) if anchor else None)
+
+
+def _straight(points: list[Point]) -> tuple[Point, ...]:
+    """The points without the slopes of a fraction of a pixel that rounding left."""
+    straight = points[:1]
+    for point in points[1:]:
+        before = straight[-1]
+        x = before.x if abs(point.x - before.x) < 1 else point.x
+        y = before.y if abs(point.y - before.y) < 1 else point.y
+        straight.append(Point(x, y))
+    return tuple(straight)
+
+
+def _bounds(
+    boxes: Iterable[Placed], routes: Iterable[Route], dots: Iterable[Point]
+) -> tuple[float, float, float, float]:
+    xs, ys = [0.0], [0.0]
+    for placed in boxes:
+        xs += [placed.x, placed.x + placed.width]
+        ys += [placed.y, placed.y + placed.height]
+    for point in [*dots, *(point for route in routes for point in route.points)]:
+        xs.append(point.x)
+        ys.append(point.y)
+    for route in routes:
+        if route.anchor:
+            half = (width_of(route.label, LABEL) + LABEL_PADDING) / 2
+            xs += [route.anchor.x - half, route.anchor.x + half]
+    return min(xs), min(ys), max(xs), max(ys)

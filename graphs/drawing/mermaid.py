@@ -1,0 +1,69 @@
+"""A graph as a Mermaid flowchart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from graphs.drawing.colours import INK, OF_PROGRESS, OF_TYPE, paint_name
+from graphs.drawing.outline import Box, Kind, Progress, outline_of
+from graphs.schema import Graph
+
+SHAPES: Final[Mapping[str, tuple[str, str]]] = {
+    "agent": ("[[", "]]"),
+    "approval": ("{", "}"),
+    "end": ("([", "])"),
+    "input": ("[/", "/]"),
+    "llm": ("(", ")"),
+    "map": ("{{", "}}"),
+    "rag": ("[(", ")]"),
+    "script": ("[", "]"),
+}
+LINES: Final[Mapping[Kind, str]] = {
+    "usual": "-->",
+    "parallel": "==>",
+    "otherwise": "-.->",
+    "each": "-.->",
+}
+# Everything that could be Mermaid's or Markdown's own syntax, in whatever version.
+SPECIAL: Final = re.compile(r"[^\w\s,:/()?!'=+.-]|^\s*[-+]|\.(?=\s)|_{2,}", re.ASCII)
+
+
+def to_mermaid(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
+    """The graph as Mermaid text, top to bottom."""
+    outline = outline_of(graph, progress)
+    by_progress = progress is not None
+    # Node ids of the language may be words of Mermaid, such as `end`.
+    names = {box.id: f"n{number}" for number, box in enumerate(outline.boxes)}
+    lines = ["flowchart TD"]
+    for box in outline.boxes:
+        lines.append(f"    {names[box.id]}{_shape(box)}:::{paint_name(box, by_progress)}Node")
+    if outline.start in names:
+        lines.append(f"    start(( )) --> {names[outline.start]}")
+        lines.append(f"    style start fill:{INK},stroke:{INK}")
+    for arrow in outline.arrows:
+        label = f'|"{_escaped(arrow.label)}"|' if arrow.label else ""
+        lines.append(f"    {names[arrow.source]} {LINES[arrow.kind]}{label} {names[arrow.target]}")
+    used = {paint_name(box, by_progress) for box in outline.boxes}
+    for name, paint in (OF_PROGRESS if by_progress else OF_TYPE).items():
+        if name in used:
+            colours = f"fill:{paint.fill},stroke:{paint.border},color:{INK}"
+            # Suffixed, because `end` ends a subgraph even as the name of a class.
+            lines.append(f"    classDef {name}Node {colours}")
+    return "\n".join(lines) + "\n"
+
+
+def _shape(box: Box) -> str:
+    opening, closing = SHAPES[box.type]
+    return f'{opening}"{_escaped(box.id)}<br/><small>{_escaped(box.caption)}</small>"{closing}'
+
+
+def _escaped(text: str) -> str:
+    """Text as Mermaid shows it unchanged: special characters by their number."""
+    flat = " ".join(text.split())
+    return SPECIAL.sub(lambda match: "".join(_number(char) for char in match[0]), flat)
+
+
+def _number(char: str) -> str:
+    return char if char.isspace() or not char.isascii() else f"#{ord(char)};"

@@ -1,0 +1,102 @@
+"""What every picture shows: boxes for nodes, arrows for declared edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from graphs.schema import (
+    AgentNode,
+    ApprovalNode,
+    EndNode,
+    Graph,
+    LlmNode,
+    MapNode,
+    Node,
+    ScriptNode,
+)
+
+Progress: TypeAlias = Literal["done", "running", "waiting", "failed"]
+# The way everybody goes; one of several that are gone at once; what is taken when the usual
+# way is not; from a map to its branch.
+Kind: TypeAlias = Literal["usual", "parallel", "otherwise", "each"]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One node."""
+
+    id: str
+    type: str
+    caption: str  # its type, what it runs or walks over, and how far it is
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One declared edge. Edges of one kind between the same nodes are one arrow."""
+
+    source: str
+    target: str
+    kind: Kind
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A graph reduced to what is drawn of it."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    start: str
+
+
+def outline_of(graph: Graph, progress: Mapping[str, Progress] | None = None) -> Outline:
+    """The boxes in file order, and the arrows between them; edges to nowhere are left out."""
+    progress = progress or {}
+    boxes = tuple(_box(key, node, progress.get(key)) for key, node in graph.nodes.items())
+    arrows = (arrow for key, node in graph.nodes.items() for arrow in _arrows(key, node))
+    known = (arrow for arrow in arrows if arrow.target in graph.nodes)
+    return Outline(boxes, _merged(known), graph.start)
+
+
+def _box(key: str, node: Node, progress: Progress | None) -> Box:
+    what = _what(node)
+    # In words too: colours alone do not reach everyone.
+    return Box(key, node.type, f"{what} · {progress}" if progress else what, progress)
+
+
+def _what(node: Node) -> str:
+    match node:
+        case AgentNode():
+            return f"agent: {node.agent}"
+        case MapNode():
+            return f"map: {node.over.strip().strip('{}')}"
+        case _:
+            return node.type
+
+
+def _arrows(key: str, node: Node) -> Iterator[Arrow]:
+    match node:
+        case EndNode():
+            return
+        case ApprovalNode():
+            for answer, target in node.routes.items():
+                yield Arrow(key, target, "usual", answer)
+            yield Arrow(key, node.on_other, "otherwise", "other")
+            return
+        case MapNode():
+            yield Arrow(key, node.branch, "each", "each")
+    targets = node.targets
+    for target in targets:
+        yield Arrow(key, target, "parallel" if len(targets) > 1 else "usual")
+    if isinstance(node, LlmNode | ScriptNode) and node.fallback is not None:
+        yield Arrow(key, node.fallback, "otherwise", "fallback")
+
+
+def _merged(arrows: Iterator[Arrow]) -> tuple[Arrow, ...]:
+    labels: dict[tuple[str, str, Kind], list[str]] = {}
+    for arrow in arrows:
+        labels.setdefault((arrow.source, arrow.target, arrow.kind), []).append(arrow.label)
+    return tuple(Arrow(*ends, " / ".join(texts)) for ends, texts in labels.items())

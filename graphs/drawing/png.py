@@ -1,0 +1,43 @@
+"""A graph as a PNG image: the SVG, rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphs.drawing.outline import Progress
+from graphs.drawing.svg import FONT, to_svg
+from graphs.errors import GraphError
+from graphs.schema import Graph
+
+ZOOM = 2.0  # sharp on dense screens and in print
+
+
+class NoFonts(GraphError):
+    """This machine has no fonts; a PNG would show boxes without a word."""
+
+    def __init__(self) -> None:
+        super().__init__("no fonts are installed here; draw an .svg, or install a sans-serif font")
+
+
+def to_png(graph: Graph, progress: Mapping[str, Progress] | None = None) -> bytes:
+    """The graph as PNG data.
+
+    Raises:
+        NoFonts: no font is installed on this machine.
+    """
+    if _render(_letters("")) == _render(_letters("abc")):
+        raise NoFonts
+    return _render(to_svg(graph, progress), ZOOM)
+
+
+def _letters(text: str) -> str:
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">'
+        f'<text x="2" y="15" font-family="{FONT}">{text}</text></svg>'
+    )
+
+
+def _render(svg: str, zoom: float = 1.0) -> bytes:
+    import resvg_py  # noqa: PLC0415 - native code that only PNG needs
+
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=zoom))

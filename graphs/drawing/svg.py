@@ -1,0 +1,168 @@
+"""A graph as a self-contained SVG image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import hypot
+from typing import Final
+from xml.sax.saxutils import escape
+
+from graphs.drawing.colours import INK, LINE, paint_of
+from graphs.drawing.layout import Placed, Point, Route, place
+from graphs.drawing.outline import Kind, Progress, outline_of
+from graphs.drawing.text import BODY, LABEL, SMALL, width_of
+from graphs.schema import Graph
+
+FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+MARGIN: Final = 24
+CORNER: Final = 8  # radius of the bends of an arrow
+SLANT: Final = 12
+FAINT: Final = "#52606d"
+RADII: Final[Mapping[str, float]] = {"end": 25, "llm": 14}
+STROKES: Final[Mapping[Kind, str]] = {
+    "usual": 'stroke-width="1.5"',
+    "parallel": 'stroke-width="2.5"',
+    "otherwise": 'stroke-width="1.5" stroke-dasharray="6 4"',
+    "each": 'stroke-width="1.8" stroke-dasharray="1.5 4.5" stroke-linecap="round"',
+}
+
+
+def to_svg(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
+    """The graph as an SVG document: dark on light, text of any viewer's sans-serif font."""
+    outline = outline_of(graph, progress)
+    picture = place(outline)
+    left, top, right, bottom = picture.bounds
+    width, height = right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
+    view = f"{_n(left - MARGIN)} {_n(top - MARGIN)} {_n(width)} {_n(height)}"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
+        f'viewBox="{view}" font-family="{FONT}" role="img">',
+        f"<title>{escape(graph.name)}</title>",
+        "<defs>"
+        '<marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
+        f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1 10 5 0 9z" fill="{LINE}"/>'
+        "</marker></defs>",
+        f'<rect x="{_n(left - MARGIN)}" y="{_n(top - MARGIN)}" width="{_n(width)}" '
+        f'height="{_n(height)}" fill="#ffffff"/>',
+        *(_arrow(route) for route in picture.routes),
+        *map(_start, picture.dots),
+        *(_node(placed, progress is not None) for placed in picture.boxes),
+        # Above all lines, so that none runs through a word.
+        *(_label(route.label, route.anchor) for route in picture.routes if route.anchor),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _arrow(route: Route) -> str:
+    return (
+        f'<path d="{_bent(route.points)}" fill="none" stroke="{LINE}" {STROKES[route.kind]} '
+        'marker-end="url(#tip)"/>'
+    )
+
+
+def _bent(points: tuple[Point, ...]) -> str:
+    """A path through the points with round bends."""
+    path = [f"M{_at(points[0])}"]
+    for before, bend, after in zip(points, points[1:], points[2:], strict=False):
+        entry, leave = _towards(bend, before), _towards(bend, after)
+        path.append(f"L{_at(entry)}Q{_at(bend)} {_at(leave)}")
+    return "".join([*path, f"L{_at(points[-1])}"])
+
+
+def _towards(bend: Point, other: Point) -> Point:
+    """Where the bend at one point begins or ends, on the way to another point."""
+    length = hypot(other.x - bend.x, other.y - bend.y)
+    share = min(CORNER, length / 2) / length if length else 0.0
+    return Point(bend.x + (other.x - bend.x) * share, bend.y + (other.y - bend.y) * share)
+
+
+def _label(text: str, anchor: Point) -> str:
+    width = width_of(text, LABEL) + 4
+    return (
+        f'<rect x="{_n(anchor.x - width / 2)}" y="{_n(anchor.y - 8)}" width="{_n(width)}" '
+        'height="16" rx="3" fill="#ffffff" fill-opacity="0.92"/>'
+        f'<text x="{_n(anchor.x)}" y="{_n(anchor.y + 4)}" text-anchor="middle" '
+        f'font-size="{LABEL.size:g}" fill="{INK}">{escape(text)}</text>'
+    )
+
+
+def _start(centre: Point) -> str:
+    return f'<circle cx="{_n(centre.x)}" cy="{_n(centre.y)}" r="6" fill="{INK}"/>'
+
+
+def _node(placed: Placed, by_progress: bool) -> str:
+    paint = paint_of(placed.box, by_progress)
+    middle = placed.x + placed.width / 2
+    # The map's stack and the cylinder's lid leave less room above the text.
+    baseline = placed.y + (24 if placed.box.type in ("map", "rag") else 22)
+    return (
+        f'<g><title>{escape(placed.box.id)}</title><g fill="{paint.fill}" '
+        f'stroke="{paint.border}" stroke-width="1.5">{_shape(placed)}</g>'
+        f'<text text-anchor="middle" fill="{INK}">'
+        f'<tspan x="{_n(middle)}" y="{_n(baseline)}" font-size="{BODY.size:g}" '
+        f'font-weight="bold">{escape(placed.name)}</tspan>'
+        f'<tspan x="{_n(middle)}" y="{_n(baseline + 16)}" font-size="{SMALL.size:g}" '
+        f'fill="{FAINT}">{escape(placed.caption)}</tspan></text></g>'
+    )
+
+
+def _shape(placed: Placed) -> str:
+    """The outline of a node, by its type."""
+    left, top, width, height = placed.x, placed.y, placed.width, placed.height
+    right, bottom, middle = left + width, top + height, top + height / 2
+    match placed.box.type:
+        case "agent":
+            return _rectangle(left, top, width, height, 2) + "".join(
+                f'<path d="M{_n(x)} {_n(top)}V{_n(bottom)}"/>' for x in (left + 7, right - 7)
+            )
+        case "approval":
+            return _polygon(
+                (left + SLANT, top),
+                (right - SLANT, top),
+                (right, middle),
+                (right - SLANT, bottom),
+                (left + SLANT, bottom),
+                (left, middle),
+            )
+        case "input":
+            return _polygon(
+                (left + SLANT, top), (right, top), (right - SLANT, bottom), (left, bottom)
+            )
+        case "map":
+            behind = _rectangle(left + 5, top, width - 5, height - 5, 4)
+            return behind + _rectangle(left, top + 5, width - 5, height - 5, 4)
+        case "rag":
+            return _cylinder(left, top, width, height)
+        case node_type:
+            return _rectangle(left, top, width, height, RADII.get(node_type, 4))
+
+
+def _rectangle(left: float, top: float, width: float, height: float, radius: float) -> str:
+    return (
+        f'<rect x="{_n(left)}" y="{_n(top)}" width="{_n(width)}" height="{_n(height)}" '
+        f'rx="{_n(radius)}"/>'
+    )
+
+
+def _polygon(*corners: tuple[float, float]) -> str:
+    points = " ".join(f"{_n(x)},{_n(y)}" for x, y in corners)
+    return f'<polygon points="{points}" stroke-linejoin="round"/>'
+
+
+def _cylinder(left: float, top: float, width: float, height: float) -> str:
+    half, lid = width / 2, 6
+    return (
+        f'<path d="M{_n(left)} {_n(top + lid)}a{_n(half)} {lid} 0 0 1 {_n(width)} 0'
+        f'v{_n(height - 2 * lid)}a{_n(half)} {lid} 0 0 1 {_n(-width)} 0z"/>'
+        f'<path d="M{_n(left)} {_n(top + lid)}a{_n(half)} {lid} 0 0 0 {_n(width)} 0" fill="none"/>'
+    )
+
+
+def _at(point: Point) -> str:
+    return f"{_n(point.x)} {_n(point.y)}"
+
+
+def _n(number: float) -> str:
+    """A number as short as a tenth of a pixel allows."""
+    return f"{number:.1f}".removesuffix(".0")

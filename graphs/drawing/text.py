@@ -1,0 +1,48 @@
+"""How wide a text will be in a font nobody knows: estimates on the generous side."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+
+# Shares of the font size, measured on the widest of the usual sans-serif fonts.
+NARROW: Final = frozenset("fijlrtI.,:;'|!()[]{}/ \\-`")
+WIDE: Final = frozenset("mwMW@%<>=+~#&…")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    size: float
+    bold: bool = False
+
+
+BODY: Final = Style(14, bold=True)
+SMALL: Final = Style(11)
+LABEL: Final = Style(11)
+
+
+def width_of(text: str, style: Style) -> float:
+    """The estimated width in pixels."""
+    return sum(map(_share, text)) * style.size * (1.07 if style.bold else 1.0)
+
+
+def _share(char: str) -> float:
+    if unicodedata.combining(char):
+        return 0.0
+    if unicodedata.east_asian_width(char) in "WF":
+        return 1.05
+    if char in NARROW:
+        return 0.38
+    if char in WIDE:
+        return 0.95
+    return 0.70 if char.isupper() else 0.62
+
+
+def shortened(text: str, limit: int) -> str:
+    """One line of at most `limit` characters without control characters, cut in the middle."""
+    # XML allows no control characters, not even escaped.
+    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if len(flat) <= limit:
+        return flat
+    return f"{flat[: limit // 2]}…{flat[-(limit - limit // 2 - 1) :]}"
