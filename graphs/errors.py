@@ -12,6 +12,7 @@ GraphError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from graphs.finding import Finding
 
@@ -73,9 +74,13 @@ class MissingReference(GraphError):
 
 
 class NodeFailed(GraphError):
-    """A visit failed for good; `code` is one of the run-time codes R001 to R023."""
+    """A visit failed for good; `code` is one of the run-time codes R001 to R023.
 
-    def __init__(self, code: str, message: str) -> None:
+    `usage` is what the visit had used by then, in the engine's own terms.
+    """
+
+    def __init__(self, code: str, message: str, usage: Any = None) -> None:
         self.code = code
         self.message = message
+        self.usage = usage
         super().__init__(f"{code}: {message}")

@@ -232,7 +232,7 @@ class Commit:
             node=visit.node_id,
             visit_number=begun.visit_number,
             kind=asked.kind,
-            text=asked.text,
+            text=self._visit.mask(asked.text),
             options=asked.options,
             default=asked.default,
             validation=asked.validation,
@@ -240,7 +240,7 @@ class Commit:
         event = {
             "kind": "question",
             "node": visit.node_id,
-            "text": asked.text,
+            "text": question.text,
             "options": list(asked.options),
             "default": asked.default,
         }

@@ -17,7 +17,7 @@ from graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
 from graphs.state import encode
 from scheduler.errors import TransitionRefused
 from scheduler.keys import parse_visit_id
-from scheduler.run import Begun, Failure, Lease
+from scheduler.run import NO_USAGE, Begun, Failure, Lease
 from scheduler.store import RunStore
 from worker.agents import UnpackedAgent
 from worker.cancellation import Cancellation
@@ -91,6 +91,7 @@ def make_visit(
         age_s=begun.age_s,
         resumed_with=_resumption(runtime.store, lease, node_id, begun),
         variables=begun.context.variables,
+        secrets=tuple(begun.context.variables[name] for name in begun.context.secrets),
         default_model=runtime.settings.model,
         workdir=workdir_of(begun.context.workdir, runtime.scratch, lease.run_id),
         limits=runtime.limits,
@@ -114,10 +115,11 @@ def execute(visit: Visit[Any]) -> Outcome:
     try:
         return EXECUTORS[node.type](visit)
     except NodeFailed as failure:
-        return Failed(failure.code, failure.message)
+        return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
-        return Failed("R023", f"internal error in node '{visit.node_id}': {error!r}")
+        reason = visit.mask(repr(error))
+        return Failed("R023", f"internal error in node '{visit.node_id}': {reason}")
 
 
 def give_up(runtime: Runtime, lease: Lease, error: BundleError) -> None:

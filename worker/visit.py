@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from graphs.schema import BaseNode, Graph
 from graphs.state import Snapshot
 from worker.cancellation import Cancellation
+from worker.masking import mask
 
 N = TypeVar("N", bound=BaseNode)
 
@@ -44,6 +45,7 @@ class Visit(Generic[N]):
     # What the visit parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()  # values that nobody may see
     # Where its programs run: the submitter's directory, or a scratch one of the run.
     workdir: Path = field(default_factory=Path.cwd)
     limits: Limits = field(default_factory=lambda: Limits())
@@ -58,6 +60,10 @@ class Visit(Generic[N]):
     # What `logs` shows of this try, kept with the run when it commits: (stream, text).
     logged: list[tuple[str, str]] = field(default_factory=list)
     began_at: float = field(default_factory=monotonic)
+
+    def mask(self, text: str) -> str:
+        """Text fit for people's eyes: secrets replaced."""
+        return mask(text, self.secrets)
 
     def log(self, stream: str, text: str) -> None:
         """Keep text with the run for `logs`."""

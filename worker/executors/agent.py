@@ -36,7 +36,8 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
         try:
             output = extract(node.output_schema, text, calls.complete)
         except ExtractionFailed as error:
-            raise NodeFailed("R018", f"agent '{node.agent}': {error}") from error
+            message = f"agent '{node.agent}': {error}"
+            raise NodeFailed("R018", message, usage + calls.usage) from error
         usage += calls.usage
         if isinstance(output, dict):
             writes.update(output)

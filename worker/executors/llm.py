@@ -132,9 +132,10 @@ def _delay_s(visit: Visit[LlmNode]) -> float:
 
 def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:
     node = visit.node
+    reason = visit.mask(reason)
     targets = (node.fallback,) if node.fallback else node.targets
     if not targets:
-        raise NodeFailed("R014", reason)
+        raise NodeFailed("R014", reason, calls.usage)
     output = f"LLM node failed: {reason}"
     writes: dict[str, Any] = {}
     _update(visit, writes, output)

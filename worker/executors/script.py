@@ -80,7 +80,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
             )
         except OSError as error:
             raise ScriptFailed(f"cannot start: {error.strerror or error}") from error
-    stderr = finished.stderr.decode(errors="replace").strip()
+    stderr = visit.mask(finished.stderr.decode(errors="replace")).strip()
     if stderr:
         visit.log("stderr", stderr)
     if finished.timed_out:

@@ -6,7 +6,6 @@ made-up status codes, so the facts are taken from the exceptions further down th
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -14,6 +13,7 @@ from typing import TypeVar
 import httpx
 
 from worker.llm.client import ModelCallFailed
+from worker.masking import mask
 
 E = TypeVar("E", bound=BaseException)
 
@@ -23,7 +23,6 @@ MESSAGE_LIMIT = 1_000
 # litellm's and its clients' class names, which it puts in front of a message.
 _WRAPPERS = re.compile(r"^(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)(?: |$)")
 _MISSING_KEY = re.compile(r"api.?key|credential", re.IGNORECASE)
-_KEY_SHAPES = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|key)[-_][\w-]{8,}|\bAIza[\w-]{20,}")
 
 
 def failure_of(error: Exception, limit_s: float, missing_keys: Sequence[str]) -> ModelCallFailed:
@@ -122,12 +121,5 @@ def _unwrapped(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(_masked(text).split())
+    line = " ".join(mask(text).split())
     return line if len(line) <= MESSAGE_LIMIT else line[:MESSAGE_LIMIT] + "…"
-
-
-def _masked(text: str) -> str:
-    for name, value in os.environ.items():
-        if name.endswith(("_KEY", "_TOKEN", "_SECRET")) and len(value) >= 6:
-            text = text.replace(value, "***")
-    return _KEY_SHAPES.sub("***", text)

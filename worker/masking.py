@@ -1,0 +1,29 @@
+"""Keeps secrets out of what people see: narration, logs, errors, Flower."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+# Shorter values would mask ordinary words.
+_SHORTEST = 6
+_KEY_SHAPES = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|hf|key)[-_][\w-]{8,}|\bAIza[\w-]{20,}|\bAKIA[A-Z0-9]{16}\b"
+    r"|\bgh[pousr]_\w{20,}|\bxox[abpr]-[\w-]{10,}"
+)
+_MASK = "***"
+
+
+def _environment_secrets() -> Iterator[str]:
+    for name, value in os.environ.items():
+        if name.endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")):
+            yield value
+
+
+def mask(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text without the given secrets, the worker's own keys, and what looks like a key."""
+    for secret in (*secrets, *_environment_secrets()):
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, _MASK)
+    return _KEY_SHAPES.sub(_MASK, text)
