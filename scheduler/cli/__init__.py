@@ -1,0 +1,81 @@
+"""The command line: a table of verbs, each in a module of its own, loaded when it is called.
+
+Only click and the standard library are imported here: `sleipnir --help` and shell completion
+answer at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+
+import click
+
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.options import engine_options
+
+VERBS: Mapping[str, tuple[str, str]] = {
+    "run": ("scheduler.cli.run:run", "Run an agent and wait for its result."),
+    "submit": ("scheduler.cli.submit:submit", "Submit a run and print its id."),
+    "batch": ("scheduler.cli.batch:batch", "One run per line of a file; resumable."),
+    "ps": ("scheduler.cli.ps:ps", "List runs."),
+    "show": ("scheduler.cli.show:show", "One run: nodes, timings, usage, error, question."),
+    "watch": ("scheduler.cli.watch:watch", "Follow a run's narration to its end."),
+    "logs": ("scheduler.cli.logs:logs", "What a run's scripts and tools printed."),
+    "state": ("scheduler.cli.state:state", "A run's state as JSON, now or after a step."),
+    "inbox": ("scheduler.cli.inbox:inbox", "Every question that waits for a person."),
+    "answer": ("scheduler.cli.answer:answer", "Answer a run's question."),
+    "cancel": ("scheduler.cli.cancel:cancel", "Cancel runs, with their children."),
+    "validate": ("scheduler.cli.validate:validate", "Check agents for errors and warnings."),
+    "draw": ("scheduler.cli.draw:draw", "Draw an agent's graph, or a run's progress."),
+    "agents": ("scheduler.cli.agents:agents", "List agents, or show one."),
+    "init": ("scheduler.cli.init:init", "Scaffold an agent that runs as it stands."),
+    "schema": ("scheduler.cli.schema:schema", "The JSON Schema of graph.yaml."),
+    "worker": ("scheduler.cli.worker:worker", "Run worker processes on a Redis."),
+    "scheduler": ("scheduler.cli.scheduler:scheduler", "Run a scheduler on a Redis."),
+    "up": ("scheduler.cli.up:up", "Run the whole engine in the foreground."),
+    "monitor": ("scheduler.cli.monitor:monitor", "Serve the web pages."),
+    "doctor": ("scheduler.cli.doctor:doctor", "Check this installation; says what to do."),
+}
+
+
+class _Verbs(click.Group):
+    """The commands of `VERBS`; listing them imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@engine_options
+def cli(**_: object) -> None:
+    """Run graph agents, durably.
+
+    `sleipnir VERB --help` tells more about a verb.
+    """
+
+
+def main() -> None:
+    """The `sleipnir` command."""
+    try:
+        # Verbs report their own errors; what is left is click's: how it was called.
+        code = cli.main(prog_name="sleipnir", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = ExitCode.INTERRUPTED
+    sys.exit(code)

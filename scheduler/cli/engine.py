@@ -1,0 +1,83 @@
+"""What a verb works with: settings, the places where agents are, and a client of the engine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scheduler.cli.options import Options
+from scheduler.embedded import attach
+
+if TYPE_CHECKING:
+    from graphs.references import AgentSearch
+    from scheduler.client import Client
+    from scheduler.settings import Settings
+
+
+def settings_of(options: Options) -> Settings:
+    """The effective settings; directories given as flags come before the configured ones.
+
+    Raises:
+        SettingInvalid: one of them cannot be used.
+    """
+    # pydantic, which help and completion do without.
+    from scheduler.settings import load_settings  # noqa: PLC0415
+
+    settings = load_settings({"redis_url": options.redis}).values
+    directories = (*options.agents_dir, *settings.agents_dir)
+    return settings.model_copy(update={"agents_dir": directories})
+
+
+def agent_search(settings: Settings) -> AgentSearch:
+    """Where agents are looked for by name, in order."""
+    # The loader of agents comes with it.
+    from graphs.references import SHIPPED_AGENTS, AgentSearch  # noqa: PLC0415
+    from scheduler.settings import config_dir  # noqa: PLC0415
+
+    return AgentSearch(
+        (
+            Path("agents").absolute(),
+            *(Path(directory).expanduser() for directory in settings.agents_dir),
+            config_dir() / "agents",
+            SHIPPED_AGENTS,
+        )
+    )
+
+
+@contextlib.contextmanager
+def open_client(
+    options: Options, *, workers: bool, processes: int | None = None
+) -> Iterator[Client]:
+    """A client of the configured Redis, or of the embedded engine, held while it is used.
+
+    Args:
+        workers: whether runs are to go on meanwhile; only the embedded engine is started
+            for it, a configured Redis has its workers elsewhere.
+
+    Raises:
+        EngineUnreachable: there is none, and none can be started.
+    """
+    settings = settings_of(options)
+    if settings.redis_url is not None:
+        yield _connect(settings)
+        return
+    from scheduler.settings import data_dir  # noqa: PLC0415 - pydantic, as above
+
+    embedded = attach(data_dir(), settings, workers=workers, processes=processes)
+    with ThreadPoolExecutor(1) as starter, contextlib.ExitStack() as stack:
+        # It starts while we import what talks to it.
+        starting = starter.submit(stack.enter_context, embedded)
+        import scheduler.client  # noqa: F401, PLC0415 - see above
+
+        engine = starting.result()
+        urls = {"redis_url": engine.redis_url, "broker_url": engine.broker_url}
+        yield _connect(settings.model_copy(update=urls))
+
+
+def _connect(settings: Settings) -> Client:
+    from scheduler.client import Client  # noqa: PLC0415 - redis and the validator
+
+    return Client.connect(settings, agent_search(settings))

@@ -1,0 +1,86 @@
+"""Exit codes, and the one place where exceptions become a short paragraph and such a code."""
+
+from __future__ import annotations
+
+import traceback as tracebacks
+from enum import IntEnum
+
+import click
+
+from graphs.errors import AgentNotFound, BundleError, GraphError, InvalidAgent, MissingVariables
+from scheduler import errors
+
+
+class ExitCode(IntEnum):
+    """What a script learns from how a command ended."""
+
+    SUCCEEDED = 0
+    FAILED = 1
+    USAGE = 2
+    INVALID = 3
+    WAITING = 4  # for a person
+    CANCELLED = 5
+    TIMED_OUT = 6
+    UNREACHABLE = 7
+    INTERRUPTED = 130
+
+
+_OF_STATUS = {
+    "succeeded": ExitCode.SUCCEEDED,
+    "failed": ExitCode.FAILED,
+    "waiting": ExitCode.WAITING,
+    "cancelled": ExitCode.CANCELLED,
+    "timed_out": ExitCode.TIMED_OUT,
+}
+
+# The first class that fits.
+_OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
+    (InvalidAgent, ExitCode.INVALID),
+    (BundleError, ExitCode.INVALID),
+    (AgentNotFound, ExitCode.USAGE),
+    (MissingVariables, ExitCode.USAGE),
+    (errors.RunNotFound, ExitCode.USAGE),
+    (errors.AmbiguousRun, ExitCode.USAGE),
+    (errors.SubmissionRefused, ExitCode.USAGE),
+    (errors.SettingInvalid, ExitCode.USAGE),
+    (errors.EngineUnreachable, ExitCode.UNREACHABLE),
+    (errors.SleipnirError, ExitCode.FAILED),
+    (GraphError, ExitCode.FAILED),
+)
+
+
+def exit_code_of(status: str) -> ExitCode:
+    """The code of a command that was attached to a run of this status."""
+    return _OF_STATUS[status]
+
+
+def report(error: BaseException, *, traceback: bool) -> ExitCode:
+    """Tell the person what went wrong, and the caller how to exit."""
+    if traceback:
+        click.echo("".join(tracebacks.format_exception(error)), err=True, nl=False)
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return ExitCode.INTERRUPTED
+    code, message = _judge(error)
+    click.echo(message, err=True)
+    return code
+
+
+def _judge(error: BaseException) -> tuple[ExitCode, str]:
+    for kind, code in _OF_ERROR:
+        if isinstance(error, kind):
+            # Findings begin with their file and say what they are.
+            return code, str(error) if isinstance(error, InvalidAgent) else f"error: {error}"
+    if _is_lost_connection(error):
+        return ExitCode.UNREACHABLE, f"error: lost the connection to Redis: {error}"
+    return (
+        ExitCode.FAILED,
+        f"error: {type(error).__name__}: {error}\n"
+        "This should not have happened; -vv shows where it did.",
+    )
+
+
+def _is_lost_connection(error: BaseException) -> bool:
+    # Not every error comes from a process that has loaded Redis, which takes its time.
+    from redis.exceptions import ConnectionError, TimeoutError  # noqa: PLC0415
+
+    return isinstance(error, ConnectionError | TimeoutError)

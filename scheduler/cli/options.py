@@ -1,0 +1,95 @@
+"""The flags that every verb has, and how verbs take an agent or a run."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from scheduler.cli.exits import report
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The common flags of one call, whether they stood before the verb or after it."""
+
+    redis: str | None = None
+    agents_dir: tuple[str, ...] = ()
+    quiet: bool = False
+    verbosity: int = 0  # 1: more to read; 2: tracebacks too
+    no_color: bool = False
+    json: bool = False
+
+    @property
+    def color(self) -> bool:
+        """Whether stderr is to be coloured."""
+        return not self.no_color and not os.environ.get("NO_COLOR") and sys.stderr.isatty()
+
+    def say(self, line: str) -> None:
+        """A line for the person at the terminal: on stderr, unless they want quiet."""
+        if not self.quiet:
+            click.echo(line, err=True)
+
+
+_ENGINE_OPTIONS = (
+    click.option("--redis", metavar="URL", help="Redis to use; none: the embedded engine."),
+    click.option(
+        "--agents-dir", multiple=True, metavar="DIR", help="Look for agents here too; repeatable."
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="No narration, no hints."),
+    click.option("-v", "--verbose", "verbosity", count=True, help="More; -vv: tracebacks too."),
+    click.option("--no-color", is_flag=True, help="Plain text; so does NO_COLOR."),
+    click.version_option(package_name="sleipnir", prog_name="sleipnir"),
+)
+_JSON_OPTION = click.option("--json", is_flag=True, help="Output for machines.")
+
+Command = Callable[..., Any]
+
+
+def engine_options(function: Command) -> Command:
+    """Add the flags that may also stand before the verb."""
+    for option in reversed(_ENGINE_OPTIONS):
+        function = option(function)
+    return function
+
+
+def common_options(*, json: bool = False) -> Callable[[Command], Command]:
+    """Add the common flags to a verb, which gets them as its first argument, `Options`.
+
+    The verb returns its exit code, None for 0; what it raises is reported as `exits` says.
+    """
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def verb(**parameters: Any) -> None:
+            context = click.get_current_context()
+            options = _options(context, parameters)
+            try:
+                code = function(options, **parameters)
+            except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+                raise
+            except (Exception, KeyboardInterrupt, click.Abort) as error:
+                code = report(error, traceback=options.verbosity > 1)
+            context.exit(int(code or 0))
+
+        return engine_options(_JSON_OPTION(verb) if json else verb)
+
+    return decorate
+
+
+def _options(context: click.Context, parameters: dict[str, Any]) -> Options:
+    """Take the common flags out of `parameters`; those before the verb count as well."""
+    before = context.find_root().params
+    return Options(
+        redis=parameters.pop("redis") or before.get("redis"),
+        agents_dir=(*before.get("agents_dir", ()), *parameters.pop("agents_dir")),
+        quiet=parameters.pop("quiet") or before.get("quiet", False),
+        verbosity=max(parameters.pop("verbosity"), before.get("verbosity", 0)),
+        no_color=parameters.pop("no_color") or before.get("no_color", False),
+        json=parameters.pop("json", False),
+    )
