@@ -133,11 +133,11 @@ class _Attachment:
         self._connection.close()
 
     def _connect(self) -> Engine:
-        self._connection.close()
         try:
             with _locked(self._place.start_lock):
-                if not self._join():
-                    self._start()
+                # The second start is for an engine that was killed in its first moments.
+                if not (self._join() or self._start() or self._start()):
+                    raise self._unreachable("the embedded engine did not start")
                 engine, _ = self._place.recorded_engine() or (None, None)
         except BaseException:
             self._connection.close()
@@ -150,16 +150,17 @@ class _Attachment:
         found = self._place.recorded_engine()
         if found is None:
             return False
-        self._connection = socket.socket(socket.AF_UNIX)
-        with contextlib.suppress(OSError):
-            self._connection.connect(str(found[1]))
-            if self._ask(ANSWER_S):
-                return True
         self._connection.close()
-        return False
+        self._connection = socket.socket(socket.AF_UNIX)
+        try:
+            self._connection.connect(str(found[1]))
+        except OSError:
+            return False
+        return self._ask(ANSWER_S)
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
         """Start an engine whose first user we are: there is no moment at which it has none."""
+        self._connection.close()
         self._connection, engines_end = socket.socketpair()
         log = os.open(self._place.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -175,8 +176,7 @@ class _Attachment:
         finally:
             os.close(log)
             engines_end.close()
-        if not self._ask(PATIENCE_S):
-            raise self._unreachable("the embedded engine did not start")
+        return self._ask(PATIENCE_S)
 
     def _ask(self, patience_s: float) -> bool:
         """Send the request; true once it is met, false when the engine ends instead."""
