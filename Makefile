@@ -1,0 +1,37 @@
+# What people do with this repository; `make help` lists it.
+
+AGENT  ?= log-digest
+PROMPT ?= graphs/agents/log-digest/sample/postgresql.log
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check chaos lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+$(READY): pyproject.toml requirements.lock scripts/setup
+	@scripts/setup $(VENV)
+	@touch $@
+
+setup: $(READY) ## install everything into .venv, with hashes checked
+
+run: $(READY) ## run an agent on the embedded engine: AGENT=… PROMPT=…
+	@AGENT='$(AGENT)' PROMPT='$(PROMPT)' scripts/run
+
+test: $(READY) ## run the whole test suite
+	@scripts/test
+
+check: $(READY) ## lint, types, import directions
+	@scripts/check
+
+chaos: $(READY) ## the long fault tests
+	@scripts/chaos
+
+lock: $(READY) ## renew requirements.lock from pyproject.toml
+	@scripts/lock
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
