@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from graphs.drawing.colours import INK, LINE, paint_of
 from graphs.drawing.layout import Placed, Point, Route, place
 from graphs.drawing.outline import Kind, Progress, outline_of
-from graphs.drawing.text import BODY, LABEL, SMALL, width_of
+from graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from graphs.schema import Graph
 
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
@@ -37,7 +37,7 @@ def to_svg(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
         f'viewBox="{view}" font-family="{FONT}" role="img">',
-        f"<title>{escape(graph.name)}</title>",
+        f"<title>{escape(shortened(graph.name, 200))}</title>",
         "<defs>"
         '<marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1 10 5 0 9z" fill="{LINE}"/>'

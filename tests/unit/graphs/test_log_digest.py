@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from graphs.loader import load_agent
+from graphs.references import AgentSearch
 from graphs.state import encode
+from graphs.validator import Resources, validate
 
 AGENT = Path(__file__).parents[3] / "graphs" / "agents" / "log-digest"
 GRAPH_STATE_LIMIT = 32_768
@@ -296,6 +299,16 @@ def test_chunks_give_the_same_digest_as_the_whole(tmp_path: Path) -> None:
     assert state["digest"]["families"][0]["last"]["line"] == 14_996
 
 
+def test_chunks_of_the_sample_add_up_to_the_whole(tmp_path: Path) -> None:
+    state = counts("sample", tmp_path)
+    whole = {"start": 0, "end": None, "first_line": 1}
+    at_once = writes("analyse_chunk", {**state, "chunk": whole}, tmp_path)["output"]
+    merged = writes("merge_chunks", {**state, "chunk_digests": [at_once]}, tmp_path)
+
+    assert len(state["chunks"]) > 1
+    assert state["digest"] == merged["digest"]
+
+
 def test_headerless_tracebacks_are_never_cut_in_two(tmp_path: Path) -> None:
     text = "".join(f"working on {n}\n{TRACEBACK.format(line=n)}" for n in range(3000))
 
@@ -414,6 +427,10 @@ def test_the_model_reads_no_line_of_the_log(tmp_path: Path) -> None:
 
     assert "key <text> refused" in state["brief"]
     assert "hunter2" not in state["brief"]
+
+
+def test_the_graph_validates_without_a_remark() -> None:
+    assert validate(load_agent(AGENT), Resources(search=AgentSearch(()))) == ()
 
 
 def test_the_sample_holds_what_its_readme_says(tmp_path: Path) -> None:
