@@ -18,13 +18,16 @@ def main() -> int:
     parser.add_argument("--broker")
     parser.add_argument("--scheduler", action="store_true")
     parser.add_argument("--concurrency", type=int)
-    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("-v", "--verbose", action="count", default=0)
     arguments = parser.parse_args()
     logging.basicConfig(
-        level=logging.DEBUG if arguments.verbose else logging.INFO,
+        level=logging.DEBUG if arguments.verbose > 1 else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    if arguments.verbose == 0:
+        # Records of each run cost a reading of its history; they are there when asked for.
+        logging.getLogger("sleipnir.graph").setLevel(logging.WARNING)
     try:
         settings = load_settings(
             {

@@ -13,6 +13,7 @@ from scheduler.advance import Branch, Plan, plan_step
 from scheduler.errors import StateTooLarge, StepFailing, SubmissionRefused
 from scheduler.run import NO_USAGE, Begun, Failure, Lease, Question, Usage
 from scheduler.submit import NestedTooDeep, child_digest, child_run
+from worker.journal import log_end, log_step
 from worker.outcome import (
     Asked,
     Ended,
@@ -123,7 +124,9 @@ class Commit:
             event=self._step_event(plan, branches),
             usage=usage,
         )
+        log_step(self._visit, branches, plan)
         if status != "running":
+            log_end(self._visit, status, self._store)
             forget_scratch(self._runtime.scratch, self._visit.run_id)
 
     def _step_event(self, plan: Plan, branches: Mapping[str, Branch]) -> str:

@@ -23,6 +23,7 @@ from worker.agents import UnpackedAgent
 from worker.cancellation import Cancellation
 from worker.commit import Commit
 from worker.executors import EXECUTORS
+from worker.journal import log_begin
 from worker.outcome import Failed, Outcome
 from worker.runtime import Runtime
 from worker.visit import Visit
@@ -46,6 +47,7 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
             begun = begin(runtime, lease, agent)
             visit = make_visit(runtime, lease, agent, begun, cancelled)
             commit = Commit(runtime, lease, visit, begun)
+            log_begin(visit)
             if begun.staged:
                 commit.advance()
             else:
