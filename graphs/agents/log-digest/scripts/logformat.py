@@ -2,7 +2,7 @@
 
 Understood are ISO and syslog timestamps in front of a line (with and without `<priority>`),
 JSON objects, logfmt, Python's `LEVEL:logger:message`, and the habits of PostgreSQL, Redis,
-nginx, Apache and access logs. Anything else is a line without a header.
+nginx, Apache, Kubernetes and access logs. Anything else is a line without a header.
 """
 
 import json
@@ -22,6 +22,7 @@ LEVELS = {
 }
 SEVERITY_OF = {word: severity for severity, words in LEVELS.items() for word in words.split()}
 SYSLOG_SEVERITIES = ("critical",) * 3 + ("error", "warning", "info", "info", "debug")
+KLOG_SEVERITIES = {"I": "info", "W": "warning", "E": "error", "F": "critical"}
 REDIS_SEVERITIES = {"#": "warning", "*": "info", "-": "debug", ".": "debug"}
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -52,10 +53,11 @@ ISO = re.compile(
 BSD = re.compile(rf"({MONTH}) {{1,2}}(\d{{1,2}}) ({CLOCK})(?:\.\d+)?(?: (\d{{4}}))?")
 APACHE = re.compile(rf"\[[A-Z][a-z]{{2}} ({MONTH}) (\d\d) ({CLOCK})(?:\.\d+)? (\d{{4}})\]")
 REDIS = re.compile(rf"(\d+:[A-Z]) (\d\d) ({MONTH}) (\d{{4}}) ({CLOCK})(?:\.\d+)? ([#*.-]) ")
+KLOG = re.compile(rf"([IWEF])(\d\d)(\d\d) ({CLOCK})(?:\.\d+)? +\d+ \S+:\d+\] ?")
 ACCESS = re.compile(
     rf"\S+ \S+ \S+ \[(\d\d)/({MONTH})/(\d{{4}}):({CLOCK}) [+-]\d{{4}}\] (\".*\" (\d{{3}}) .*)"
 )
-RFC5424 = re.compile(r" (\S+) (\S+) (\S+) (\S+) (?:-|(?:\[.*?(?<!\\)\])+)(?: \ufeff?(.*))?$")
+RFC5424 = re.compile(r" (\S+) (\S+) (\S+) (\S+) (?:-|(?:\[(?:[^\]\\]|\\.)*\])+)(?: \ufeff?(.*))?$")
 # Between a timestamp and the rest. One blank only: more of them mark a continuation.
 SEPARATOR = re.compile(r"^(?:\]|\)|:| -| \|)? ?")
 SYSLOG_TAG = re.compile(r" ([\w.:-]+) ([\w./@()-]+?(?:\[\d+\])?):(?: (.*))?$")
@@ -73,6 +75,9 @@ POSTGRES = re.compile(
     r"(DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|"
     r"(DETAIL|HINT|STATEMENT|CONTEXT|QUERY|LOCATION)):  "
 )
+LOGFMT = re.compile(r'([\w.@-]+)=("(?:[^"\\]|\\.)*"|\S*)')
+LOGFMT_START = re.compile(r"[A-Za-z@_][\w.@-]*=")
+LOGFMT_LEVEL = re.compile(r"\b(?:level|lvl|severity)=")
 PID = re.compile(r"\[\d+\]")
 
 DENIAL = re.compile(r"(?i)\b(?:no|0|zero|without) (?:errors?|failures?)\b")
@@ -90,10 +95,12 @@ def parse(text: str) -> Line:
     if text[:1] == "{":
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
-            return parse_json(value)
+            return parse_record(value)
+    elif LOGFMT_START.match(text) and LOGFMT_LEVEL.search(text):
+        return parse_record({key: unquoted(value) for key, value in LOGFMT.findall(text)})
     return parse_plain(text)
 
 
@@ -146,6 +153,10 @@ def other_stamp(text: str) -> Line | None:
         return Line(text[match.end() :], when, REDIS_SEVERITIES[mark], source, headed=True)
     if match := APACHE.match(text):
         return Line(text[match.end() :].lstrip(), stamp(*match.groups()), headed=True)
+    if match := KLOG.match(text):
+        letter, month, day, clock = match.groups()
+        when = f"{month}-{day} {seconds(clock)}"
+        return Line(text[match.end() :], when, KLOG_SEVERITIES[letter], headed=True)
     if match := ACCESS.match(text):
         day, month, year, clock, request, status = match.groups()
         severity = {"5": "error", "4": "warning"}.get(status[0], "info")
@@ -198,7 +209,7 @@ EXCEPTION_KEYS = ("exc_info", "exception", "traceback", "stack_trace", "stack", 
 SOURCE_KEYS = ("logger", "name", "component", "service", "process")
 
 
-def parse_json(record: dict[str, Any]) -> Line:
+def parse_record(record: dict[str, Any]) -> Line:
     level = first(record, LEVEL_KEYS)
     message = first(record, MESSAGE_KEYS)
     if isinstance(log := record.get("log"), dict):  # {"log": {"level": …}}
@@ -206,19 +217,20 @@ def parse_json(record: dict[str, Any]) -> Line:
         message = first(record, tuple(key for key in MESSAGE_KEYS if key != "log"))
     text = message.rstrip("\n") if isinstance(message, str) else json.dumps(message or record)
     exception = first(record, EXCEPTION_KEYS)
+    exception = whole(exception) if isinstance(exception, str) else ""
     line = Line(
-        message=text,
-        time=json_time(first(record, TIME_KEYS)),
-        severity=json_severity(level),
+        message=whole(text),
+        time=record_time(first(record, TIME_KEYS)),
+        severity=record_severity(level),
         source=str(first(record, SOURCE_KEYS) or ""),
         headed=True,
-        exception=exception if isinstance(exception, str) else "",
+        exception=exception,
     )
     if not line.severity:
         # A container runtime wraps lines that have headers of their own.
-        inner = parse_plain(text)
+        inner = parse_plain(line.message)
         line.severity = inner.severity or ("error" if line.exception else "")
-        line.message = inner.message if inner.headed else text
+        line.message = inner.message if inner.headed else line.message
     return line
 
 
@@ -226,9 +238,19 @@ def first(record: dict[str, Any], keys: tuple[str, ...]) -> Any:
     return next((record[key] for key in keys if record.get(key) is not None), None)
 
 
-def json_severity(level: Any) -> str:
+def whole(text: str) -> str:
+    """JSON can spell halves of characters, which no encoding takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def unquoted(value: str) -> str:
+    """A value of logfmt."""
+    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value[:1] == '"' else value
+
+
+def record_severity(level: Any) -> str:
     """Names, syslog numbers (0 to 7) and the tens of bunyan and pino (10 to 60)."""
-    if isinstance(level, str) and not level.isdigit():
+    if isinstance(level, str) and not level.isdecimal():
         return SEVERITY_OF.get(level.lower(), "")
     if isinstance(level, (int, str)) and not isinstance(level, bool):
         number = int(level)
@@ -239,14 +261,14 @@ def json_severity(level: Any) -> str:
     return ""
 
 
-def json_time(value: Any) -> str:
+def record_time(value: Any) -> str:
     """ISO text or seconds, milli-, micro- or nanoseconds since 1970 (shown as UTC)."""
     if isinstance(value, str) and (match := ISO.match(value)):
         return f"{match[1]}-{match[2]}-{match[3]} {seconds(match[5])}"
     try:
         number = float(value)
-        while number > 1e11:
-            number /= 1000
+        for _ in range(3):
+            number /= 1000 if number > 1e11 else 1
         return datetime.fromtimestamp(number, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (TypeError, ValueError, OverflowError, OSError):
         return ""
