@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 # What may stand before the first colon: the provider ids of litellm 1.106. Kept here because
 # importing litellm takes seconds, and naming a wrong provider should cost milliseconds.
 _PROVIDER_IDS = """
@@ -25,6 +27,30 @@ _PROVIDER_IDS = """
     voyage wandb watsonx watsonx_text xai xiaomi_mimo xinference zai
 """
 PROVIDERS: frozenset[str] = frozenset(_PROVIDER_IDS.split())
+
+# The environment variables that may hold the key of a provider; one of them is enough.
+# Providers with other ways to sign in are not listed: litellm finds out.
+PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks_ai": ("FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY", "FIREWORKS_AI_TOKEN"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
+    "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"),
+    "xai": ("XAI_API_KEY",),
+}
+
+
+def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables one of which the model's provider needs, if the environment has none."""
+    names = PROVIDER_KEYS.get(model.partition(":")[0], ())
+    return () if any(environment.get(name) for name in names) else names
 
 
 def is_known_model(model: str) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Protocol
 
 from graphs.bundle import unpack
 from graphs.dataflow import declared_writes, reads
 from graphs.errors import BundleError, InvalidAgent
 from graphs.loader import load_agent
+from graphs.models import missing_keys
 from graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from scheduler.keys import parse_visit_id
+from worker.llm.client import preload
 
 
 class BundleSource(Protocol):
@@ -90,4 +93,15 @@ class AgentCache:
             raise BundleError(f"bundle {digest}: {error}") from error
         if agent.graph is None:
             raise BundleError("agents defined by a config.yaml are not available in this version")
+        if _calls_models(agent.graph):
+            # The library takes seconds to import: better now, beside the nodes before the call.
+            Thread(target=preload, name="preload", daemon=True).start()
         return UnpackedAgent(agent.graph, target)
+
+
+def _calls_models(graph: Graph) -> bool:
+    """Whether a node will call a model for which there is a key, as far as one can tell."""
+    return any(
+        isinstance(node, LlmNode) and not missing_keys(node.model or graph.model or "", os.environ)
+        for node in graph.nodes.values()
+    )

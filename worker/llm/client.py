@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from graphs.models import missing_keys
 from scheduler.run import Usage
 
 Message: TypeAlias = Mapping[str, str]
@@ -50,11 +52,18 @@ def complete(
     Raises:
         ModelCallFailed: for whatever went wrong, `timeout_s` included.
     """
+    if missing := missing_keys(model, os.environ):
+        raise ModelCallFailed(no_key(missing))
     from worker.llm import gateway  # noqa: PLC0415  (imports litellm, which takes seconds)
 
     settings = {"temperature": temperature, "top_p": top_p, "reasoning_effort": reasoning_effort}
     given = {name: value for name, value in settings.items() if value is not None}
     return gateway.call(model, messages, given, timeout_s)
+
+
+def no_key(variables: Sequence[str]) -> str:
+    """The message for a provider whose key is not set."""
+    return f"no API key: set {' or '.join(variables)} in the environment of the worker"
 
 
 def preload() -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import httpx
 
-from worker.llm.client import ModelCallFailed
+from worker.llm.client import ModelCallFailed, no_key
 from worker.masking import mask
 
 E = TypeVar("E", bound=BaseException)
@@ -36,7 +36,7 @@ def failure_of(error: Exception, limit_s: float, missing_keys: Sequence[str]) ->
         response = answered.response
         text = f"HTTP {response.status_code}: {_server_message(response)}"
         if response.status_code == 401 and missing_keys:
-            text += f" ({_advice(missing_keys)})"
+            text += f" ({no_key(missing_keys)})"
         return ModelCallFailed(_one_line(text), _retry_after_s(response))
     text = _network_failure(chain, limit_s) or _local_failure(error, missing_keys)
     return ModelCallFailed(_one_line(text))
@@ -61,12 +61,8 @@ def _network_failure(chain: Sequence[BaseException], limit_s: float) -> str | No
 def _local_failure(error: Exception, missing_keys: Sequence[str]) -> str:
     text = str(error)
     if missing_keys and _MISSING_KEY.search(text):
-        return _advice(missing_keys)
+        return no_key(missing_keys)
     return _unwrapped(text) or "the server's answer is not a completion"
-
-
-def _advice(missing_keys: Sequence[str]) -> str:
-    return f"no API key: set {' or '.join(missing_keys)} in the environment of the worker"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
