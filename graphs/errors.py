@@ -5,6 +5,7 @@ GraphError
 ├── AgentNotFound       no such agent where we looked
 ├── MissingVariables    a run was asked for without values its agent needs (E215)
 ├── BundleError         an agent directory cannot be packed, or a bundle not unpacked
+├── NoFonts             a PNG needs fonts, and this machine has none (graphs.drawing)
 ├── MissingReference    a strict template names something that is not there
 └── NodeFailed          a visit failed with a run-time code (R…)
 """

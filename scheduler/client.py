@@ -6,11 +6,12 @@ it may spawn, so a run needs no file of the submitting machine any more.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphs.bundle import pack
+from graphs.bundle import pack, remove_unpacked, unpack
 from graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from graphs.finding import Finding
 from graphs.loader import Agent, load_agent
@@ -22,7 +23,7 @@ from scheduler.connection import connect, require_fit
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import AnswerRefused, SubmissionRefused
 from scheduler.records import Records
-from scheduler.run import Event, Failure, Question, Run
+from scheduler.run import Event, Failure, NewRun, Question, Run
 from scheduler.settings import Settings, config_dir
 from scheduler.store import RunStore
 from scheduler.submit import Request, new_run
@@ -118,6 +119,19 @@ class Client:
         Raises:
             SubmissionRefused: nothing was stored.
         """
+        run = self._new_run(agent, request)
+        self.store.submit(run)
+        return run.run_id
+
+    def check(self, agent: PreparedAgent, request: Request) -> None:
+        """Find out whether `submit` would accept this, without asking Redis.
+
+        Raises:
+            SubmissionRefused: it would not.
+        """
+        self._new_run(agent, request)
+
+    def _new_run(self, agent: PreparedAgent, request: Request) -> NewRun:
         warnings = tuple(
             f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
             for finding in agent.warnings
@@ -136,8 +150,7 @@ class Client:
                 f"the initial state has {size} bytes; the limit is "
                 f"{self.store.settings.state_limit_bytes} (state_limit_bytes)"
             )
-        self.store.submit(run)
-        return run.run_id
+        return run
 
     # ---- follow
 
@@ -153,6 +166,24 @@ class Client:
         for _ in self.watch(run_id):
             pass
         return self.records.run(run_id)
+
+    def graph_of(self, run: Run) -> Graph:
+        """The graph that a run executes, as it was submitted.
+
+        Raises:
+            BundleError: it is not kept any more.
+        """
+        data = self.store.get_bundle(run.digest)
+        if data is None:
+            raise BundleError(f"the files of agent '{run.agent}' are not kept any more")
+        scratch = Path(tempfile.mkdtemp(prefix="sleipnir-"))
+        try:
+            unpack(data, run.digest, scratch / run.agent)
+            graph = load_agent(scratch / run.agent).graph
+        finally:
+            remove_unpacked(scratch)
+        assert graph is not None, "only graphs are run"
+        return graph
 
     # ---- steer
 

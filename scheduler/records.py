@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import redis
@@ -21,6 +24,33 @@ from scheduler.run import Checkpoint, Context, Event, Failure, Question, Run, St
 _BLOCK_MS = 5_000
 # Fewer digits could not choose a partition.
 _SHORTEST_PREFIX = 2
+_STANDING = ("status", "agent", "prompt_tokens", "completion_tokens", "cost", "unpriced")
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a list says of a run."""
+
+    agent: str
+    status: Status
+    usage: Usage
+
+
+class Endings:
+    """Ids of runs as they end. One may get lost with a connection: look at the runs as well."""
+
+    def __init__(self, subscription: Any) -> None:
+        self._subscription = subscription
+
+    def wait(self, timeout_s: float) -> list[str]:
+        """The runs that ended since the last call; waits up to `timeout_s` for the first."""
+        ended: list[str] = []
+        message = self._subscription.get_message(timeout=timeout_s)
+        while message is not None:
+            ended.append(message["data"])
+            message = self._subscription.get_message(timeout=0) if len(ended) < _AT_ONCE else None
+        return ended
 
 
 class Records:
@@ -119,9 +149,28 @@ class Records:
             yield ids
             start += page
 
-    def batch_ids(self, batch: str) -> set[str]:
-        """The runs of a batch."""
-        return set(self._redis.smembers(batch_key(batch)))
+    def standings(self, run_ids: Sequence[str]) -> list[Standing | None]:
+        """How several runs stand, in one round trip; None for those that do not exist."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), _STANDING)
+            return [
+                _standing(dict(zip(_STANDING, values, strict=True))) if values[0] else None
+                for values in pipe.execute()
+            ]
+
+    def batch_pages(self, batch: str, page: int = 500) -> Iterator[list[str]]:
+        """The runs of a batch, a page at a time."""
+        ids = self._redis.sscan_iter(batch_key(batch), count=page)
+        while found := list(islice(ids, page)):
+            yield found
+
+    @contextmanager
+    def endings(self, batch: str) -> Iterator[Endings]:
+        """Listen for runs of a batch that end, from now on."""
+        with self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
+            subscription.subscribe(batch_key(batch))
+            yield Endings(subscription)
 
     def state(self, run_id: str) -> dict[str, Any]:
         """The state as last committed, keys sorted."""
@@ -134,6 +183,10 @@ class Records:
             _checkpoint(json.loads(text))
             for text in self._redis.lrange(run_key("history", run_id), 0, -1)
         ]
+
+    def steps(self, run_id: str) -> int:
+        """The number of super-steps that were committed."""
+        return max(0, int(self._redis.llen(run_key("history", run_id))) - 1)
 
     def logs(self, run_id: str, node: str | None = None) -> list[dict[str, Any]]:
         """What scripts printed: `step`, `node`, `index`, `stream`, `text` of each entry."""
@@ -157,6 +210,31 @@ class Records:
                 return
             if not answer and not self._redis.exists(run_key("run", run_id)):
                 raise RunNotFound(run_id)
+
+    def events_after(
+        self, positions: Mapping[str, str], block_ms: int
+    ) -> list[tuple[str, Event]]:
+        """What came after a given event id in the narrations of several runs, by run id.
+
+        Waits up to `block_ms` for the first; all runs must be in one partition, as a run and
+        its child runs are.
+        """
+        keys = {run_key("events", run_id): run_id for run_id in positions}
+        after = {run_key("events", run_id): event_id for run_id, event_id in positions.items()}
+        return [
+            (keys[key], _event(event_id, entry))
+            for key, entries in self._redis.xread(after, block=block_ms) or ()
+            for event_id, entry in entries
+        ]
+
+    def now_ms(self) -> int:
+        """The time by the clock that runs are stamped with."""
+        seconds, microseconds = self._redis.time()
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    def is_looked_after(self) -> bool:
+        """Whether a scheduler is at work, and so most likely a worker."""
+        return bool(self._redis.exists(f"{ALL_PARTITIONS[0]}:owner"))
 
     def questions(self, run_id: str) -> list[Question]:
         """The open questions of one run, by visit."""
@@ -192,7 +270,6 @@ class Records:
 
 
 def _run(run_id: str, fields: Mapping[str, str]) -> Run:
-    cost = None if "unpriced" in fields else float(fields.get("cost", 0))
     failure = json.loads(fields["error"]) if fields.get("error") else None
     return Run(
         run_id=run_id,
@@ -207,9 +284,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         deadline=_instant(fields, "deadline"),
         output=fields["output"] if fields["status"] == Status.SUCCEEDED else None,
         failure=Failure(**failure) if failure else None,
-        usage=Usage(
-            int(fields.get("prompt_tokens", 0)), int(fields.get("completion_tokens", 0)), cost
-        ),
+        usage=_usage(fields),
         context=Context.from_json(fields["context"]),
         parent=fields["parent"].split(" ")[0] if "parent" in fields else None,
         batch=fields.get("batch"),
@@ -219,6 +294,19 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
             for name, count in sorted(fields.items())
             if name.startswith("n:")
         },
+    )
+
+
+def _standing(fields: Mapping[str, str | None]) -> Standing:
+    given = {name: value for name, value in fields.items() if value is not None}
+    return Standing(given["agent"], Status(given["status"]), _usage(given))
+
+
+def _usage(fields: Mapping[str, str]) -> Usage:
+    return Usage(
+        int(fields.get("prompt_tokens", 0)),
+        int(fields.get("completion_tokens", 0)),
+        None if "unpriced" in fields else float(fields.get("cost", 0)),
     )
 
 

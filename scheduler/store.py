@@ -111,6 +111,12 @@ class RunStore:
 
     def submit(self, run: NewRun) -> bool:
         """Accept a run, at most once per id: False if it exists already."""
+        if run.batch is not None:
+            # Before the run: a member without a run is passed over, the reverse would be lost.
+            with self.client.pipeline(transaction=False) as pipe:
+                pipe.sadd(batch_key(run.batch), run.run_id)
+                pipe.pexpire(batch_key(run.batch), timedelta(seconds=self.settings.retention_s))
+                pipe.execute()
         fields = _record_fields(run)
         seeds = _flat(run.state)
         (created,) = self._call(
@@ -125,12 +131,11 @@ class RunStore:
             *fields,
             *seeds,
         )
-        if run.batch is not None and created:
-            with self.client.pipeline(transaction=False) as pipe:
-                pipe.sadd(batch_key(run.batch), run.run_id)
-                pipe.pexpire(batch_key(run.batch), timedelta(seconds=self.settings.retention_s))
-                pipe.execute()
         return bool(created)
+
+    def leave_batch(self, batch: str, run_id: str) -> None:
+        """Take a run out of its batch: another attempt stands there in its place."""
+        self.client.srem(batch_key(batch), run_id)
 
     # ---- a visit
 

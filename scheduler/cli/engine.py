@@ -72,9 +72,8 @@ def open_client(
         starting = starter.submit(stack.enter_context, embedded)
         import scheduler.client  # noqa: F401, PLC0415 - see above
 
-        engine = starting.result()
-        urls = {"redis_url": engine.redis_url, "broker_url": engine.broker_url}
-        yield _connect(settings.model_copy(update=urls))
+        redis_url = starting.result().redis_url
+        yield _connect(settings.model_copy(update={"redis_url": redis_url}))
 
 
 def _connect(settings: Settings) -> Client:

@@ -14,7 +14,8 @@ local before, current, deadline, agent, digest, bytes, width = unpack(redis.call
   'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width'))
 if not before or FINAL[before] then return {'run_closed'} end
 if current ~= step then return {'stale_step'} end
-if not holds(read_visit(run_id, visit), token) then return {'stale_visit'} end
+local v = read_visit(run_id, visit)
+if not holds(v, token) then return {'stale_visit'} end
 if deadline and now_ms >= tonumber(deadline) then return {'run_closed'} end
 
 if status == 'failed' then
@@ -41,8 +42,7 @@ end
 if bytes > tonumber(state_limit) then return {'state_too_large'} end
 
 in_pieces('HSET', state, writes)
-redis.call('HDEL', key('visits', run_id), visit)
-redis.call('ZREM', timers, timer('visit', run_id, visit))
+forget_visit(run_id, visit, v)
 if tonumber(width) > 1 then
   redis.call('DEL', key('staged', run_id), key('pending', run_id))
 end

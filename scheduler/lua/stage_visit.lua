@@ -41,8 +41,7 @@ if redis.call('HLEN', visits) == 1 and redis.call('EXISTS', key('pending', run_i
   write_visit(run_id, visit, v)
   return reply(0)
 end
-redis.call('HDEL', visits, visit)
-redis.call('ZREM', timers, timer('visit', run_id, visit))
+forget_visit(run_id, visit, v)
 release_place(run_id, visit)
 settle(run_id)
 return reply(redis.call('HLEN', visits))

@@ -6,7 +6,7 @@ local function drop_visit(run_id, visit, v, close_child)
   if v.status == 'asked' then
     redis.call('ZREM', inbox, run_id .. ' ' .. visit)
     redis.call('HDEL', key('questions', run_id), visit)
-  elseif v.status == 'map' then
+  elseif v.status == 'map' or v.payload == 'collect' then
     redis.call('DEL', key('map', run_id .. ' ' .. visit))
   elseif v.status == 'child' then
     close_child(v.payload)

@@ -19,6 +19,7 @@ end
 
 -- An open visit is one field of the hash `visits`. Its value:
 --   status     ready | leased | staged | backoff | asked | child | map
+--              held: resumed, but waits for a place in its step's window
 --   token      of the delivery that holds the lease; '-' when nobody does
 --   tries      deliveries begun since it was last parked: what max_deliveries bounds
 --   attempt    counts from 1, plus one after each back-off
@@ -53,6 +54,15 @@ local function new_visit()
     status = 'ready', token = '-', tries = 0, attempt = 1, began = 0, published = now_ms,
     payload = '',
   }
+end
+
+-- A visit has done its part: only then may a map's items and results go.
+local function forget_visit(run_id, visit, v)
+  redis.call('HDEL', key('visits', run_id), visit)
+  redis.call('ZREM', timers, timer('visit', run_id, visit))
+  if v.payload == 'collect' then
+    redis.call('DEL', key('map', run_id .. ' ' .. visit))
+  end
 end
 
 -- Whether this delivery still holds the visit's lease.
