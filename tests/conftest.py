@@ -1,0 +1,60 @@
+"""What tests share: a private Redis for the session, emptied before and checked after each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.support.engine import Clock, Engine
+from tests.support.keys import leaked_keys
+from tests.support.redis_server import RedisServer
+from tests.support.workers import Workers
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """One server for all tests that need one."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_client(redis_server: RedisServer) -> Iterator[redis.Redis]:
+    """An empty database; afterwards no key may be left that would stay for ever."""
+    with redis.Redis.from_url(redis_server.url, decode_responses=True) as client:
+        client.flushall()
+        yield client
+        assert leaked_keys(client) == []
+
+
+@pytest.fixture
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the settings nor the data of whoever runs the tests."""
+    monkeypatch.setenv("SLEIPNIR_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("SLEIPNIR_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """What the engine of a test takes for the time."""
+    return Clock()
+
+
+@pytest.fixture
+def engine(
+    redis_client: redis.Redis, clock: Clock, tmp_path: Path, own_directories: None
+) -> Engine:
+    """Everything that runs an agent, in this process and with a clock moved by hand."""
+    return Engine(redis_client, clock, tmp_path)
+
+
+@pytest.fixture
+def workers(
+    redis_server: RedisServer, redis_client: redis.Redis, tmp_path: Path, own_directories: None
+) -> Iterator[Workers]:
+    """Starts real worker processes; those that still run are killed afterwards."""
+    with Workers(redis_server.url, redis_client, tmp_path) as started:
+        yield started

@@ -1,0 +1,51 @@
+"""Agents written out by tests, submitted as any user's are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from graphs.references import AgentSearch
+from scheduler.client import Client
+from scheduler.run import Failure, Run
+from scheduler.store import RunStore
+from scheduler.submit import Request
+
+
+class Agents:
+    """Submits to a store what it writes below a directory, and reads the runs back."""
+
+    def __init__(self, store: RunStore, directory: Path) -> None:
+        self.store = store
+        self._agents = directory / "agents"
+        self.client = Client(store, AgentSearch((self._agents,)))
+        self.records = self.client.records
+
+    def write(self, name: str, graph: str, files: Mapping[str, str] | None = None) -> Path:
+        """Write an agent's graph, its name put in front, and its other files."""
+        directory = self._agents / name
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "graph.yaml").write_text(f"name: {name}\n{dedent(graph)}")
+        for path, text in (files or {}).items():
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            (directory / path).write_text(dedent(text))
+        return directory
+
+    def submit(self, graph: str, files: Mapping[str, str] | None = None, /, **request: Any) -> str:
+        """Write the agent `tested` and submit it; returns the run's id."""
+        self.write("tested", graph, files)
+        return self.client.submit(self.client.prepare("tested"), Request(**request))
+
+    def run(self, run_id: str) -> Run:
+        return self.records.run(run_id)
+
+    def state(self, run_id: str) -> dict[str, Any]:
+        return self.records.state(run_id)
+
+    def failure(self, run_id: str) -> Failure:
+        """Why the run failed, which it must have."""
+        failure = self.run(run_id).failure
+        assert failure is not None, f"the run is {self.run(run_id).status}"
+        return failure

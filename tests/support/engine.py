@@ -1,0 +1,112 @@
+"""The whole engine in a test's process: no Celery, no threads, and a clock moved by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import redis
+
+from scheduler.dispatch import DirectDispatcher
+from scheduler.keys import QUEUE
+from scheduler.run import Lease, Run
+from scheduler.service import Scheduler
+from scheduler.settings import Settings
+from scheduler.store import RunStore
+from tests.support.agents import Agents
+from worker.agents import AgentCache
+from worker.lease import Leases
+from worker.runtime import Runtime
+from worker.tasks import run_visit
+from worker.visit import Limits
+
+
+class Clock:
+    """What a test's engine takes for the time."""
+
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+    def move(self, seconds: float) -> None:
+        self.ms += round(seconds * 1000)
+
+
+class Engine(Agents):
+    """Plays the worker and the scheduler, one message and one tick at a time."""
+
+    def __init__(self, client: redis.Redis, clock: Clock, directory: Path, **settings: Any) -> None:
+        self.redis = client
+        self.clock = clock
+        self._directory = directory
+        self.configure(**settings)
+
+    def configure(self, **settings: Any) -> None:
+        """Go on with other settings, as restarted processes would."""
+        values = Settings(**settings)
+        super().__init__(
+            RunStore(self.redis, values, DirectDispatcher(), self.clock), self._directory
+        )
+        self.scheduler = Scheduler(self.store)
+        self.runtime = Runtime(
+            store=self.store,
+            agents=AgentCache(self.store, self._directory / "unpacked"),
+            leases=Leases(self.store.renew, interval_s=1.0),
+            settings=values,
+            limits=Limits(
+                output_bytes=values.output_limit_bytes,
+                map_items=values.map_items_limit,
+                tool_env=values.tool_env,
+            ),
+            scratch=self._directory / "scratch",
+        )
+
+    def queued(self) -> list[tuple[str, str, str]]:
+        """The messages in the queue, oldest first: run id, visit, bundle digest."""
+        texts = cast(list[str], self.redis.lrange(QUEUE, 0, -1))
+        return [_arguments(text) for text in reversed(texts)]
+
+    def queued_visits(self) -> list[str]:
+        return [visit for _, visit, _ in self.queued()]
+
+    def pop(self) -> tuple[str, str, str] | None:
+        """Take the oldest message, as a worker does."""
+        text = cast("str | None", self.redis.rpop(QUEUE))
+        return None if text is None else _arguments(text)
+
+    def work_once(self) -> bool:
+        """Run the visit of the oldest message; False if there is none."""
+        message = self.pop()
+        if message is not None:
+            run_visit(self.runtime, *message)
+        return message is not None
+
+    def drive(self) -> None:
+        """Be the worker until the queue is empty."""
+        while self.work_once():
+            pass
+
+    def tick(self) -> None:
+        """Be the scheduler once."""
+        self.scheduler.run_once()
+
+    def finish(self, graph: str, files: Mapping[str, str] | None = None, /, **request: Any) -> Run:
+        """Submit an agent and drive its run as far as it goes by itself."""
+        run_id = self.submit(graph, files, **request)
+        self.drive()
+        return self.run(run_id)
+
+    def begin(self, run_id: str, visit: str, token: str = "t1") -> Lease:
+        """Take a visit's lease as a worker does that then leaves it lying."""
+        lease = Lease(run_id, visit, token)
+        self.store.begin(lease, None)
+        return lease
+
+
+def _arguments(message: str) -> tuple[str, str, str]:
+    run_id, visit, digest = json.loads(json.loads(message)["body"])[0]
+    return run_id, visit, digest

@@ -1,0 +1,52 @@
+"""What Redis holds: all of it, to compare; and what of it would stay there for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from scheduler.run import FINAL
+
+# Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept.
+PERMANENT_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner")
+# The broker's: its queue, and which queues its exchanges know.
+PERMANENT = ("sleipnir", "sleipnir:bundles")
+PERMANENT_PREFIXES = ("sleipnir:bundle:", "_kombu.binding")
+
+
+def dump(client: redis.Redis) -> dict[str, Any]:
+    """Every key with its content and whether it expires; equal if nothing changed."""
+    redis_: Any = client  # redis-py types every answer as a union of its sync and async forms
+    readers = {
+        "string": lambda key: redis_.get(key),
+        "hash": lambda key: redis_.hgetall(key),
+        "list": lambda key: redis_.lrange(key, 0, -1),
+        "set": lambda key: sorted(redis_.smembers(key)),
+        "zset": lambda key: redis_.zrange(key, 0, -1, withscores=True),
+        "stream": lambda key: redis_.xrange(key),
+    }
+    return {
+        key: (readers[redis_.type(key)](key), redis_.ttl(key) >= 0)
+        for key in sorted(redis_.keys())
+        if not key.startswith("sleipnir:bundle:")  # binary, and never changed
+    }
+
+
+def leaked_keys(client: redis.Redis) -> list[str]:
+    """Keys that nothing would ever remove: no expiry, not permanent, not of an open run."""
+    redis_: Any = client
+    return [
+        key for key in sorted(redis_.keys()) if redis_.ttl(key) < 0 and not _may_stay(key, redis_)
+    ]
+
+
+def _may_stay(key: str, redis_: Any) -> bool:
+    if key in PERMANENT or key.startswith(PERMANENT_PREFIXES):
+        return True
+    partition, kind, *run = key.split(":")
+    if kind in PERMANENT_OF_A_PARTITION:
+        return True
+    run_id = run[0].split(" ")[0] if run else ""
+    status = redis_.hget(f"{partition}:run:{run_id}", "status")
+    return status is not None and status not in FINAL

@@ -1,0 +1,91 @@
+"""Real worker processes, started and ended by tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import redis
+
+from scheduler.dispatch import DirectDispatcher
+from scheduler.settings import Settings
+from scheduler.store import RunStore
+from scheduler.supervisor import die_with_parent
+from tests.support.agents import Agents
+from tests.support.wait import wait_until
+
+
+class Worker:
+    """A `python -m worker` with its log."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self.log = log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def terminate(self) -> None:
+        """Ask it to drain and leave."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._process.kill()
+        self._process.wait(timeout=30)
+
+    def exit_code(self, timeout_s: float = 30) -> int:
+        """Wait for its end."""
+        return self._process.wait(timeout_s)
+
+
+class Workers(Agents):
+    """Starts workers on one Redis, and submits to them."""
+
+    def __init__(self, url: str, client: redis.Redis, directory: Path) -> None:
+        settings = Settings(redis_url=url)
+        super().__init__(RunStore(client, settings, DirectDispatcher()), directory)
+        self._url = url
+        self._directory = directory
+        self._started: list[Worker] = []
+
+    def start(self, *arguments: str, **settings: Any) -> Worker:
+        """A worker that consumes already; `settings` go into its environment."""
+        number = len(self._started)
+        log = self._directory / f"worker-{number}.log"
+        variables = {f"SLEIPNIR_{name.upper()}": str(value) for name, value in settings.items()}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "worker", "--redis", self._url, "--verbose", *arguments],
+                env={
+                    **os.environ,
+                    **variables,
+                    "SLEIPNIR_DATA_DIR": str(self._directory / f"worker-{number}"),
+                },
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                preexec_fn=die_with_parent(signal.SIGKILL),
+            )
+        worker = Worker(process, log)
+        self._started.append(worker)
+        wait_until(lambda: " ready." in log.read_text(), f"worker {number} is ready", 30)
+        return worker
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for worker in self._started:
+            worker.kill()
