@@ -1,0 +1,333 @@
+"""Keeps the runs of a batch under way, a window of them at a time, and learns of their ends.
+
+Nothing here has to survive: run ids follow from batch, line and attempt, so a command that is
+started again finds in Redis what became of every line.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from time import monotonic
+
+from scheduler.batch.identity import run_id_of
+from scheduler.batch.ledger import Item, Ledger
+from scheduler.batch.lines import request_of
+from scheduler.client import Client, PreparedAgent
+from scheduler.errors import SubmissionRefused
+from scheduler.records import Endings, Standing
+from scheduler.run import NO_USAGE, Run, Status, Usage
+from scheduler.submit import Request
+
+_WAIT_S = 0.5
+# What a lost publication costs, and what it takes to see that a run waits for a person.
+_LOOK_AGAIN_S = 2.0
+# Looking at many waiting runs must not become what the command does all the time.
+_LOOKING_SHARE = 0.1
+# Results are read with their outputs, which may be large.
+_READ_AT_ONCE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a batch is to be run."""
+
+    name: str
+    max_in_flight: int
+    budget_usd: float | None = None
+    retry_failed: bool = False
+    ordered: bool = False  # results in input order
+    defaults: Request = field(default_factory=Request)  # lines' own values go before
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a batch has come; earlier starts included."""
+
+    total: int
+    earlier: int = 0  # finished before this start
+    in_flight: int = 0
+    waiting: int = 0  # for a person
+    succeeded: int = 0
+    failed: int = 0  # or cancelled, or timed out
+    usage: Usage = NO_USAGE  # of what has finished
+    known_cost_usd: float = 0.0  # runs under way included
+    over_budget: bool = False
+
+    @property
+    def finished(self) -> int:
+        return self.succeeded + self.failed
+
+    @property
+    def left(self) -> int:
+        """Lines that no run was started for."""
+        return self.total - self.finished - self.in_flight - self.waiting
+
+
+Finished = tuple[Item, Run]
+
+
+class Batch:
+    """The lines of a ledger as runs of an agent.
+
+    Args:
+        earlier: usage of the results that the ledger says were reported before.
+        on_progress: called several times a second.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        agent: PreparedAgent,
+        ledger: Ledger,
+        terms: Terms,
+        *,
+        earlier: Usage = NO_USAGE,
+        on_progress: Callable[[Progress], None] = lambda _progress: None,
+    ) -> None:
+        self._client = client
+        self._agent = agent
+        self._ledger = ledger
+        self._terms = terms
+        self._on_progress = on_progress
+        reported = ledger.count("reported")
+        self.progress = Progress(
+            total=len(ledger),
+            earlier=reported,
+            succeeded=reported,
+            usage=earlier,
+            known_cost_usd=earlier.cost_usd or 0.0,
+        )
+        self._looked_up = 0  # number of the last line whose runs were looked up
+        self._emitted = 0  # number of the last line that is done with, where order matters
+        self._ready: deque[tuple[Item, int]] = deque()  # to submit, with the attempt
+        self._finished_cost = self.progress.known_cost_usd
+        self._look_at = 0.0
+
+    # ---- what callers want
+
+    def results(self) -> Iterator[Finished]:
+        """Run all lines; yields each as it finishes, those of earlier starts too.
+
+        Ends when every line is finished, waits for a person, or stays behind for the budget.
+        What the ledger has as reported is not yielded again.
+        """
+        if not self._terms.ordered:
+            yield from self._as_they_finish()
+            return
+        for _ in self._as_they_finish():
+            yield from self._in_order()
+        yield from self._leftovers()
+
+    def submit_all(self) -> None:
+        """Submit every line that has no run yet, and wait for none."""
+        for _ in self._start_more():
+            pass
+
+    # ---- the loop
+
+    def _as_they_finish(self) -> Iterator[Finished]:
+        with self._client.records.endings(self._terms.name) as endings:
+            while True:
+                yield from self._start_more()
+                if self.progress.in_flight == 0:
+                    # Only people can go on with the rest; has one done so just now?
+                    yield from self._look()
+                    if self.progress.in_flight == 0 and not self._ready:
+                        return
+                yield from self._listen(endings)
+
+    def _listen(self, endings: Endings) -> Iterator[Finished]:
+        self._on_progress(self.progress)
+        ended = endings.wait(_WAIT_S)
+        items = [item for run_id in dict.fromkeys(ended) if (item := self._ledger.of_run(run_id))]
+        yield from self._finish(items)
+        if monotonic() > self._look_at:
+            yield from self._look()
+
+    # ---- starting runs
+
+    def _start_more(self) -> Iterator[Finished]:
+        """Submit while there is room; yields lines found finished on the way."""
+        while self.progress.in_flight < self._terms.max_in_flight:
+            if self._ready:
+                item, attempt = self._ready.popleft()
+                # Without money, only runs that are under way already are still looked for.
+                if not self._over_budget():
+                    self._submit(item, attempt)
+            elif page := self._ledger.page("todo", self._looked_up):
+                self._looked_up = page[-1].number
+                yield from self._sort_out(page)
+                self._on_progress(self.progress)
+            else:
+                return
+
+    def _over_budget(self) -> bool:
+        budget = self._terms.budget_usd
+        if budget is not None and self.progress.known_cost_usd >= budget:
+            self.progress.over_budget = True
+        return self.progress.over_budget
+
+    def _submit(self, item: Item, attempt: int) -> None:
+        run_id = run_id_of(self._terms.name, item.item, attempt)
+        request = replace(
+            request_of(item.content, self._terms.defaults),
+            run_id=run_id,
+            batch=self._terms.name,
+            item=item.item,
+        )
+        self._client.submit(self._agent, request)
+        self._ledger.mark(item.number, "open", run_id)
+        self.progress.in_flight += 1
+
+    def _sort_out(self, page: Sequence[Item]) -> Iterator[Finished]:
+        """Find out which lines have runs already, and what is to be done about each."""
+        over: list[Item] = []
+        for item, (attempt, standing) in zip(page, self._last_attempts(page), strict=True):
+            run_id = run_id_of(self._terms.name, item.item, attempt)
+            if standing is None:
+                self._ready.append((item, attempt))
+            elif not standing.status.is_final:
+                self._attach(item, run_id, standing)
+            elif standing.status != Status.SUCCEEDED and self._terms.retry_failed:
+                self._client.store.leave_batch(self._terms.name, run_id)
+                self._ready.append((item, attempt + 1))
+            elif item.run_id == run_id:
+                self._ledger.mark(item.number, "reported", run_id)
+                self.progress.failed += 1
+                self.progress.earlier += 1
+            else:
+                over.append(replace(item, run_id=run_id))
+                self.progress.earlier += 1
+        yield from self._finish(over)
+
+    def _last_attempts(self, items: Sequence[Item]) -> list[tuple[int, Standing | None]]:
+        """Each line's last attempt and how it stands; the first, and None, if it has no run."""
+        found: list[tuple[int, Standing | None]] = [(1, None)] * len(items)
+        attempt, positions = 1, list(range(len(items)))
+        while positions:
+            run_ids = [run_id_of(self._terms.name, items[at].item, attempt) for at in positions]
+            standings = self._client.records.standings(run_ids)
+            present = [
+                (position, standing)
+                for position, standing in zip(positions, standings, strict=True)
+                if standing is not None
+            ]
+            for position, standing in present:
+                self._require_ours(standing)
+                found[position] = attempt, standing
+            # There is another attempt only after one that did not succeed.
+            positions = [
+                position
+                for position, standing in present
+                if standing.status.is_final and standing.status != Status.SUCCEEDED
+            ]
+            attempt += 1
+        return found
+
+    def _require_ours(self, standing: Standing) -> None:
+        if standing.agent != self._agent.name:
+            raise SubmissionRefused(
+                f"the batch '{self._terms.name}' has runs of agent '{standing.agent}'; "
+                "give this one another name with --name"
+            )
+
+    def _attach(self, item: Item, run_id: str, standing: Standing) -> None:
+        if standing.status == Status.WAITING:
+            self._ledger.mark(item.number, "waiting", run_id)
+            self.progress.waiting += 1
+        else:
+            self._ledger.mark(item.number, "open", run_id)
+            self.progress.in_flight += 1
+
+    # ---- following runs
+
+    def _look(self) -> Iterator[Finished]:
+        """Look at every run that is followed: what has become of it, and what it has cost."""
+        began_at = monotonic()
+        cost = 0.0
+        for page in self._ledger.followed():
+            standings = self._client.records.standings([item.run_id or "" for item in page])
+            over: list[Item] = []
+            for item, standing in zip(page, standings, strict=True):
+                if standing is None:
+                    self._start_again(item)
+                elif standing.status.is_final:
+                    over.append(item)
+                else:
+                    self._move(item, waits=standing.status == Status.WAITING)
+                    cost += standing.usage.cost_usd or 0.0
+            yield from self._finish(over)
+        self.progress.known_cost_usd = self._finished_cost + cost
+        took_s = monotonic() - began_at
+        self._look_at = monotonic() + max(_LOOK_AGAIN_S, took_s / _LOOKING_SHARE)
+
+    def _start_again(self, item: Item) -> None:
+        """A run is gone: Redis has lost it. What it was asked is still here."""
+        self._leave(item)
+        self._ledger.mark(item.number, "todo", None)
+        self._ready.append((item, 1))
+
+    def _move(self, item: Item, *, waits: bool) -> None:
+        if waits == (item.state == "waiting"):
+            return
+        self._leave(item)
+        self._ledger.mark(item.number, "waiting" if waits else "open", item.run_id)
+        if waits:
+            self.progress.waiting += 1
+        else:
+            self.progress.in_flight += 1
+
+    def _leave(self, item: Item) -> None:
+        if item.state == "open":
+            self.progress.in_flight -= 1
+        elif item.state == "waiting":
+            self.progress.waiting -= 1
+
+    def _finish(self, items: Sequence[Item]) -> Iterator[Finished]:
+        """Note the ends of runs; yields them."""
+        for item, run in self._read(items):
+            self._leave(item)
+            state = "over" if self._terms.ordered else "reported"
+            self._ledger.mark(item.number, state, run.run_id)
+            if run.status == Status.SUCCEEDED:
+                self.progress.succeeded += 1
+            else:
+                self.progress.failed += 1
+            self.progress.usage += run.usage
+            self._finished_cost += run.usage.cost_usd or 0.0
+            self.progress.known_cost_usd = max(self.progress.known_cost_usd, self._finished_cost)
+            yield item, run
+
+    def _read(self, items: Sequence[Item]) -> Iterator[Finished]:
+        for start in range(0, len(items), _READ_AT_ONCE):
+            some = items[start : start + _READ_AT_ONCE]
+            runs = self._client.records.runs([item.run_id or "" for item in some])
+            yield from (
+                (item, run) for item, run in zip(some, runs, strict=True) if run is not None
+            )
+
+    # ---- in input order
+
+    def _in_order(self) -> Iterator[Finished]:
+        """Those lines that are over and have none before them that is not."""
+        while True:
+            page = self._ledger.following(self._emitted, _READ_AT_ONCE)
+            settled = list(takewhile(lambda item: item.state in ("over", "reported"), page))
+            if not settled:
+                return
+            self._emitted = settled[-1].number
+            yield from self._report(settled)
+
+    def _leftovers(self) -> Iterator[Finished]:
+        """What stood behind lines that will not finish now."""
+        while page := self._ledger.page("over", self._emitted, _READ_AT_ONCE):
+            self._emitted = page[-1].number
+            yield from self._report(page)
+
+    def _report(self, items: Sequence[Item]) -> Iterator[Finished]:
+        for item, run in self._read([item for item in items if item.state == "over"]):
+            self._ledger.mark(item.number, "reported", run.run_id)
+            yield item, run

@@ -1,0 +1,87 @@
+"""Takes an input in, every line of it checked before any is submitted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from scheduler.batch.ledger import DuplicateId, Ledger
+from scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
+from scheduler.errors import SubmissionRefused
+from scheduler.submit import Request
+
+# Of a file in the wrong format, every line is bad.
+_SHOWN = 20
+
+
+class BadInput(SubmissionRefused):
+    """Lines of a batch cannot be used; nothing was submitted."""
+
+
+@dataclass(slots=True)
+class Intake:
+    """What came in."""
+
+    bad: list[BadLine] = field(default_factory=list)  # the first of them
+    bad_count: int = 0
+    digest: str = ""  # of all usable lines
+
+    def describe_bad(self) -> str:
+        """The bad lines, one a line."""
+        lines = [f"  {bad}" for bad in self.bad]
+        if self.bad_count > len(self.bad):
+            lines.append(f"  … and {self.bad_count - len(self.bad)} more")
+        return "\n".join(lines)
+
+
+def take_in(
+    ledger: Ledger,
+    stream: Iterable[str],
+    form: Format,
+    check: Callable[[Request], None],
+    defaults: Request,
+) -> Intake:
+    """Read all lines of a stream (see `read_lines`) into the ledger, the bad ones left out.
+
+    Args:
+        check: raises SubmissionRefused for a request that the agent would not take.
+    """
+    intake = Intake()
+    digest = hashlib.sha256()
+    for line in read_lines(stream, form):
+        bad = line if isinstance(line, BadLine) else _problem(ledger, line, check, defaults)
+        if bad is None and isinstance(line, Line):
+            digest.update(f"{line.id}\0{line.to_json()}\0".encode())
+        elif bad is not None:
+            intake.bad_count += 1
+            if len(intake.bad) < _SHOWN:
+                intake.bad.append(bad)
+    intake.digest = digest.hexdigest()
+    return intake
+
+
+def _problem(
+    ledger: Ledger, line: Line, check: Callable[[Request], None], defaults: Request
+) -> BadLine | None:
+    """Take one line in; what is wrong with it, if something is."""
+    try:
+        check(request_of(line.to_json(), defaults))
+        ledger.add(line)
+    except (SubmissionRefused, DuplicateId) as error:
+        return BadLine(line.number, str(error))
+    return None
+
+
+def require_good(intake: Intake, source: str) -> None:
+    """Refuse an input with bad lines.
+
+    Raises:
+        BadInput: naming them.
+    """
+    if intake.bad_count:
+        lines = "1 line" if intake.bad_count == 1 else f"{intake.bad_count} lines"
+        raise BadInput(
+            f"{lines} of {source} cannot be used, so nothing was submitted "
+            f"(--skip-bad leaves them out):\n{intake.describe_bad()}"
+        )

@@ -1,0 +1,219 @@
+"""Reads the input of a batch, a line at a time: JSON lines, CSV with a header, or plain text."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from graphs.state import encode
+from scheduler.submit import Request
+
+Format: TypeAlias = Literal["jsonl", "csv", "txt"]
+
+_EXTENSIONS: Mapping[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".txt": "txt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one line asks for."""
+
+    number: int  # in the input, from 1: where the line begins
+    id: str | None = None
+    prompt: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """All but its number and id, as text from which `request_of` makes a request."""
+        return encode([self.prompt, self.state, self.variables, self.answers])
+
+    def digest(self) -> str:
+        """What identifies a line without an id: 16 hex digits of its content."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+
+def request_of(content: str, defaults: Request) -> Request:
+    """The request of a line, given as `Line.to_json`; its own values go before `defaults`."""
+    prompt, state, variables, answers = json.loads(content)
+    return Request(
+        prompt=prompt,
+        state={**defaults.state, **state},
+        variables={**defaults.variables, **variables},
+        answers={**defaults.answers, **answers},
+        workdir=defaults.workdir,
+        timeout_s=defaults.timeout_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that cannot be used, and why."""
+
+    number: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"line {self.number}: {self.problem}"
+
+
+def format_of(path: PurePath) -> Format | None:
+    """The format that a file's extension stands for; None if it stands for none."""
+    return _EXTENSIONS.get(path.suffix.lower())
+
+
+def read_lines(stream: Iterable[str], form: Format) -> Iterator[Line | BadLine]:
+    """Every line of an input that is not blank.
+
+    Args:
+        stream: text decoded with `errors="surrogateescape"` and read with `newline=""`.
+    """
+    return _READERS[form](stream)
+
+
+class _Entry(BaseModel):
+    """An object of a JSON line."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: str | int | None = None
+    prompt: str | None = None
+    state: dict[str, Any] | None = None
+    vars: dict[str, str | int | float | bool] | None = None
+    answers: dict[str, str | list[str]] | None = None
+
+
+class _Malformed(ValueError):
+    """Says why a line cannot be used."""
+
+
+def _json_lines(stream: Iterable[str]) -> Iterator[Line | BadLine]:
+    for number, text in enumerate(stream, 1):
+        if not text.strip():
+            continue
+        try:
+            yield _json_line(number, _decoded(text))
+        except _Malformed as error:
+            yield BadLine(number, str(error))
+
+
+def _json_line(number: int, text: str) -> Line:
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise _Malformed(f"this is not JSON ({error})") from error
+    if isinstance(value, str):
+        return Line(number, prompt=value)
+    if not isinstance(value, dict):
+        raise _Malformed("expected a string or an object")
+    try:
+        entry = _Entry.model_validate(value)
+    except ValidationError as error:
+        raise _Malformed(_first_problem(error)) from error
+    if entry.id == "":
+        raise _Malformed("'id' is empty")
+    return Line(
+        number,
+        id=None if entry.id is None else str(entry.id),
+        prompt=entry.prompt or "",
+        state=entry.state or {},
+        variables={
+            name: given if isinstance(given, str) else encode(given)
+            for name, given in (entry.vars or {}).items()
+        },
+        answers={
+            node: [given] if isinstance(given, str) else given
+            for node, given in (entry.answers or {}).items()
+        },
+    )
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = str(first["loc"][0])
+    if first["type"] == "extra_forbidden":
+        return f"unknown field '{name}' (known: {', '.join(_Entry.model_fields)})"
+    return f"'{name}': {first['msg'].lower()}"
+
+
+def _csv(stream: Iterable[str]) -> Iterator[Line | BadLine]:
+    # The module's own limit of 128 KiB a field is less than many a prompt has.
+    csv.field_size_limit(sys.maxsize)
+    reader = csv.reader(stream, strict=True)
+    header: list[str] | None = None
+    while True:
+        number = reader.line_num + 1
+        try:
+            row = next(reader)
+            if header is not None and row:
+                yield _csv_line(number, header, row)
+            elif row:
+                header = _header(row)
+        except StopIteration:
+            return
+        except (csv.Error, _Malformed) as error:
+            yield BadLine(number, str(error))
+            if header is None:
+                return  # without one, no other line means anything
+
+
+def _header(row: list[str]) -> list[str]:
+    header = [_decoded(name).strip() for name in row]
+    if "" in header or len(set(header)) < len(header):
+        raise _Malformed("the header needs a name for every column, each only once")
+    return header
+
+
+def _csv_line(number: int, header: list[str], row: list[str]) -> Line:
+    if len(row) != len(header):
+        raise _Malformed(f"{len(row)} columns, but the header has {len(header)}")
+    fields = dict(zip(header, map(_decoded, row), strict=True))
+    return Line(
+        number,
+        id=fields.pop("id", None) or None,
+        prompt=fields.pop("prompt", ""),
+        state=fields,
+    )
+
+
+def _plain(stream: Iterable[str]) -> Iterator[Line | BadLine]:
+    for number, text in enumerate(stream, 1):
+        if not text.strip():
+            continue
+        try:
+            yield Line(number, prompt=_decoded(text).rstrip("\r\n"))
+        except _Malformed as error:
+            yield BadLine(number, str(error))
+
+
+def _decoded(text: str) -> str:
+    """The text, unless it holds what `surrogateescape` made of bytes that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _Malformed("this is not UTF-8") from error
+    return text
+
+
+_READERS: Mapping[Format, Callable[[Iterable[str]], Iterator[Line | BadLine]]] = {
+    "jsonl": _json_lines,
+    "csv": _csv,
+    "txt": _plain,
+}

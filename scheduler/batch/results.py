@@ -1,0 +1,142 @@
+"""The results of a batch: one JSON line each, and the file that collects them."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from graphs.state import encode
+from scheduler.batch.identity import is_run_of
+from scheduler.batch.ledger import Item, Ledger
+from scheduler.errors import SubmissionRefused
+from scheduler.run import NO_USAGE, Run, Status, Usage
+
+
+def result_document(item: Item, run: Run) -> dict[str, Any]:
+    """What a batch says of one finished run; a line without an id gets one from its content."""
+    started, ended = run.started_at, run.ended_at
+    return {
+        "id": item.item,
+        "line": item.number,
+        "run_id": run.run_id,
+        "status": str(run.status),
+        "output": run.output,
+        "error": run.failure.to_json() if run.failure else None,
+        "usage": run.usage.to_json(),
+        "elapsed_s": (ended - started) / 1000 if started and ended else 0.0,
+    }
+
+
+def _usage(document: Mapping[str, Any]) -> Usage:
+    return Usage(document["prompt_tokens"], document["completion_tokens"], document["cost_usd"])
+
+
+class ResultsFile:
+    """Results on disk: those of earlier starts are kept, newer ones of the same line supersede.
+
+    A newer result is appended; `close` leaves only the newest of each line, in input order if
+    wanted, and replaces the file in one step. A command that dies before that leaves both, and
+    the next one takes the last.
+    """
+
+    def __init__(self, path: Path, ledger: Ledger, batch: str, *, ordered: bool) -> None:
+        """Open or create the file, and note its results in the ledger.
+
+        Raises:
+            SubmissionRefused: it holds something else, or another command is writing it.
+        """
+        self._path = path
+        self._ledger = ledger
+        self._ordered = ordered
+        self._untidy = False
+        self._size = 0
+        self.earlier = NO_USAGE  # of all results that were there
+        lasting = path.is_file() or not path.exists()  # not a pipe, nor a terminal
+        try:
+            self._file: BinaryIO = path.open("a+b" if lasting else "wb")
+        except OSError as error:
+            raise SubmissionRefused(f"cannot write {path}: {error.strerror}") from error
+        try:
+            if lasting:
+                self._lock()
+                self._load(batch)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SubmissionRefused(f"another command is writing {self._path}") from None
+
+    def _load(self, batch: str) -> None:
+        start = 0
+        self._file.seek(0)
+        for number, text in enumerate(self._file, 1):
+            if not text.endswith(b"\n"):
+                break  # torn: the command that wrote it died
+            self._note(number, text, batch, start)
+            start += len(text)
+        self._file.truncate(start)
+        self._size = start
+        self._untidy |= self._ordered and start > 0  # it may be in another order
+
+    def _note(self, number: int, text: bytes, batch: str, start: int) -> None:
+        try:
+            result = json.loads(text)
+            item, run_id, status = result["id"], result["run_id"], result["status"]
+            usage = _usage(result["usage"])
+            known = is_run_of(run_id, batch, item)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            known = False
+        if not known:
+            raise SubmissionRefused(
+                f"{self._path}, line {number}, is no result of the batch '{batch}'; "
+                "name another file with -o, or move this one away"
+            )
+        self.earlier += usage
+        self._ledger.note_reported(item, run_id, failed=status != Status.SUCCEEDED)
+        self._untidy |= self._ledger.note_result(item, start, len(text))
+
+    def append(self, item: Item, run: Run) -> None:
+        """Add a result; it is in the file when this returns."""
+        text = encode(result_document(item, run)).encode() + b"\n"
+        self._file.write(text)
+        self._file.flush()
+        self._untidy |= self._ledger.note_result(item.item, self._size, len(text))
+        self._size += len(text)
+
+    def close(self) -> None:
+        """Leave each line's newest result only."""
+        with self._file:
+            if self._untidy:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        tidy = self._path.with_name(f".{self._path.name}.tidy")
+        with tidy.open("wb") as target:
+            for start, size in self._ledger.results(ordered=self._ordered):
+                self._file.seek(start)
+                target.write(self._file.read(size))
+            target.flush()
+            os.fsync(target.fileno())
+        shutil.copymode(self._path, tidy)
+        tidy.replace(self._path)
+
+    def __enter__(self) -> ResultsFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
