@@ -47,7 +47,7 @@ class Engine(Agents):
 
     def configure(self, **settings: Any) -> None:
         """Go on with other settings, as restarted processes would."""
-        values = Settings(**settings)
+        values = Settings.model_validate(settings)
         super().__init__(
             RunStore(self.redis, values, DirectDispatcher(), self.clock), self._directory
         )

@@ -1,0 +1,106 @@
+"""Runs made by hand, for tests of single transitions: no agent, only visits of named nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from scheduler.advance import Branch, Plan
+from scheduler.run import Context, Failure, Lease, NewRun, Question
+from tests.support.engine import Engine
+from tests.support.keys import dump
+
+RUN = "0123456789abcdef"
+CHILD = "01cccccccccccccc"
+DIGEST = "d" * 64
+FAILED = Branch({}, failure=Failure("R013", "it broke", "a"))
+
+
+def a_run(run_id: str = RUN, **fields: Any) -> NewRun:
+    """A run that starts at node `s`."""
+    values = {
+        "agent": "tested",
+        "digest": DIGEST,
+        "start": "s",
+        "start_type": "script",
+        "state": {"initial_prompt": '""'},
+        "context": Context(root=run_id),
+        **fields,
+    }
+    return NewRun(run_id=run_id, **values)
+
+
+def begin(engine: Engine, visit: str, token: str = "t1", run_id: str = RUN) -> Lease:
+    """Take the lease of a visit."""
+    lease = Lease(run_id, visit, token)
+    engine.store.begin(lease, None)
+    return lease
+
+
+def started(engine: Engine, **fields: Any) -> Lease:
+    """Submit a run and begin its first visit."""
+    engine.store.submit(a_run(**fields))
+    return begin(engine, "1/s")
+
+
+def advance(engine: Engine, lease: Lease, plan: Plan, *, cap: int = 100, window: int = 8) -> str:
+    """Commit the step of the leased visit."""
+    step = int(lease.visit.split("/")[0])
+    return engine.store.advance(lease, step, plan, cap=cap, window=window)
+
+
+def go_to(*nodes: str, **writes: str) -> Plan:
+    return Plan(writes, frontier=nodes)
+
+
+def fanned_out(engine: Engine, *nodes: str, window: int = 8, **fields: Any) -> None:
+    """A run whose second step has these nodes."""
+    advance(engine, started(engine, **fields), go_to(*nodes), window=window)
+
+
+def a_question(visit: str) -> Question:
+    node = visit.split("/")[1]
+    return Question(RUN, RUN, "tested", visit, node, 1, "approval", "well?", ("yes",), None, None)
+
+
+def ask(engine: Engine, visit: str) -> None:
+    """Begin a visit and park it on a question."""
+    engine.store.ask(begin(engine, visit), a_question(visit))
+
+
+def spawn(engine: Engine, visit: str, child_id: str = CHILD, timeout_s: float = 300) -> None:
+    """Begin a visit and park it on a child run."""
+    lease = begin(engine, visit)
+    engine.store.spawn(lease, a_run(child_id, parent=f"{RUN} {visit}"), timeout_s)
+
+
+def finish(engine: Engine, run_id: str, output: str = "done") -> None:
+    """Have a run that has just been submitted succeed."""
+    advance(engine, begin(engine, "1/s", run_id=run_id), Plan({}, output=output))
+
+
+def stage(engine: Engine, visit: str, branch: Branch | None = None) -> int:
+    """Begin a visit of a parallel step and stage what it made."""
+    lease = begin(engine, visit)
+    return engine.store.stage(lease, int(visit.split("/")[0]), branch or Branch({}, ("z",)))
+
+
+def status(engine: Engine, run_id: str = RUN) -> str:
+    return str(engine.run(run_id).status)
+
+
+def messages(engine: Engine) -> list[str]:
+    """Take all messages off the queue; the visits they name, oldest first."""
+    taken = []
+    while message := engine.pop():
+        taken.append(message[1])
+    return taken
+
+
+@contextmanager
+def unchanged(engine: Engine) -> Iterator[None]:
+    """What happens in the block must leave no trace in Redis."""
+    before = dump(engine.redis)
+    yield
+    assert dump(engine.redis) == before
