@@ -55,7 +55,7 @@ class Reference:
 class _Compiled:
     parts: tuple[str | Reference, ...]
     references: tuple[Reference, ...]
-    # Set if the template is one well-formed reference and blanks: its value keeps its type.
+    # Set if the template is one reference and blanks: if well-formed, its value keeps its type.
     sole: Reference | None
 
 
@@ -132,7 +132,7 @@ def _compile(template: str) -> _Compiled:
 
 
 def _sole_reference(parts: list[str | Reference], found: list[Reference]) -> Reference | None:
-    if len(found) != 1 or found[0].path is None:
+    if len(found) != 1:
         return None
     only_blanks = all(isinstance(part, Reference) or part.isspace() for part in parts)
     return found[0] if only_blanks else None
