@@ -211,9 +211,7 @@ class Records:
             if not answer and not self._redis.exists(run_key("run", run_id)):
                 raise RunNotFound(run_id)
 
-    def events_after(
-        self, positions: Mapping[str, str], block_ms: int
-    ) -> list[tuple[str, Event]]:
+    def events_after(self, positions: Mapping[str, str], block_ms: int) -> list[tuple[str, Event]]:
         """What came after a given event id in the narrations of several runs, by run id.
 
         Waits up to `block_ms` for the first; all runs must be in one partition, as a run and

@@ -67,13 +67,23 @@ def open_client(
     from scheduler.settings import data_dir  # noqa: PLC0415 - pydantic, as above
 
     embedded = attach(data_dir(), settings, workers=workers, processes=processes)
-    with ThreadPoolExecutor(1) as starter, contextlib.ExitStack() as stack:
-        # It starts while we import what talks to it.
-        starting = starter.submit(stack.enter_context, embedded)
-        import scheduler.client  # noqa: F401, PLC0415 - see above
-
+    with contextlib.ExitStack() as stack:
+        with ThreadPoolExecutor(1) as starter:
+            # It starts while we import what talks to it.
+            starting = starter.submit(stack.enter_context, embedded)
+            import scheduler.client  # noqa: F401, PLC0415 - redis and the validator
         redis_url = starting.result().redis_url
         yield _connect(settings.model_copy(update={"redis_url": redis_url}))
+
+
+def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
+    """Say what it takes for a run to go on, if nothing is at work on this engine."""
+    if client.records.is_looked_after():
+        return
+    if settings_of(options).redis_url is None:
+        options.say(f"no engine is running: `sleipnir watch {run_id}` or `sleipnir up` goes on")
+    else:
+        options.say("no worker is running on this Redis: `sleipnir worker --scheduler` goes on")
 
 
 def _connect(settings: Settings) -> Client:

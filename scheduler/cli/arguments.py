@@ -1,0 +1,99 @@
+"""The arguments that verbs share: an agent, a run, `NAME=VALUE`; with their completion."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from click.shell_completion import CompletionItem
+
+_AGENT_FILES = ("graph.yaml", "config.yaml")
+
+
+def complete_agents(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of agents; paths once a slash is typed."""
+    if "/" in incomplete or incomplete.startswith("."):
+        return [CompletionItem(incomplete, type="file")]
+    before = ctx.find_root().params.get("agents_dir") or ()
+    names = set(_agent_names((*before, *(ctx.params.get("agents_dir") or ()))))
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+def complete_runs(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Ids of the newest runs, of an engine that is there: completion starts nothing."""
+    redis_url = ctx.params.get("redis") or ctx.find_root().params.get("redis")
+    return [
+        CompletionItem(run_id, help=f"{agent}, {status}")
+        for run_id, agent, status in _recent_runs(redis_url)
+        if run_id.startswith(incomplete)
+    ]
+
+
+# An agent as `AgentSearch` takes it: a name or a path.
+agent_argument = click.argument("agent", shell_complete=complete_agents)
+# A run id, or a prefix that only one has.
+run_argument = click.argument("run_id", metavar="RUN", shell_complete=complete_runs)
+
+
+def pairs(
+    ctx: click.Context, param: click.Parameter, values: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The callback of repeatable options of the form `NAME=VALUE`; values stay texts."""
+    split = [value.partition("=") for value in values]
+    for name, equals, _ in split:
+        if not name or not equals:
+            raise click.BadParameter(f"'{name}' is not of the form {param.metavar}", ctx, param)
+    return [(name, text) for name, _, text in split]
+
+
+def json_or_text(text: str) -> Any:
+    """The JSON value that a text is, else the text itself."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except ValueError:
+        return text
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
+    """The names `AgentSearch` would find, without loading what can load agents."""
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    config = Path(os.environ.get("SLEIPNIR_CONFIG_DIR") or Path(home) / "sleipnir")
+    configured = os.environ.get("SLEIPNIR_AGENTS_DIR", "").split(":")
+    shipped = Path(__file__).parents[2] / "graphs" / "agents"
+    listed = (Path(directory) for directory in (*flagged, *configured) if directory)
+    for directory in (Path("agents"), *listed, config / "agents", shipped):
+        for file in _AGENT_FILES:
+            yield from (found.parent.name for found in directory.glob(f"*/{file}"))
+
+
+def _recent_runs(redis_url: str | None) -> list[tuple[str, str, str]]:
+    # What talks to Redis is loaded for this completion only.
+    from scheduler.cli.engine import settings_of  # noqa: PLC0415
+    from scheduler.cli.options import Options  # noqa: PLC0415
+    from scheduler.connection import connect  # noqa: PLC0415
+    from scheduler.engine_process import Place  # noqa: PLC0415
+    from scheduler.errors import SleipnirError  # noqa: PLC0415
+    from scheduler.records import Records  # noqa: PLC0415
+    from scheduler.settings import data_dir  # noqa: PLC0415
+
+    try:
+        found = settings_of(Options(redis=redis_url)).redis_url
+        embedded = Place(data_dir()).recorded_engine()
+        if found is None and embedded is not None:
+            found = embedded[0].redis_url
+        runs = Records(connect(found)).recent(100) if found else []
+    except SleipnirError:
+        return []
+    return [(run.run_id, run.agent, str(run.status)) for run in runs]

@@ -1,0 +1,140 @@
+"""Being attached to a run: its narration, its questions and those of its child runs, its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli.asking import ask
+from scheduler.errors import AnswerRefused
+from scheduler.narration import render
+from scheduler.run import Event, Question, Run, Status
+
+if TYPE_CHECKING:
+    from scheduler.cli.options import Options
+    from scheduler.client import Client
+
+# How long one look for news waits; after it, the run's status is looked at.
+_LOOK_MS = 1_000
+# Looks without news after which a run that nobody begins needs an explanation.
+_PATIENT_LOOKS = 3
+
+# What the narration of a run tells of its child runs.
+_TOLD_OF_CHILDREN = frozenset({"question", "answered"})
+
+
+class Attachment:
+    """One command's view of a run, from the run's beginning on.
+
+    Args:
+        asks: whether the person at the terminal is asked the run's questions.
+        stays: whether to stay attached while the run waits for a person.
+    """
+
+    def __init__(
+        self, client: Client, run_id: str, options: Options, *, asks: bool, stays: bool
+    ) -> None:
+        self._client = client
+        self._records = client.records
+        self.run_id = run_id
+        self._options = options
+        self._asks = asks
+        self._stays = stays
+        # Of the run and its children: the last event that was read.
+        self._positions = {run_id: "0"}
+        self._asking: set[str] = set()  # runs with questions that may be open
+        self._explained: set[str] = set()  # questions whose answering was explained
+
+    def follow(self) -> Run:
+        """Narrate until the run is over, or waits and we do not; may be called again."""
+        looks_in_vain = 0
+        while True:
+            news = self._news()
+            looks_in_vain = 0 if news else looks_in_vain + 1
+            for run_id, event in news:
+                self._tell(run_id, event)
+                if event.kind == "ended" and run_id == self.run_id:
+                    return self._records.run(run_id)
+            if not self._wants_more(looks_in_vain):
+                return self._records.run(self.run_id)
+
+    def open_questions(self) -> list[Question]:
+        """What the run and its children wait for, oldest first."""
+        found = [q for run_id in self._asking for q in self._records.questions(run_id)]
+        return sorted(found, key=lambda question: (question.asked_at, question.question_id))
+
+    def _news(self) -> list[tuple[str, Event]]:
+        """What happened since the last call, in order; new children are read at once."""
+        news = fresh = self._records.events_after(self._positions, _LOOK_MS)
+        while fresh:
+            self._positions.update((run_id, event.event_id) for run_id, event in fresh)
+            children = {e.fields["run_id"]: "0" for _, e in fresh if e.kind == "child"}
+            self._positions.update(children)
+            fresh = self._records.events_after(children, 1) if children else []
+            news = news + fresh
+        # Event ids are instants; a child's first is never before the one that names the child.
+        return sorted(news, key=lambda told: [int(part) for part in told[1].event_id.split("-")])
+
+    def _tell(self, run_id: str, event: Event) -> None:
+        if event.kind == "question":
+            self._asking.add(run_id)
+        is_child = run_id != self.run_id
+        if is_child and event.kind == "ended":
+            del self._positions[run_id]
+            self._asking.discard(run_id)
+        if not is_child or event.kind in _TOLD_OF_CHILDREN or _is_failure(event):
+            for line in render(event):
+                narrate(self._options, line)
+
+    def _wants_more(self, looks_in_vain: int) -> bool:
+        """Deal with open questions; whether to go on following."""
+        for question in self.open_questions():
+            if self._asks:
+                self._ask(question)
+            elif self._stays and question.question_id not in self._explained:
+                self._explained.add(question.question_id)
+                explain(self._options, question)
+        if looks_in_vain == 0 and not self._asking:
+            return True
+        run = self._records.run(self.run_id)
+        if run.status == Status.QUEUED and looks_in_vain == _PATIENT_LOOKS:
+            self._explain_silence()
+        return self._stays or self._asks or run.status != Status.WAITING
+
+    def _ask(self, question: Question) -> None:
+        try:
+            text = ask(question)
+        except EOFError:
+            self._asks = False
+            return
+        try:
+            self._client.answer(question.run_id, text, question.node)
+        except AnswerRefused as refusal:
+            self._options.say(str(refusal))
+
+    def _explain_silence(self) -> None:
+        if not self._records.is_looked_after():
+            self._options.say(
+                "the run is queued, but no worker seems to be there to take it: "
+                "start one with `sleipnir worker --scheduler`"
+            )
+
+
+def narrate(options: Options, line: str) -> None:
+    """One line of narration, dimmed where it can be."""
+    options.say(click.style(line, dim=True) if options.color else line)
+
+
+def explain(options: Options, question: Question) -> None:
+    """Say what a run waits for, and how to go on."""
+    options.say(f"run {question.run_id} waits for an answer at '{question.node}': {question.text}")
+    if question.options:
+        options.say(f"  options: {', '.join(question.options)}")
+    if question.default:
+        options.say(f"  default: {question.default}")
+    options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.node}")
+
+
+def _is_failure(event: Event) -> bool:
+    return event.kind == "ended" and event.fields["status"] in (Status.FAILED, Status.TIMED_OUT)

@@ -1,0 +1,58 @@
+"""How records look in a terminal: columns, durations, amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from scheduler.run import Usage
+
+_STATUS_COLORS = {
+    "succeeded": "green",
+    "failed": "red",
+    "timed_out": "red",
+    "cancelled": "yellow",
+    "waiting": "magenta",
+    "running": "cyan",
+}
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with the cells of each column below each other; cells may be coloured."""
+    table = [head, *rows]
+    widths = [max(len(click.unstyle(row[place])) for row in table) for place in range(len(head))]
+    return [
+        "  ".join(
+            cell + " " * (width - len(click.unstyle(cell)))
+            for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+
+
+def colored(status: str) -> str:
+    """A run's status in its colour; `click.echo` drops that where it is not wanted."""
+    return click.style(status, fg=_STATUS_COLORS.get(status))
+
+
+def age(seconds: float) -> str:
+    """A time span in its largest unit: `45s`, `3m`, `2h`, `5d`."""
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def tokens(usage: Usage) -> str:
+    """The tokens of some model calls; `-` for none."""
+    total = usage.prompt_tokens + usage.completion_tokens
+    return f"{total:,}" if total else "-"
+
+
+def cost(usage: Usage) -> str:
+    """What some model calls cost; `?` when a price was not known, `-` when there were none."""
+    if usage.cost_usd is None:
+        return "?"
+    return f"${usage.cost_usd:.4f}" if usage.cost_usd else "-"

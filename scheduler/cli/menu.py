@@ -1,0 +1,75 @@
+"""A menu in the terminal, moved through with the arrow keys."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+OTHER = "another answer …"
+
+_UP = ("\x1b[A", "\x1bOA")
+_DOWN = ("\x1b[B", "\x1bOB")
+_ENTER = ("\r", "\n")
+_END_OF_FILE = "\x04"
+
+
+def choose(options: Sequence[str]) -> str | None:
+    """The option that was picked; None for an answer of one's own.
+
+    Raises:
+        EOFError: no answer is wanted (Ctrl-D).
+    """
+    entries = [*options, OTHER]
+    chosen = 0
+    _draw(entries, chosen)
+    with _keys_unbuffered():
+        while (key := _read_key()) not in _ENTER:
+            if key == _END_OF_FILE:
+                raise EOFError
+            chosen = moved(chosen, key, len(entries))
+            click.echo(f"\x1b[{len(entries)}A", err=True, nl=False)
+            _draw(entries, chosen)
+    return None if chosen == len(options) else options[chosen]
+
+
+def moved(chosen: int, key: str, count: int) -> int:
+    """The place after a key: arrows go round, a digit goes to that entry."""
+    if key in _UP:
+        return (chosen - 1) % count
+    if key in _DOWN:
+        return (chosen + 1) % count
+    if key.isdecimal() and 1 <= int(key) <= count:
+        return int(key) - 1
+    return chosen
+
+
+def _draw(entries: Sequence[str], chosen: int) -> None:
+    width = shutil.get_terminal_size().columns
+    for place, entry in enumerate(entries):
+        mark = "➤" if place == chosen else " "
+        line = f"{mark} {place + 1}) {entry}"[: width - 1]
+        styled = click.style(line, bold=place == chosen)
+        click.echo(f"\r\x1b[K{styled}", err=True)
+
+
+@contextmanager
+def _keys_unbuffered() -> Iterator[None]:
+    """Have each key at once and unseen; Ctrl-C stays what it is."""
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _read_key() -> str:
+    """One key; those that are not characters come as their escape sequence."""
+    return os.read(sys.stdin.fileno(), 16).decode(errors="replace") or _END_OF_FILE

@@ -1,0 +1,54 @@
+"""`sleipnir run`: submit one run and stay attached to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli.asking import is_terminal
+from scheduler.cli.engine import open_client
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.options import Options, common_options
+from scheduler.cli.submission import Submission, submission_parameters
+from scheduler.cli.submit import submit_only
+
+if TYPE_CHECKING:
+    from scheduler.cli.following import Attachment
+    from scheduler.client import Client
+
+
+@click.command
+@submission_parameters
+@click.option("--detach", is_flag=True, help="Print the run id and leave, as `submit` does.")
+@common_options(json=True)
+def run(options: Options, submission: Submission, detach: bool) -> ExitCode:
+    """Run AGENT on PROMPT (`-`: standard input) and print its result.
+
+    Narration goes to standard error. Ctrl-C cancels the run; a second one leaves at once.
+    """
+    if detach:
+        return submit_only(options, submission)
+    with open_client(options, workers=True) as client:
+        # They need what the client has loaded by now.
+        from scheduler.cli.following import Attachment  # noqa: PLC0415
+        from scheduler.cli.results import print_result  # noqa: PLC0415
+
+        run_id = submission.submit(client)
+        asks = is_terminal() and not submission.headless
+        attachment = Attachment(client, run_id, options, asks=asks, stays=False)
+        try:
+            found = attachment.follow()
+        except (KeyboardInterrupt, click.Abort):
+            return _cancelled(client, attachment, options)
+        return print_result(client, found, options, attachment.open_questions())
+
+
+def _cancelled(client: Client, attachment: Attachment, options: Options) -> ExitCode:
+    """The run may be costing money: end it, and see its end."""
+    from scheduler.cli.results import print_result  # noqa: PLC0415 - loaded already
+
+    options.say(f"cancelling run {attachment.run_id}; Ctrl-C again leaves at once")
+    client.cancel(attachment.run_id)
+    print_result(client, attachment.follow(), options, ())
+    return ExitCode.INTERRUPTED

@@ -1,0 +1,186 @@
+"""What `run` and `submit` take, and how it becomes a request."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.arguments import agent_argument, json_or_text, pairs
+from scheduler.cli.asking import is_terminal, read_line
+from scheduler.errors import SubmissionRefused
+
+if TYPE_CHECKING:
+    from graphs.schema import Graph, Variable
+    from scheduler.client import Client, PreparedAgent
+    from scheduler.submit import Request
+
+_PARAMETERS = (
+    agent_argument,
+    click.argument("prompt", default=""),
+    click.option(
+        "--set",
+        "seeds",
+        callback=pairs,
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Seed the state; VALUE is JSON if it parses.",
+    ),
+    click.option(
+        "--var",
+        "variables",
+        callback=pairs,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Agent variable.",
+    ),
+    click.option(
+        "--answer",
+        "answers",
+        callback=pairs,
+        metavar="NODE=TEXT",
+        multiple=True,
+        help="Answer a question ahead of time, one a visit.",
+    ),
+    click.option(
+        "--workdir",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        default=".",
+        help="Where scripts and tools work; default: the current directory.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Lower the graph's own limit.",
+    ),
+    click.option("--session", metavar="NAME", help="Conversation of a normal agent."),
+    click.option("--headless", is_flag=True, help="Nobody is there to ask."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """The parameters of a submission, as click hands them over."""
+
+    agent: str
+    prompt: str
+    seeds: Sequence[tuple[str, str]]
+    variables: Sequence[tuple[str, str]]
+    answers: Sequence[tuple[str, str]]
+    workdir: Path
+    timeout: float | None
+    session: str | None
+    headless: bool
+
+    def submit(self, client: Client) -> str:
+        """Submit it and return the run's id; asks for missing variables where it can.
+
+        Raises:
+            GraphError, SubmissionRefused: it was not accepted.
+        """
+        prepared = client.prepare(self.agent)
+        if self.session is not None:
+            raise click.UsageError(
+                f"--session continues a normal agent's conversation; '{prepared.name}' is a "
+                "graph agent, each of its runs is on its own"
+            )
+        return client.submit(prepared, self._request(prepared))
+
+    def _request(self, prepared: PreparedAgent) -> Request:
+        # The language's schema comes with it.
+        from scheduler.submit import Request  # noqa: PLC0415
+
+        answers: dict[str, list[str]] = defaultdict(list)
+        for node, text in self.answers:
+            answers[node].append(text)
+        return Request(
+            prompt=self.prompt,
+            state={key: json_or_text(text) for key, text in self.seeds},
+            variables=self._variables(prepared),
+            answers=answers,
+            workdir=str(self.workdir.absolute()),
+            timeout_s=self.timeout,
+        )
+
+    def _variables(self, prepared: PreparedAgent) -> dict[str, str]:
+        given = {**variables_from_environment(prepared.name, os.environ), **dict(self.variables)}
+        missing = _without_value(prepared.graph, given)
+        if missing and (self.headless or not is_terminal()):
+            raise _missing(missing)
+        return given | {variable.name: _ask_for(variable) for variable in missing}
+
+
+def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the parameters of a submission to a verb, which gets them as one `Submission`."""
+
+    @functools.wraps(function)
+    def verb(*arguments: Any, **parameters: Any) -> Any:
+        mine = {name: parameters.pop(name) for name in Submission.__slots__}
+        if mine["prompt"] == "-":
+            mine["prompt"] = sys.stdin.read()
+        return function(*arguments, submission=Submission(**mine), **parameters)
+
+    decorated: Callable[..., Any] = verb
+    for parameter in reversed(_PARAMETERS):
+        decorated = parameter(decorated)
+    return decorated
+
+
+def variables_from_environment(agent: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The values in `<AGENT>_VARIABLES`: `[{"name", "value"}]`, or one object name → value.
+
+    Raises:
+        click.UsageError: when it is neither.
+    """
+    name = agent.upper().replace("-", "_") + "_VARIABLES"
+    try:
+        found = json.loads(environment.get(name) or "{}")
+        pairs = (
+            found.items() if isinstance(found, dict) else [(e["name"], e["value"]) for e in found]
+        )
+        values = dict(pairs)
+    except (ValueError, TypeError, KeyError):
+        values = {"": None}
+    if not all(isinstance(text, str) for pair in values.items() for text in pair) or "" in values:
+        raise click.UsageError(
+            f'{name} must be a JSON object of texts, or an array of {{"name", "value"}}'
+        )
+    return values
+
+
+def _without_value(graph: Graph, given: Mapping[str, str]) -> list[Variable]:
+    return [
+        variable
+        for variable in graph.variables
+        if variable.default is None and variable.name not in given
+    ]
+
+
+def _missing(variables: Sequence[Variable]) -> SubmissionRefused:
+    lines = (f"  {variable.name}: {variable.description}" for variable in variables)
+    return SubmissionRefused(
+        "\n".join(("E215 the agent needs values; give each with --var NAME=VALUE:", *lines))
+    )
+
+
+def _ask_for(variable: Variable) -> str:
+    """Ask until there is an answer that is not blank."""
+    label = f"{variable.name} ({variable.description}): "
+    while True:
+        if variable.secret:
+            text = getpass.getpass(label)
+        else:
+            click.echo(label, err=True, nl=False)
+            text = read_line()
+        if text.strip():
+            return text

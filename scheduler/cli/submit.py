@@ -1,0 +1,32 @@
+"""`sleipnir submit`: accept a run and print its id."""
+
+from __future__ import annotations
+
+import click
+
+from scheduler.cli.engine import open_client, say_who_goes_on
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.options import Options, common_options
+from scheduler.cli.submission import Submission, submission_parameters
+
+
+@click.command
+@submission_parameters
+@common_options(json=True)
+def submit(options: Options, submission: Submission) -> ExitCode:
+    """Submit a run of AGENT on PROMPT (`-`: standard input) and print its id."""
+    return submit_only(options, submission)
+
+
+def submit_only(options: Options, submission: Submission) -> ExitCode:
+    """Submit, print the run's id, and say what it takes for it to go on."""
+    with open_client(options, workers=False) as client:
+        run_id = submission.submit(client)
+        if options.json:
+            from scheduler.cli.results import document_of, print_json  # noqa: PLC0415
+
+            print_json(document_of(client, client.records.run(run_id), ()))
+        else:
+            click.echo(run_id)
+        say_who_goes_on(client, options, run_id)
+    return ExitCode.SUCCEEDED
