@@ -19,7 +19,7 @@ def test_an_entry_is_a_file_else_a_stem_else_an_alias(tmp_path: Path) -> None:
 
 
 def test_an_alias_names_no_other_alias() -> None:
-    tools = GlobalTools([], {"outer": "fs, fs_cat"})
+    tools = GlobalTools([], {"outer": "fs, ,fs_cat,"})
 
     assert tools.resolve("outer") == (["fs_cat.py"], ["fs"])
 
@@ -42,6 +42,12 @@ def test_the_first_directory_hides_later_files_and_shipped_ones(tmp_path: Path) 
 
     assert tools.functions("demo_sh.sh") == {"mine"}
     assert tools.functions("fs_cat.py") == {"fs_cat"}
+
+
+def test_only_bash_files_hold_commands(tmp_path: Path) -> None:
+    (tmp_path / "My-Job.py").write_text("# @cmd No command\nnone() { :; }\n")
+
+    assert GlobalTools([tmp_path], {}).functions("My-Job.py") == {"my_job"}
 
 
 @pytest.mark.parametrize(
