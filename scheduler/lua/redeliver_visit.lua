@@ -15,18 +15,18 @@ if not v or not status or FINAL[status] then
 end
 if not due or due > now_ms then return reply('gone') end
 
+local lost_worker = v.status == 'leased' or v.status == 'staged'
+if lost_worker and v.tries >= tonumber(max_deliveries) then
+  finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
+    message = string.format("node '%s' lost its worker %d times", node_of(visit), v.tries)}))
+  return reply('given_up')
+end
 local label = label_of(run_id, visit, agent)
 if v.status == 'ready' then
   -- Its message may just be waiting its turn: then another one would only lengthen the queue.
   if tonumber(oldest_ms) >= 0 and tonumber(oldest_ms) <= v.published then
     redis.call('ZADD', timers, now_ms + republish_ms, member)
     return reply('queued')
-  end
-elseif v.status == 'leased' then
-  if v.tries >= tonumber(max_deliveries) then
-    finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
-      message = string.format("node '%s' lost its worker %d times", node_of(visit), v.tries)}))
-    return reply('given_up')
   end
 elseif v.status == 'staged' then
   v.published = now_ms
@@ -37,7 +37,7 @@ elseif v.status == 'staged' then
 elseif v.status == 'backoff' then
   resume(run_id, visit, v, v.payload)
   return reply('published')
-else
+elseif v.status ~= 'leased' then
   redis.call('ZREM', timers, member)
   return reply('gone')
 end

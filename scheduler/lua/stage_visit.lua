@@ -37,6 +37,9 @@ end
 -- The last one stays leased, as `staged`, until its step is advanced: should this worker die
 -- in between, the lease's end brings another one here.
 if redis.call('HLEN', visits) == 1 and redis.call('EXISTS', key('pending', run_id)) == 0 then
+  if v.status == 'leased' then
+    v.tries = 1  -- from here on they count workers lost while advancing
+  end
   v.status = 'staged'
   write_visit(run_id, visit, v)
   return reply(0)

@@ -18,19 +18,29 @@ PERMANENT_PREFIXES = ("sleipnir:bundle:", "_kombu.binding")
 def dump(client: redis.Redis) -> dict[str, Any]:
     """Every key with its content and whether it expires; equal if nothing changed."""
     redis_: Any = client  # redis-py types every answer as a union of its sync and async forms
-    readers = {
-        "string": lambda key: redis_.get(key),
-        "hash": lambda key: redis_.hgetall(key),
-        "list": lambda key: redis_.lrange(key, 0, -1),
-        "set": lambda key: sorted(redis_.smembers(key)),
-        "zset": lambda key: redis_.zrange(key, 0, -1, withscores=True),
-        "stream": lambda key: redis_.xrange(key),
-    }
     return {
-        key: (readers[redis_.type(key)](key), redis_.ttl(key) >= 0)
+        key: (_content(redis_, key), redis_.ttl(key) >= 0)
         for key in sorted(redis_.keys())
         if not key.startswith("sleipnir:bundle:")  # binary, and never changed
     }
+
+
+def _content(redis_: Any, key: str) -> Any:
+    match redis_.type(key):
+        case "string":
+            return redis_.get(key)
+        case "hash":
+            return redis_.hgetall(key)
+        case "list":
+            return redis_.lrange(key, 0, -1)
+        case "set":
+            return redis_.smembers(key)
+        case "zset":
+            return redis_.zrange(key, 0, -1, withscores=True)
+        case "stream":
+            return redis_.xrange(key)
+        case other:
+            raise AssertionError(f"{key} is a {other}")
 
 
 def leaked_keys(client: redis.Redis) -> list[str]:
