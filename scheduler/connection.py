@@ -23,6 +23,15 @@ def masked(url: str) -> str:
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
 
 
+def kombu_url(url: str) -> str:
+    """A Redis URL as redis-py takes it, in the form kombu takes: they differ for sockets."""
+    if url.startswith("unix://"):
+        path, _, query = url.removeprefix("unix://").partition("?")
+        database = dict(pair.split("=") for pair in query.split("&") if "=" in pair).get("db", "0")
+        return f"redis+socket://{path}?virtual_host={database}"
+    return url
+
+
 def connect(url: str, *, patient: bool = False) -> redis.Redis:
     """A client that has answered once. `patient` ones ride out an outage of a minute or two.
 

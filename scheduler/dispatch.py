@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from scheduler.connection import kombu_url
 from scheduler.keys import QUEUE
 from scheduler.lua import Woken
 
@@ -120,4 +121,4 @@ def make_dispatcher(redis_url: str, broker_url: str | None) -> Dispatcher:
         return DirectDispatcher()
     from celery import Celery  # noqa: PLC0415  slow to import, and rarely needed here
 
-    return CeleryDispatcher(Celery(broker=broker_url, set_as_current=False))
+    return CeleryDispatcher(Celery(broker=kombu_url(broker_url), set_as_current=False))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from celery import Celery
 
+from scheduler.connection import kombu_url
 from scheduler.dispatch import TASK
 from scheduler.keys import QUEUE
 
@@ -38,15 +39,6 @@ def make_app(broker_url: str, concurrency: int) -> Celery:
         enable_utc=True,
     )
     return app
-
-
-def kombu_url(url: str) -> str:
-    """A Redis URL as redis-py takes it, in the form kombu takes: they differ for sockets."""
-    if url.startswith("unix://"):
-        path, _, query = url.removeprefix("unix://").partition("?")
-        database = dict(pair.split("=") for pair in query.split("&") if "=" in pair).get("db", "0")
-        return f"redis+socket://{path}?virtual_host={database}"
-    return url
 
 
 def register_visits(app: Celery, visit: Callable[[str, str, str], None]) -> None:

@@ -290,8 +290,9 @@ class Batch:
         """Note the ends of runs; yields them."""
         for item, run in self._read(items):
             self._leave(item)
-            state = "over" if self._terms.ordered else "reported"
-            self._ledger.mark(item.number, state, run.run_id)
+            self._ledger.mark(
+                item.number, "over" if self._terms.ordered else "reported", run.run_id
+            )
             if run.status == Status.SUCCEEDED:
                 self.progress.succeeded += 1
             else:

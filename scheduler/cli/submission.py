@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from scheduler.client import Client, PreparedAgent
     from scheduler.submit import Request
 
-_PARAMETERS = (
-    agent_argument,
-    click.argument("prompt", default=""),
+# What a request may say besides its prompt.
+REQUEST_OPTIONS = (
     click.option(
         "--set",
         "seeds",
@@ -63,6 +62,11 @@ _PARAMETERS = (
         metavar="SECONDS",
         help="Lower the graph's own limit.",
     ),
+)
+_PARAMETERS = (
+    agent_argument,
+    click.argument("prompt", default=""),
+    *REQUEST_OPTIONS,
     click.option("--session", metavar="NAME", help="Conversation of a normal agent."),
     click.option("--headless", is_flag=True, help="Nobody is there to ask."),
 )

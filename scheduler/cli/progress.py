@@ -1,0 +1,131 @@
+"""How a batch shows that it gets on: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.layout import age, cost, tokens
+from scheduler.cli.options import Options
+
+if TYPE_CHECKING:
+    from scheduler.batch.drive import Progress
+
+_BETWEEN_LINES_S = 10.0
+
+
+class Display:
+    """Progress on stderr, until `close`."""
+
+    def __init__(self, options: Options, name: str) -> None:
+        self._options = options
+        self._name = name
+        self._began_at = monotonic()
+        self._line_at = self._began_at + _BETWEEN_LINES_S
+        self._bar: Any = None
+
+    def __enter__(self) -> Display:
+        if sys.stderr.isatty() and not self._options.quiet:
+            self._bar = _bar(self._name, color=self._options.color)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave no bar behind."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def update(self, progress: Progress) -> None:
+        """Show how far it has come."""
+        if self._bar is not None:
+            self._bar.update(
+                self._bar.task_ids[0],
+                total=progress.total,
+                completed=progress.finished,
+                counts=", ".join(self._counts(progress)),
+            )
+        elif monotonic() > self._line_at:
+            self._line_at = monotonic() + _BETWEEN_LINES_S
+            parts = (f"{progress.finished}/{progress.total}", *self._counts(progress))
+            self._options.say(f"batch {self._name}: {', '.join(parts)}")
+
+    def print_result(self, line: str) -> None:
+        """A line for stdout, which may be the terminal that shows the bar."""
+        if self._bar is not None and sys.stdout.isatty():
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            click.echo(line)
+
+    def _counts(self, progress: Progress) -> Iterator[str]:
+        yield from _outcomes(progress)
+        yield f"{progress.in_flight} under way"
+        done, took_s = progress.finished - progress.earlier, monotonic() - self._began_at
+        if done > 0 and took_s > 1:
+            rate = done / took_s
+            yield f"{rate:.1f}/s"
+            yield f"{age((progress.left + progress.in_flight) / rate)} left"
+        yield from _spent(progress)
+
+
+def final_lines(name: str, progress: Progress) -> Iterator[str]:
+    """What to say at the end, and what can be done about it."""
+    parts = [f"{progress.finished} of {progress.total} lines finished", *_outcomes(progress)]
+    if progress.earlier:
+        parts.append(f"{progress.earlier} of them earlier")
+    yield f"batch {name}: {', '.join((*parts, *_spent(progress)))}"
+    if progress.over_budget:
+        yield f"the budget is spent: {progress.left} lines were not started; raise --budget"
+    if progress.waiting:
+        yield (
+            f"{progress.waiting} runs wait for a person: answer them (sleipnir inbox), "
+            "then start the same command again"
+        )
+    if progress.failed:
+        yield "--retry-failed runs the failed lines again"
+    if progress.earlier == progress.total:
+        yield "everything was finished before; --name NAME starts a batch of its own"
+
+
+def _outcomes(progress: Progress) -> Iterator[str]:
+    if progress.failed:
+        yield f"{progress.failed} failed"
+    if progress.waiting:
+        yield f"{progress.waiting} waiting"
+
+
+def _spent(progress: Progress) -> Iterator[str]:
+    if progress.usage:
+        yield f"{tokens(progress.usage)} tokens"
+        yield cost(progress.usage)
+
+
+def _bar(name: str, *, color: bool) -> Any:
+    # Only a terminal needs it.
+    from rich import progress  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[counts]}", markup=False),
+        console=Console(stderr=True, no_color=not color, highlight=False),
+        transient=True,
+        redirect_stdout=False,
+    )
+    bar.add_task(name, total=None, counts="")
+    return bar
