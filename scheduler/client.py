@@ -188,18 +188,23 @@ class Client:
     # ---- steer
 
     def answer(self, run_id: str, text: str, node: str | None = None) -> Question:
-        """Answer the run's open question, that of `node` if there are several.
+        """Answer the open question of a run or its children, that of `node` if it has several.
 
         Raises:
             AnswerRefused: none is open there, or somebody was faster.
         """
-        question = self._open_question(run_id, node)
+        question = self.open_question(run_id, node)
         event = encode({"kind": "answered", "node": question.node})
-        self.store.answer(run_id, question.visit, text, event=event)
+        self.store.answer(question.run_id, question.visit, text, event=event)
         return question
 
-    def _open_question(self, run_id: str, node: str | None) -> Question:
-        questions = self.records.questions(run_id)
+    def open_question(self, run_id: str, node: str | None = None) -> Question:
+        """The open question of a run, or of its child runs if it has none itself.
+
+        Raises:
+            AnswerRefused: there is none, or `node` does not say which of several.
+        """
+        questions = self.open_questions(run_id)
         matching = [question for question in questions if node in (None, question.node)]
         if len(matching) == 1:
             return matching[0]
@@ -213,6 +218,12 @@ class Client:
             raise AnswerRefused(f"the question of node '{node}' was already answered")
         where = f" at node '{node}'" if node is not None else ""
         raise AnswerRefused(f"run {run_id} waits for no answer{where}")
+
+    def open_questions(self, run_id: str) -> list[Question]:
+        """The open questions of a run, or else those of the child runs of a root."""
+        return self.records.questions(run_id) or [
+            question for question in self.records.inbox() if question.root_run_id == run_id
+        ]
 
     def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:
         """Cancel a run with its children; False if it was over already.

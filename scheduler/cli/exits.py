@@ -58,7 +58,7 @@ def report(error: BaseException, *, traceback: bool) -> ExitCode:
     """Tell the person what went wrong, and the caller how to exit."""
     if traceback:
         click.echo("".join(tracebacks.format_exception(error)), err=True, nl=False)
-    if isinstance(error, KeyboardInterrupt | click.Abort):
+    if isinstance(error, KeyboardInterrupt | click.Abort | EOFError):
         return ExitCode.INTERRUPTED
     code, message = _judge(error)
     click.echo(message, err=True)

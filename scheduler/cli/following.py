@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler.cli.asking import ask
+from scheduler.connection import PATIENT
 from scheduler.errors import AnswerRefused
 from scheduler.narration import render
 from scheduler.run import Event, Question, Run, Status
@@ -35,6 +36,8 @@ class Attachment:
     def __init__(
         self, client: Client, run_id: str, options: Options, *, asks: bool, stays: bool
     ) -> None:
+        # A run survives an outage of Redis, and so do those who watch it.
+        client.store.client.set_retry(PATIENT)
         self._client = client
         self._records = client.records
         self.run_id = run_id
@@ -100,6 +103,8 @@ class Attachment:
         run = self._records.run(self.run_id)
         if run.status == Status.QUEUED and looks_in_vain == _PATIENT_LOOKS:
             self._explain_silence()
+        if run.is_final:  # its last event was not kept
+            return False
         return self._stays or self._asks or run.status != Status.WAITING
 
     def _ask(self, question: Question) -> None:

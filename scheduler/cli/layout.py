@@ -56,3 +56,9 @@ def cost(usage: Usage) -> str:
     if usage.cost_usd is None:
         return "?"
     return f"${usage.cost_usd:.4f}" if usage.cost_usd else "-"
+
+
+def first_line(text: str, width: int = 80) -> str:
+    """The beginning of a text, for a cell."""
+    line = (text.splitlines() or [""])[0]
+    return line if len(line) <= width else line[: width - 1] + "…"

@@ -1,0 +1,29 @@
+"""`sleipnir answer`: answer what a run asks a person."""
+
+from __future__ import annotations
+
+import click
+
+from scheduler.cli.arguments import run_argument
+from scheduler.cli.asking import ask, is_terminal
+from scheduler.cli.engine import open_client, say_who_goes_on
+from scheduler.cli.options import Options, common_options
+
+
+@click.command
+@run_argument
+@click.argument("text", required=False)
+@click.option("--node", metavar="NODE", help="Which question, where a run asks several.")
+@common_options()
+def answer(options: Options, run_id: str, text: str | None, node: str | None) -> None:
+    """Answer RUN's question, or that of its child run, with TEXT.
+
+    Without TEXT the question is asked on the terminal. The first answer wins.
+    """
+    if text is None and not is_terminal():
+        raise click.UsageError("no TEXT given, and no terminal to ask the question on")
+    with open_client(options, workers=False) as client:
+        question = client.open_question(client.records.resolve(run_id), node)
+        client.answer(question.run_id, ask(question) if text is None else text, question.node)
+        options.say(f"answered '{question.node}' of run {question.run_id}")
+        say_who_goes_on(client, options, question.root_run_id)

@@ -1,0 +1,29 @@
+"""`sleipnir cancel`: end runs early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from scheduler.cli.arguments import complete_runs
+from scheduler.cli.engine import open_client
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.options import Options, common_options
+
+
+@click.command
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_runs)
+@common_options()
+def cancel(options: Options, run_ids: Sequence[str]) -> ExitCode:
+    """Cancel runs with their children; exit 1 if one of them was over already."""
+    code = ExitCode.SUCCEEDED
+    with open_client(options, workers=False) as client:
+        for run_id in [client.records.resolve(prefix) for prefix in run_ids]:
+            if client.cancel(run_id):
+                options.say(f"cancelled run {run_id}")
+            else:
+                status = client.records.run(run_id).status
+                click.echo(f"error: run {run_id} is over already ({status})", err=True)
+                code = ExitCode.FAILED
+    return code

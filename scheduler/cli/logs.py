@@ -1,0 +1,38 @@
+"""`sleipnir logs`: what the nodes of a run printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from scheduler.cli.arguments import run_argument
+from scheduler.cli.engine import open_client
+from scheduler.cli.options import Options, common_options
+
+
+@click.command
+@run_argument
+@click.option("--node", metavar="NODE", help="Of this node only.")
+@common_options(json=True)
+def logs(options: Options, run_id: str, node: str | None) -> None:
+    """Print what RUN's scripts, tools and models said, as stored with it."""
+    with open_client(options, workers=False) as client:
+        entries = client.records.logs(client.records.resolve(run_id), node)
+    for entry in entries:
+        if options.json:
+            click.echo(json.dumps(entry, ensure_ascii=False))
+        else:
+            _print(entry)
+    if not entries:
+        options.say("nothing was logged")
+
+
+def _print(entry: Mapping[str, Any]) -> None:
+    """The text, each line with its origin before it."""
+    item = "" if entry["index"] is None else f"[{entry['index']}]"
+    origin = click.style(f"{entry['step']} {entry['node']}{item} {entry['stream']} |", dim=True)
+    for line in entry["text"].splitlines():
+        click.echo(f"{origin} {line}")

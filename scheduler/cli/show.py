@@ -1,0 +1,51 @@
+"""`sleipnir show`: everything about one run, on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli.arguments import run_argument
+from scheduler.cli.engine import open_client
+from scheduler.cli.options import Options, common_options
+
+if TYPE_CHECKING:
+    from scheduler.client import Client
+    from scheduler.run import Run
+
+
+@click.command
+@run_argument
+@common_options(json=True)
+def show(options: Options, run_id: str) -> None:
+    """Show RUN: nodes visited, timings, usage, error, children, pending questions."""
+    with open_client(options, workers=False) as client:
+        # They need what the client has loaded by now.
+        from scheduler.cli.documents import show_document  # noqa: PLC0415
+        from scheduler.cli.page import page  # noqa: PLC0415
+        from scheduler.cli.results import document_of, print_json  # noqa: PLC0415
+        from scheduler.history import node_times  # noqa: PLC0415
+
+        records = client.records
+        run = records.run(records.resolve(run_id))
+        times = node_times(records.history(run.run_id))
+        children = records.children(run.run_id)
+        questions = client.open_questions(run.run_id)
+        types = _node_types(client, run)
+        if options.json:
+            document = document_of(client, run, questions)
+            print_json(show_document(document, times, types, children))
+        else:
+            for line in page(run, times, types, children, questions, now_ms=records.now_ms()):
+                click.echo(line)
+
+
+def _node_types(client: Client, run: Run) -> Mapping[str, str]:
+    from graphs.errors import BundleError  # noqa: PLC0415 - as above
+
+    try:
+        return {node_id: node.type for node_id, node in client.graph_of(run).nodes.items()}
+    except BundleError:
+        return {}

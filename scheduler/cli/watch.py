@@ -1,0 +1,40 @@
+"""`sleipnir watch`: attach to a run that somebody submitted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli.arguments import run_argument
+from scheduler.cli.engine import open_client
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.options import Options, common_options
+
+if TYPE_CHECKING:
+    from scheduler.client import Client
+
+
+@click.command
+@run_argument
+@common_options(json=True)
+def watch(options: Options, run_id: str) -> ExitCode:
+    """Follow RUN from its beginning to its end and print its result.
+
+    Stays attached while the run waits for an answer. Ctrl-C detaches; the run goes on.
+    """
+    with open_client(options, workers=False) as client:
+        run_id = client.records.resolve(run_id)
+        if client.records.run(run_id).is_final:
+            return _follow(client, run_id, options)
+        with open_client(options, workers=True) as at_work:
+            return _follow(at_work, run_id, options)
+
+
+def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
+    # They need what the client has loaded by now.
+    from scheduler.cli.following import Attachment  # noqa: PLC0415
+    from scheduler.cli.results import print_result  # noqa: PLC0415
+
+    run = Attachment(client, run_id, options, asks=False, stays=True).follow()
+    return print_result(client, run, options, ())
