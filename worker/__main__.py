@@ -14,7 +14,7 @@ from worker.process import serve
 def main() -> int:
     """Run until SIGTERM; 0 after a clean drain."""
     parser = argparse.ArgumentParser(prog="sleipnir-worker")
-    parser.add_argument("--redis", required=True)
+    parser.add_argument("--redis", help="default: the configured one")
     parser.add_argument("--broker")
     parser.add_argument("--scheduler", action="store_true")
     parser.add_argument("--concurrency", type=int)
@@ -36,6 +36,8 @@ def main() -> int:
                 "concurrency": arguments.concurrency,
             }
         ).values
+        if settings.redis_url is None:
+            parser.error("no Redis is configured: give one with --redis or SLEIPNIR_REDIS_URL")
         serve(settings, with_scheduler=arguments.scheduler)
     except SleipnirError as error:
         logging.getLogger("sleipnir").error("%s", error)

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from scheduler.cli.options import Options
 from scheduler.embedded import attach
 
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
     from scheduler.settings import Settings
 
 
-def settings_of(options: Options) -> Settings:
+def settings_of(options: Options, **flags: object) -> Settings:
     """The effective settings; directories given as flags come before the configured ones.
+
+    Args:
+        flags: more settings that the verb takes as flags; None: not given.
 
     Raises:
         SettingInvalid: one of them cannot be used.
@@ -26,7 +31,7 @@ def settings_of(options: Options) -> Settings:
     # pydantic, which help and completion do without.
     from scheduler.settings import load_settings  # noqa: PLC0415
 
-    settings = load_settings({"redis_url": options.redis}).values
+    settings = load_settings({"redis_url": options.redis, **flags}).values
     directories = (*options.agents_dir, *settings.agents_dir)
     return settings.model_copy(update={"agents_dir": directories})
 
@@ -74,6 +79,23 @@ def open_client(
             import scheduler.client  # noqa: F401, PLC0415 - redis and the validator
         redis_url = starting.result().redis_url
         yield _connect(settings.model_copy(update={"redis_url": redis_url}))
+
+
+def require_redis(settings: Settings) -> None:
+    """Check that there is a configured Redis that can be worked with.
+
+    Raises:
+        click.UsageError: none is configured.
+        EngineUnreachable: it does not answer, or would lose runs.
+    """
+    if settings.redis_url is None:
+        raise click.UsageError(
+            "no Redis is configured: give one with --redis or SLEIPNIR_REDIS_URL; "
+            "`sleipnir up` runs the embedded engine"
+        )
+    from scheduler.connection import connect, require_fit  # noqa: PLC0415 - redis
+
+    require_fit(connect(settings.redis_url), allow_unsafe=settings.allow_unsafe_redis)
 
 
 def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:

@@ -1,0 +1,51 @@
+"""The processes that `sleipnir worker` and `sleipnir up` keep running."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from scheduler.supervisor import Child
+
+if TYPE_CHECKING:
+    from scheduler.settings import Settings
+
+# -P: a directory of the user's that happens to be called `worker` is not ours.
+_PYTHON = (sys.executable, "-P", "-m")
+
+
+def worker_children(
+    settings: Settings, processes: int, *, with_scheduler: bool, verbosity: int = 0
+) -> list[Child]:
+    """Worker processes on the configured Redis; the first one runs the scheduler, if asked."""
+    command = [*_PYTHON, "worker", "--concurrency", str(settings.concurrency)]
+    command += ["--verbose"] * verbosity
+    environment = environment_of(settings)
+    return [
+        Child(
+            f"worker {number}",
+            [*command, "--scheduler"] if with_scheduler and number == 1 else command,
+            env=environment,
+        )
+        for number in range(1, processes + 1)
+    ]
+
+
+def monitor_child(settings: Settings) -> Child:
+    """The web pages."""
+    command = [*_PYTHON, "scheduler.cli", "monitor"]
+    return Child("monitor", command, env=environment_of(settings))
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """Ours, with the settings that flags may have changed.
+
+    Not as arguments: a URL may hold a password, and everybody can read command lines.
+    """
+    assert settings.redis_url is not None
+    return {
+        **os.environ,
+        "SLEIPNIR_REDIS_URL": settings.redis_url,
+        "SLEIPNIR_AGENTS_DIR": ":".join(settings.agents_dir),
+    }

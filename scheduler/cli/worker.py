@@ -1,0 +1,38 @@
+"""`sleipnir worker`: execute nodes for a Redis that others share."""
+
+from __future__ import annotations
+
+import click
+
+from scheduler.cli.engine import require_redis, settings_of
+from scheduler.cli.options import Options, common_options
+from scheduler.cli.processes import worker_children
+from scheduler.supervisor import Supervisor
+
+# What a worker needs beyond its drain to close its files.
+_DRAIN_MARGIN_S = 5.0
+
+
+@click.command
+@click.option("--processes", type=click.IntRange(min=1), help="Default: `workers`, else 1.")
+@click.option("--concurrency", type=click.IntRange(min=1), help="Nodes one process runs at once.")
+@click.option("--scheduler", "with_scheduler", is_flag=True, help="Run a scheduler as well.")
+@common_options()
+def worker(
+    options: Options, processes: int | None, concurrency: int | None, with_scheduler: bool
+) -> None:
+    """Run worker processes until Ctrl-C or SIGTERM, which let running nodes finish.
+
+    A process that dies is started again. Of schedulers at least one must run somewhere.
+    """
+    settings = settings_of(options, concurrency=concurrency)
+    require_redis(settings)
+    supervisor = Supervisor(grace_s=settings.drain_s + _DRAIN_MARGIN_S)
+    for child in worker_children(
+        settings,
+        processes or settings.workers or 1,
+        with_scheduler=with_scheduler,
+        verbosity=options.verbosity,
+    ):
+        supervisor.start(child)
+    supervisor.run()
