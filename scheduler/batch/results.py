@@ -33,6 +33,11 @@ def result_document(item: Item, run: Run) -> dict[str, Any]:
     }
 
 
+def result_line(item: Item, run: Run) -> str:
+    """`result_document` as one line, without its end."""
+    return encode(result_document(item, run))
+
+
 def _usage(document: Mapping[str, Any]) -> Usage:
     return Usage(document["prompt_tokens"], document["completion_tokens"], document["cost_usd"])
 
@@ -107,7 +112,7 @@ class ResultsFile:
 
     def append(self, item: Item, run: Run) -> None:
         """Add a result; it is in the file when this returns."""
-        text = encode(result_document(item, run)).encode() + b"\n"
+        text = result_line(item, run).encode() + b"\n"
         self._file.write(text)
         self._file.flush()
         self._untidy |= self._ledger.note_result(item.item, self._size, len(text))

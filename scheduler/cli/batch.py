@@ -309,12 +309,12 @@ class _Command:
 
 
 def _put_out(finished: Finished, results: ResultsFile | None, display: Display) -> None:
-    from scheduler.batch.results import result_document  # noqa: PLC0415 - see above
+    from scheduler.batch.results import result_line  # noqa: PLC0415 - see above
 
     if results is not None:
         results.append(*finished)
     else:
-        display.print_result(json.dumps(result_document(*finished), ensure_ascii=False))
+        display.print_result(result_line(*finished))
 
 
 def _exit_code(progress: Progress) -> ExitCode:

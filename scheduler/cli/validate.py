@@ -1,0 +1,65 @@
+"""`sleipnir validate`: what is wrong, or odd, in agents' files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli.arguments import complete_agents
+from scheduler.cli.engine import agent_search, settings_of
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.options import Options, common_options
+
+if TYPE_CHECKING:
+    from graphs.finding import Finding
+    from graphs.validator import Resources
+
+
+@click.command
+@click.argument(
+    "agents", metavar="AGENT...", nargs=-1, required=True, shell_complete=complete_agents
+)
+@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@common_options(json=True)
+def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCode:
+    """Check each AGENT and print every error and warning with its place.
+
+    Exits with 3 if there are errors.
+    """
+    # The language, which help does without.
+    from scheduler.client import resources_of  # noqa: PLC0415
+
+    settings = settings_of(options)
+    resources = resources_of(settings, agent_search(settings))
+    findings = [finding for agent in agents for finding in _findings(agent, resources)]
+    valid = not any(strict or finding.severity == "error" for finding in findings)
+    if options.json:
+        document = {"valid": valid, "findings": [finding.to_json() for finding in findings]}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(str(finding))
+        options.say(_verdict(findings))
+    return ExitCode.SUCCEEDED if valid else ExitCode.INVALID
+
+
+def _findings(reference: str, resources: Resources) -> tuple[Finding, ...]:
+    from graphs.errors import InvalidAgent  # noqa: PLC0415 - see above
+    from graphs.loader import load_agent  # noqa: PLC0415 - see above
+    from graphs.validator import validate as validate_agent  # noqa: PLC0415 - see above
+
+    try:
+        return validate_agent(load_agent(resources.search.find(reference)), resources)
+    except InvalidAgent as error:  # nothing in it can be read
+        return error.findings
+
+
+def _verdict(findings: list[Finding]) -> str:
+    errors = sum(finding.severity == "error" for finding in findings)
+    return f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
