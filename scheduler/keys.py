@@ -17,7 +17,8 @@ Of a run, gone with its end at the latest:
     questions hash    visit → open question
     map       hash    (`:<run> <visit>`) items, results and window of a map
 Of a partition, without expiry, each entry removed with what it names:
-    {pNN}:timers   zset    `visit|child|deadline|expiry <run> [<visit>]` → when to look, ms
+    {pNN}:timers   zset    when to look, ms, at `visit|child <run> <visit>`, `deadline <run>`,
+                           `expiry <run> <bundle digest>`
     {pNN}:inbox    zset    `<run> <visit>` → asked at, ms
     {pNN}:runs     zset    run → created at, ms
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it

@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 
-from redis.exceptions import RedisError
+from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from scheduler.store import RunStore
 from scheduler.sweeps import SWEEPS, Tick
@@ -61,8 +61,7 @@ class Scheduler:
         tick = Tick(self._store)
         for members in due.values():
             for member in members:
-                kind, run_id, *visit = member.split(" ")
-                SWEEPS[kind](tick, run_id, *visit)
+                _look_after(tick, member)
         if due:
             self._bundles.run_if_due()
         return any(len(members) == _BATCH for members in due.values())
@@ -75,3 +74,14 @@ class Scheduler:
         """Stop the background thread, and let others have its partitions."""
         self.request_stop()
         self._thread.join(2 * _OWNERSHIP_S)
+
+
+def _look_after(tick: Tick, member: str) -> None:
+    """Act on one due timer; one that is beyond help must not hold up the others."""
+    kind, *names = member.split(" ")
+    try:
+        SWEEPS[kind](tick, *names)
+    except (ConnectionError, TimeoutError):
+        raise
+    except Exception:
+        logger.exception("cannot act on the timer '%s'", member)

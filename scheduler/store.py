@@ -31,7 +31,6 @@ from scheduler.settings import Settings
 
 # How long a message may be on its way before the scheduler asks where it is.
 REPUBLISH_MS = 5_000
-# Room for the expiry to be later than the sweep that removes the indexes.
 _LOG_ENTRIES = 1_000
 
 
@@ -96,18 +95,17 @@ class RunStore:
     def remove_unused_bundles(self, unused_for: timedelta, limit: int) -> int:
         """Remove up to `limit` bundles that no run uses; returns how many."""
         before = (self.client.time()[0] - unused_for.total_seconds()) * 1000
-        removed = 0
-        for digest in map(str, self.client.zrangebyscore(BUNDLES, "-inf", before, 0, limit)):
-            with self.client.pipeline(transaction=False) as pipe:
-                for partition in ALL_PARTITIONS:
-                    pipe.hexists(f"{partition}:bundles", digest)
-                if any(pipe.execute()):
-                    continue
+        old = list(map(str, self.client.zrangebyscore(BUNDLES, "-inf", before)))
+        with self.client.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.hkeys(f"{partition}:bundles")
+            used = set().union(*pipe.execute())
+            unused = [digest for digest in old if digest not in used][:limit]
+            for digest in unused:
                 pipe.delete(bundle_key(digest))
                 pipe.zrem(BUNDLES, digest)
-                pipe.execute()
-            removed += 1
-        return removed
+            pipe.execute()
+        return len(unused)
 
     def submit(self, run: NewRun) -> bool:
         """Accept a run, at most once per id: False if it exists already."""
@@ -413,10 +411,9 @@ class RunStore:
         oldest = self.client.lindex(QUEUE, -1)
         return -1 if oldest is None else published_ms(str(oldest))
 
-    def purge(self, run_id: str) -> None:
-        """Forget a finished run."""
-        digest = self.client.hget(run_key("run", run_id), "digest")
-        self._call("purge_run", run_id, str(digest or ""))
+    def purge(self, run_id: str, digest: str) -> None:
+        """Forget a finished run, and that it used a bundle."""
+        self._call("purge_run", run_id, digest)
 
     def sweep(self, owner: str, ttl_s: float, limit: int) -> dict[str, list[str]]:
         """Own what partitions can be owned; their due timers, oldest first, in one round trip."""
@@ -447,21 +444,18 @@ class RunStore:
     # ---- beside the transitions
 
     def narrate(self, run_id: str, event: str) -> None:
-        """Append an event to a run's narration."""
+        """Append an event to a run's narration, unless the run was forgotten meanwhile."""
         self.client.xadd(
             run_key("events", run_id),
             {"e": event},
             maxlen=self.settings.narration_limit,
             approximate=True,
+            nomkstream=True,
         )
 
     def append_logs(self, run_id: str, entries: Sequence[str]) -> None:
         """Keep output of a visit with its run, the newest entries only."""
-        key = run_key("logs", run_id)
-        with self.client.pipeline(transaction=False) as pipe:
-            pipe.rpush(key, *entries)
-            pipe.ltrim(key, -_LOG_ENTRIES, -1)
-            pipe.execute()
+        self._call("append_logs", run_id, _LOG_ENTRIES, *entries)
 
 
 def _flat(pairs: Mapping[str, str]) -> list[str]:

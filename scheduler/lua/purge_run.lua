@@ -1,11 +1,11 @@
--- Forget a finished run whose retention is over.
+-- Forget a finished run whose retention is over, once: its timer is what is taken.
 -- KEYS partition
 -- ARGV run_id digest
--- digest: of its bundle, read before; the record may have expired by itself
+-- digest: of its bundle; not read from the record, which may have expired by itself
 -- USES store
-redis.call('ZREM', timers, timer('expiry', run_id))
+if redis.call('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}} end
 redis.call('ZREM', partition .. ':runs', run_id)
-if digest ~= '' and redis.call('HINCRBY', partition .. ':bundles', digest, -1) <= 0 then
+if redis.call('HINCRBY', partition .. ':bundles', digest, -1) <= 0 then
   redis.call('HDEL', partition .. ':bundles', digest)
 end
 for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do

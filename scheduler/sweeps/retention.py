@@ -5,6 +5,6 @@ from __future__ import annotations
 from scheduler.sweeps.tick import Tick
 
 
-def forget_run(tick: Tick, run_id: str) -> None:
+def forget_run(tick: Tick, run_id: str, digest: str) -> None:
     """Remove the run and its place in the indexes."""
-    tick.store.purge(run_id)
+    tick.store.purge(run_id, digest)

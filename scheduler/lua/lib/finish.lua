@@ -53,7 +53,7 @@ function finish(run_id, status, output, failure, orphaned)
     kind = 'ended', status = status, error = failure,
     elapsed_ms = started and now_ms - tonumber(started) or 0}))
 
-  redis.call('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id))
+  redis.call('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, digest))
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do
     -- The sweep removes them at `expiry`; this is for when no scheduler ever runs again.
     redis.call('PEXPIRE', key(kind, run_id), 2 * retention_ms)
