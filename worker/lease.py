@@ -29,6 +29,7 @@ class Leases:
         self._worker_id = secrets.token_hex(4)
         self._counter = itertools.count(1)
         self._thread: threading.Thread | None = None
+        self.closed = False  # no visit is to be started any more
 
     def new_token(self) -> str:
         """A token no other delivery has, on any machine."""
@@ -36,7 +37,10 @@ class Leases:
 
     @contextmanager
     def holding(self, lease: Lease) -> Iterator[Cancellation]:
-        """Renew the lease until the block ends; the cancellation is set if it is lost."""
+        """Renew the lease until the block ends; the cancellation is set if it is lost.
+
+        It must have been taken already: one that nobody took is lost at the next heartbeat.
+        """
         cancellation = Cancellation()
         with self._changed:
             self._held[lease.token] = (lease, cancellation)

@@ -22,6 +22,7 @@ from worker.agents import AgentCache
 from worker.app import make_app, register_visits
 from worker.lease import Leases
 from worker.runtime import Runtime
+from worker.sandbox import GRACE_S
 from worker.tasks import run_visit
 from worker.visit import Limits
 
@@ -102,6 +103,7 @@ def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
     Celery has stopped fetching when this runs. Leaving by `os._exit` saves its slow stop;
     nothing is lost by it, since all that matters is in Redis.
     """
+    runtime.leases.closed = True
     if not runtime.leases.wait_until_idle(runtime.settings.drain_s):
         for lease, cancellation in runtime.leases.held():
             try:
@@ -110,6 +112,8 @@ def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
                 continue
             finally:
                 cancellation.set()
+        # Programs that ignore SIGTERM must not outlive us.
+        runtime.leases.wait_until_idle(2 * GRACE_S)
     if scheduler is not None:
         scheduler.stop()
     logging.shutdown()

@@ -81,7 +81,7 @@ def run_process(
         start_new_session=True,
     )
     group = _Group(process)
-    with process, cancellation.calling(group.end):
+    with process, cancellation.calling(group.cancel):
         collected = _collect(process, deadline, output_limit_bytes)
         group.end()
         returncode = group.wait()
@@ -99,12 +99,19 @@ class _Group:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self._ended = threading.Event()
         self._lock = threading.Lock()
+        self._gone = False  # then its id may be another group's
 
     def end(self) -> None:
-        """Ask the whole group to end; may be called from any thread, and twice."""
+        """Ask the whole group to end."""
         self._signal(signal.SIGTERM)
+
+    def cancel(self) -> None:
+        """End the group, whatever it does, while another thread still collects its output."""
+        self.end()
+        killing = threading.Timer(GRACE_S, self._signal, (signal.SIGKILL,))
+        killing.daemon = True
+        killing.start()
 
     def wait(self) -> int:
         """Wait for the child, killing the group if it ignores SIGTERM."""
@@ -116,9 +123,12 @@ class _Group:
         finally:
             # What the child left behind in its group has no more business.
             self._signal(signal.SIGKILL)
+            self._gone = True
 
     def _signal(self, number: int) -> None:
         with self._lock:
+            if self._gone:
+                return
             try:
                 os.killpg(self._process.pid, number)
             except (ProcessLookupError, PermissionError):

@@ -43,8 +43,11 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
         give_up(runtime, lease, error)
         return
     try:
+        begun = begin(runtime, lease, agent)
+        if runtime.leases.closed:
+            runtime.store.give_back(lease)
+            return
         with runtime.leases.holding(lease) as cancelled:
-            begun = begin(runtime, lease, agent)
             visit = make_visit(runtime, lease, agent, begun, cancelled)
             commit = Commit(runtime, lease, visit, begun)
             log_begin(visit)
