@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.errors import MissingVariables
-from graphs.schema import Graph
+from graphs.schema import ApprovalNode, Graph, InputNode
 from graphs.state import encode
 from graphs.variables import resolve_variables
 from scheduler.errors import SubmissionRefused
@@ -62,6 +62,8 @@ def new_run(
     for node_id in request.answers:
         if node_id not in graph.nodes:
             raise SubmissionRefused(f"--answer names node '{node_id}', which does not exist")
+        if not isinstance(graph.nodes[node_id], ApprovalNode | InputNode):
+            raise SubmissionRefused(f"--answer names node '{node_id}', which asks nothing")
     run_id = request.run_id or new_run_id()
     variables = _variables(graph, request.variables)
     return NewRun(

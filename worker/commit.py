@@ -172,9 +172,10 @@ class Commit:
         texts = {}
         for key, value in outcome.writes.items():
             text = encode(value)
-            if len(text) > self._store.settings.value_limit_bytes:
+            size = len(text.encode())
+            if size > self._store.settings.value_limit_bytes:
                 raise _ValueTooLarge(
-                    f"node '{visit.node_id}' wrote {len(text)} bytes to '{key}'; the limit of a "
+                    f"node '{visit.node_id}' wrote {size} bytes to '{key}'; the limit of a "
                     f"value is {self._store.settings.value_limit_bytes} (value_limit_bytes)"
                 )
             # Failed scripts' `error` texts are joined: a repeated one counts as well.

@@ -7,22 +7,27 @@ from typing import Any
 
 from graphs.errors import MissingReference, NodeFailed
 from graphs.reducers import json_type
-from graphs.schema import MapNode
+from graphs.schema import AgentNode, LlmNode, MapNode, RagNode, ScriptNode
 from graphs.template import evaluate_strict
 from worker.outcome import Mapped, Outcome, Wrote
 from worker.visit import Visit
+
+# What may be a branch; validation says so too, but can be switched off.
+BRANCHES = (LlmNode, AgentNode, RagNode, ScriptNode)
 
 
 def run_map(visit: Visit[MapNode]) -> Outcome:
     """Fan out; once all invocations have ended, collect their results in item order.
 
     Raises:
-        NodeFailed: R001 or R010 for `over`, R011 or R012 for the failed invocation with the
-            lowest index, R021 for too many items.
+        NodeFailed: R001 or R010 for `over`, R003 for the branch, R011 or R012 for the failed
+            invocation with the lowest index, R021 for too many items.
     """
     if visit.resumed_with is not None:
         return _collect(visit, visit.resumed_with)
     node = visit.node
+    if not isinstance(visit.graph.nodes.get(node.branch), BRANCHES):
+        raise NodeFailed("R003", f"map '{visit.node_id}': no usable branch '{node.branch}'")
     items = _items(visit)
     if not items:
         return Wrote({node.collect_into: []}, node.targets)

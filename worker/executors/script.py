@@ -6,8 +6,9 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from graphs.errors import NodeFailed
 from graphs.schema import ScriptNode
@@ -65,8 +66,9 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
 
 def _run(visit: Visit[ScriptNode]) -> Finished:
     command = _command(visit)
-    left = visit.seconds_left(visit.node.timeout)
-    assert left is not None
+    # The limit is for this process, whatever earlier tries took; the run's goes on counting.
+    run_ends_in = visit.seconds_left(None)
+    limit = visit.node.timeout
     visit.workdir.mkdir(parents=True, exist_ok=True)
     with _environment(visit) as environment:
         try:
@@ -74,7 +76,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
                 command,
                 environment=environment,
                 workdir=visit.workdir,
-                timeout_s=left,
+                timeout_s=limit if run_ends_in is None else min(limit, run_ends_in),
                 output_limit_bytes=visit.limits.output_bytes,
                 cancellation=visit.cancelled,
             )
@@ -111,7 +113,7 @@ def _object_from(finished: Finished) -> dict[str, Any]:
     if not text:
         raise ScriptFailed("produced no output")
     try:
-        found = json.loads(text, parse_constant=_refuse_constant)
+        found = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ScriptFailed(f"stdout is not a JSON object: {error}") from error
     if not isinstance(found, dict):
@@ -119,8 +121,13 @@ def _object_from(finished: Finished) -> dict[str, Any]:
     return found
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+def _refuse_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number that JSON can hold")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse_number(text)
 
 
 def _kind(value: Any) -> str:
