@@ -12,7 +12,7 @@ from typing import Any
 
 from graphs.errors import NodeFailed
 from graphs.reducers import ABSENT, reduce_value
-from graphs.schema import Graph
+from graphs.schema import Graph, ScriptNode
 from graphs.state import encode
 from scheduler.run import Failure
 
@@ -87,12 +87,13 @@ def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str
         if branch.discarded:
             raise ValueError(f"'{node_id}' was discarded, but nothing failed")
     ended = [node_id for node_id, branch in in_order if branch.ended]
+    misrouted = _misrouted(graph, in_order, ended)
+    if misrouted is not None:
+        return Plan({}, failure=misrouted)
     try:
-        _check_ends(ended)
-        _check_routes(graph, in_order)
         # A finished end node's writes come last.
         last = sorted(in_order, key=lambda pair: pair[1].ended)
-        writes = merge_writes(graph.reducers, last, current)
+        writes = merge_writes(graph, last, current)
     except NodeFailed as error:
         return Plan({}, failure=Failure(error.code, error.message, None))
     if ended:
@@ -108,24 +109,22 @@ def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str
     return Plan(writes, frontier=frontier)
 
 
-def _check_ends(ended: list[str]) -> None:
+def _misrouted(
+    graph: Graph, branches: list[tuple[str, Branch]], ended: list[str]
+) -> Failure | None:
     if len(ended) > 1:
-        raise NodeFailed(
-            "R007", f"several end nodes finished in one step: {', '.join(ended)}; join them first"
-        )
-
-
-def _check_routes(graph: Graph, branches: list[tuple[str, Branch]]) -> None:
+        names = ", ".join(ended)
+        return Failure("R007", f"several end nodes finished in one step: {names}; join them", None)
     for node_id, branch in branches:
         for target in branch.targets:
             if target not in graph.nodes:
-                raise NodeFailed(
-                    "R003", f"node '{node_id}' routes to '{target}', which does not exist"
-                )
+                message = f"node '{node_id}' routes to '{target}', which does not exist"
+                return Failure("R003", message, node_id)
+    return None
 
 
 def merge_writes(
-    reducers: Mapping[str, str],
+    graph: Graph,
     branches: list[tuple[str, Branch]],
     current: Mapping[str, str],
 ) -> dict[str, str]:
@@ -134,6 +133,7 @@ def merge_writes(
     Raises:
         NodeFailed: R008 for parallel writers without a reducer, R009 from a reducer.
     """
+    reducers = graph.reducers
     if len(branches) == 1 and not reducers:
         return dict(branches[0][1].writes)
     writers: dict[str, list[tuple[str, Branch]]] = {}
@@ -147,7 +147,7 @@ def merge_writes(
             merged[key] = _reduced(reducers[key], key, current.get(key), texts)
         elif len(wrote) == 1:
             merged[key] = texts[0]
-        elif key == "error" and all(branch.tolerated for _, branch in wrote):
+        elif key == "error" and all(_is_failed_script(graph, *pair) for pair in wrote):
             merged[key] = encode("\n".join(json.loads(text) for text in texts))
         else:
             names = ", ".join(node_id for node_id, _ in wrote)
@@ -157,6 +157,10 @@ def merge_writes(
                 "declare a reducer for it or rename",
             )
     return merged
+
+
+def _is_failed_script(graph: Graph, node_id: str, branch: Branch) -> bool:
+    return branch.tolerated is not None and isinstance(graph.nodes[node_id], ScriptNode)
 
 
 def _reduced(name: str, key: str, current: str | None, incoming: list[str]) -> str:
