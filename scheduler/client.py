@@ -20,11 +20,12 @@ from graphs.schema import AgentNode, Graph
 from graphs.state import encode
 from graphs.validator import Resources, validate
 from scheduler.connection import connect, require_fit
+from scheduler.directories import config_dir
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import AnswerRefused, SubmissionRefused
 from scheduler.records import Records
 from scheduler.run import Event, Failure, NewRun, Question, Run
-from scheduler.settings import Settings, config_dir
+from scheduler.settings import Settings
 from scheduler.store import RunStore
 from scheduler.submit import Request, new_run
 

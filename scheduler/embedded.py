@@ -17,16 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from scheduler.engine_process import PATIENCE_S, Engine, EngineProcess, Place, Request, lock
 from scheduler.errors import EngineUnreachable
 from scheduler.supervisor import Child, Pauses
 
-if TYPE_CHECKING:
-    from scheduler.settings import Settings
-
-__all__ = ["Engine", "attach", "run_foreground"]
+__all__ = ["Engine", "EngineSettings", "attach", "run_foreground"]
 
 # What an engine that runs needs at most to answer, on a machine that is very busy.
 ANSWER_S = 20.0
@@ -34,9 +31,20 @@ ANSWER_S = 20.0
 LOG_TAIL_LINES = 15
 
 
+class EngineSettings(Protocol):
+    """The part of `Settings` that an engine is started with."""
+
+    @property
+    def workers(self) -> int: ...
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def drain_s(self) -> float: ...
+
+
 @contextlib.contextmanager
 def attach(
-    data_dir: Path, settings: Settings, *, workers: bool, processes: int | None = None
+    data_dir: Path, settings: EngineSettings, *, workers: bool, processes: int | None = None
 ) -> Iterator[Engine]:
     """Use the engine of `data_dir`, started if none runs there; the last one out stops it.
 
@@ -57,7 +65,7 @@ def attach(
 
 def run_foreground(
     data_dir: Path,
-    settings: Settings,
+    settings: EngineSettings,
     *,
     processes: int | None = None,
     companions: Callable[[Engine], Sequence[Child]] = lambda _engine: (),
@@ -88,11 +96,11 @@ def run_foreground(
     process.serve()
 
 
-def _worker_count(settings: Settings, processes: int | None) -> int:
+def _worker_count(settings: EngineSettings, processes: int | None) -> int:
     return processes or settings.workers or 1
 
 
-def _request(settings: Settings, workers: int) -> Request:
+def _request(settings: EngineSettings, workers: int) -> Request:
     return Request(workers, settings.concurrency, settings.drain_s, dict(os.environ))
 
 

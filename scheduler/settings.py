@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from scheduler.directories import config_dir
 from scheduler.errors import SettingInvalid
 
 KIB = 1024
@@ -94,23 +95,6 @@ class LoadedSettings:
 
     values: Settings
     origins: Mapping[str, str]
-
-
-def config_dir() -> Path:
-    """`$SLEIPNIR_CONFIG_DIR`, else `$XDG_CONFIG_HOME/sleipnir`, else `~/.config/sleipnir`."""
-    return _home("SLEIPNIR_CONFIG_DIR", "XDG_CONFIG_HOME", "~/.config")
-
-
-def data_dir() -> Path:
-    """`$SLEIPNIR_DATA_DIR`, else `$XDG_DATA_HOME/sleipnir`, else `~/.local/share/sleipnir`."""
-    return _home("SLEIPNIR_DATA_DIR", "XDG_DATA_HOME", "~/.local/share")
-
-
-def _home(own: str, xdg: str, fallback: str) -> Path:
-    if value := os.environ.get(own):
-        return Path(value).expanduser().absolute()
-    base = os.environ.get(xdg)
-    return (Path(base) if base else Path(fallback).expanduser()).absolute() / "sleipnir"
 
 
 def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:

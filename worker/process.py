@@ -13,10 +13,11 @@ from typing import Any
 from celery.signals import worker_shutting_down
 
 from scheduler.connection import connect, require_fit
+from scheduler.directories import data_dir
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import TransitionRefused
 from scheduler.service import Scheduler
-from scheduler.settings import Settings, data_dir
+from scheduler.settings import Settings
 from scheduler.store import RunStore
 from worker.agents import AgentCache
 from worker.app import make_app, register_visits

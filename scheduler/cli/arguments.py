@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from scheduler.directories import config_dir, data_dir
+
 _AGENT_FILES = ("graph.yaml", "config.yaml")
 
 
@@ -68,12 +70,10 @@ def _refuse(constant: str) -> NoReturn:
 
 def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
     """The names `AgentSearch` would find, without loading what can load agents."""
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    config = Path(os.environ.get("SLEIPNIR_CONFIG_DIR") or Path(home) / "sleipnir")
     configured = os.environ.get("SLEIPNIR_AGENTS_DIR", "").split(":")
     shipped = Path(__file__).parents[2] / "graphs" / "agents"
     listed = (Path(directory) for directory in (*flagged, *configured) if directory)
-    for directory in (Path("agents"), *listed, config / "agents", shipped):
+    for directory in (Path("agents"), *listed, config_dir() / "agents", shipped):
         for file in _AGENT_FILES:
             yield from (found.parent.name for found in directory.glob(f"*/{file}"))
 
@@ -86,7 +86,6 @@ def _recent_runs(redis_url: str | None) -> list[tuple[str, str, str]]:
     from scheduler.engine_process import Place  # noqa: PLC0415
     from scheduler.errors import SleipnirError  # noqa: PLC0415
     from scheduler.records import Records  # noqa: PLC0415
-    from scheduler.settings import data_dir  # noqa: PLC0415
 
     try:
         found = settings_of(Options(redis=redis_url)).redis_url

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from scheduler.cli.options import Options
-from scheduler.embedded import attach
+from scheduler.directories import config_dir, data_dir
+from scheduler.embedded import Engine, EngineSettings, attach
 
 if TYPE_CHECKING:
     from graphs.references import AgentSearch
     from scheduler.client import Client
     from scheduler.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Unconfigured:
+    """`EngineSettings` where nothing sets them: the defaults of `Settings`."""
+
+    workers: int = 0
+    concurrency: int = 32
+    drain_s: float = 20.0
+
+
+UNCONFIGURED = _Unconfigured()
 
 
 def settings_of(options: Options, **flags: object) -> Settings:
@@ -40,7 +55,6 @@ def agent_search(settings: Settings) -> AgentSearch:
     """Where agents are looked for by name, in order."""
     # The loader of agents comes with it.
     from graphs.references import SHIPPED_AGENTS, AgentSearch  # noqa: PLC0415
-    from scheduler.settings import config_dir  # noqa: PLC0415
 
     return AgentSearch(
         (
@@ -65,20 +79,33 @@ def open_client(
     Raises:
         EngineUnreachable: there is none, and none can be started.
     """
-    settings = settings_of(options)
-    if settings.redis_url is not None:
-        yield _connect(settings)
-        return
-    from scheduler.settings import data_dir  # noqa: PLC0415 - pydantic, as above
-
-    embedded = attach(data_dir(), settings, workers=workers, processes=processes)
     with contextlib.ExitStack() as stack:
         with ThreadPoolExecutor(1) as starter:
-            # It starts while we import what talks to it.
-            starting = starter.submit(stack.enter_context, embedded)
+
+            def start(settings: EngineSettings) -> Future[Engine]:
+                engine = attach(data_dir(), settings, workers=workers, processes=processes)
+                return starter.submit(stack.enter_context, engine)
+
+            # The engine starts while we import what talks to it, the settings' part included.
+            starting = None if _is_configured(options) else start(UNCONFIGURED)
+            settings = settings_of(options)
+            if starting is None and settings.redis_url is None:
+                starting = start(settings)
             import scheduler.client  # noqa: F401, PLC0415 - redis and the validator
-        redis_url = starting.result().redis_url
-        yield _connect(settings.model_copy(update={"redis_url": redis_url}))
+        if starting is not None:
+            redis_url = starting.result().redis_url
+            settings = settings.model_copy(update={"redis_url": redis_url})
+        yield _connect(settings)
+
+
+def _is_configured(options: Options) -> bool:
+    """Whether it takes `settings_of` to know which engine to use, and how."""
+    names = ("redis_url", *_Unconfigured.__slots__)
+    return (
+        options.redis is not None
+        or any(f"SLEIPNIR_{name.upper()}" in os.environ for name in names)
+        or (config_dir() / "config.yaml").exists()
+    )
 
 
 def require_redis(settings: Settings) -> None:

@@ -10,6 +10,7 @@ import click
 from scheduler.cli.engine import require_redis, settings_of
 from scheduler.cli.options import Options, common_options
 from scheduler.cli.processes import monitor_child, worker_children
+from scheduler.directories import data_dir
 from scheduler.embedded import Engine, run_foreground
 from scheduler.supervisor import Child, Supervisor
 
@@ -35,7 +36,6 @@ def up(options: Options, processes: int | None, concurrency: int | None, monitor
     if settings.redis_url is not None:
         _on_configured_redis(settings, options, processes, monitor=monitor)
         return
-    from scheduler.settings import data_dir  # noqa: PLC0415 - pydantic
 
     def companions(engine: Engine) -> Sequence[Child]:
         ready = settings.model_copy(update={"redis_url": engine.redis_url})

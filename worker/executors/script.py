@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from graphs.errors import NodeFailed
 from graphs.schema import ScriptNode
 from graphs.variables import environment_name
-from scheduler.settings import config_dir
+from scheduler.directories import config_dir
 from worker.environment import read_env_file
 from worker.executors.updates import apply_updates
 from worker.outcome import Outcome, Wrote
