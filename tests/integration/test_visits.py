@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.errors import RunClosed, StaleVisit
@@ -21,6 +23,7 @@ from tests.support.runs import (
     status,
     unchanged,
 )
+from worker.lease import Leases
 
 REPUBLISH_S = REPUBLISH_MS / 1000
 LEASE_S = 15
@@ -89,6 +92,22 @@ def test_the_clock_of_the_run_starts_with_its_first_visit(engine: Engine) -> Non
     begin(engine, "1/s")
 
     assert engine.run(RUN).deadline == engine.clock.ms + 10_000
+
+
+def test_no_heartbeat_takes_a_visit_for_lost_that_is_just_beginning(engine: Engine) -> None:
+    graph = """
+        start: s
+        settings: {max_loop_iterations: 30}
+        nodes: {s: {type: script, script: s.sh, next: z}, z: {type: end, output: "{{error}}"}}
+        """
+    script = (
+        'case $SLEIPNIR_IDEMPOTENCY_KEY in *:30/s) echo {};; *) echo "{\\"_next\\":\\"s\\"}"; esac'
+    )
+    engine.runtime = replace(engine.runtime, leases=Leases(engine.store.renew, interval_s=0))
+
+    run = engine.finish(graph, {"s.sh": script})
+
+    assert (run.output, run.visits["s"]) == ("", 30)
 
 
 def test_renewing_keeps_a_lease_and_names_the_lost_ones(engine: Engine) -> None:

@@ -73,21 +73,21 @@ class Engine(Agents):
     def queued_visits(self) -> list[str]:
         return [visit for _, visit, _ in self.queued()]
 
-    def pop(self) -> tuple[str, str, str] | None:
+    def pop(self, *, newest: bool = False) -> tuple[str, str, str] | None:
         """Take the oldest message, as a worker does."""
-        text = cast("str | None", self.redis.rpop(QUEUE))
-        return None if text is None else _arguments(text)
+        text = self.redis.lpop(QUEUE) if newest else self.redis.rpop(QUEUE)
+        return None if text is None else _arguments(cast(str, text))
 
-    def work_once(self) -> bool:
+    def work_once(self, *, newest: bool = False) -> bool:
         """Run the visit of the oldest message; False if there is none."""
-        message = self.pop()
+        message = self.pop(newest=newest)
         if message is not None:
             run_visit(self.runtime, *message)
         return message is not None
 
-    def drive(self) -> None:
+    def drive(self, *, newest_first: bool = False) -> None:
         """Be the worker until the queue is empty."""
-        while self.work_once():
+        while self.work_once(newest=newest_first):
             pass
 
     def tick(self) -> None:
