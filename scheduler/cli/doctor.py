@@ -1,0 +1,91 @@
+"""`sleipnir doctor`: whether this installation can run agents, and what to do if not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.layout import columns
+from scheduler.cli.options import Options, common_options
+from scheduler.directories import config_dir, data_dir
+
+if TYPE_CHECKING:
+    from scheduler.diagnosis import Check
+    from scheduler.settings import LoadedSettings
+
+_MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL", "red")}
+
+
+@click.command
+@common_options(json=True)
+def doctor(options: Options) -> ExitCode:
+    """Check Redis, workers, model keys and interpreters; list every setting and its origin.
+
+    Exits with 0 if runs can work. Starts no workers.
+    """
+    # All that is checked comes with it.
+    from scheduler.diagnosis import diagnose  # noqa: PLC0415
+    from scheduler.settings import load_settings  # noqa: PLC0415
+
+    loaded = load_settings({"redis_url": options.redis, "agents_dir": options.agents_dir or None})
+    checks: list[Check] = []
+    for check in diagnose(loaded.values):
+        checks.append(check)
+        if not options.json:
+            _print(check)
+    healthy = all(check.state != "error" for check in checks)
+    if options.json:
+        click.echo(json.dumps(_document(checks, loaded, healthy=healthy), ensure_ascii=False))
+    else:
+        click.echo()
+        for line in _setting_lines(loaded):
+            click.echo(line)
+    return ExitCode.SUCCEEDED if healthy else ExitCode.FAILED
+
+
+def _print(check: Check) -> None:
+    mark, color = _MARKS[check.state]
+    click.echo(f"{click.style(f'{mark:5}', fg=color)} {check.name}: {check.text}")
+    if check.remedy:
+        click.echo(f"      {check.remedy}")
+
+
+def _document(checks: list[Check], loaded: LoadedSettings, *, healthy: bool) -> dict[str, Any]:
+    return {
+        "healthy": healthy,
+        "checks": [
+            {"name": c.name, "state": c.state, "text": c.text, "remedy": c.remedy} for c in checks
+        ],
+        "settings": [
+            {"name": name, "value": value, "origin": loaded.origins[name]}
+            for name, value in _values(loaded)
+        ],
+        "config_dir": str(config_dir()),
+        "data_dir": str(data_dir()),
+    }
+
+
+def _setting_lines(loaded: LoadedSettings) -> Iterator[str]:
+    yield f"config directory: {config_dir()}"
+    yield f"data directory:   {data_dir()}"
+    yield ""
+    rows = [(name, _text(value), loaded.origins[name]) for name, value in _values(loaded)]
+    yield from columns(("SETTING", "VALUE", "FROM"), rows)
+
+
+def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
+    """Every setting, passwords masked."""
+    from scheduler.connection import masked  # noqa: PLC0415 - loaded already
+
+    for name, value in loaded.values.model_dump(mode="json").items():
+        yield name, masked(value) if name.endswith("_url") and value else value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return ":".join(value) if isinstance(value, list) else str(value)
