@@ -29,8 +29,10 @@ class ModelCalls:
         """The model's answer.
 
         Raises:
-            ModelCallFailed: also if there is no time left to ask.
+            ModelCallFailed: also if there is no model, or no time left to ask.
         """
+        if not self.model:
+            raise ModelCallFailed("no model set in the graph or as engine default")
         left = self.visit.seconds_left(self.timeout_s)
         if left is not None and left <= 0:
             raise ModelCallFailed("timed out before the model was called")
