@@ -44,6 +44,6 @@ def make_app(broker_url: str, concurrency: int) -> Celery:
 def register_visits(app: Celery, visit: Callable[[str, str, str], None]) -> None:
     """Make `visit(run_id, visit_id, digest)` what the app's messages call."""
 
-    @app.task(name=TASK, ignore_result=True)  # type: ignore[untyped-decorator]  # no stubs
+    @app.task(name=TASK, ignore_result=True, Strategy="worker.strategy:visit_strategy")  # type: ignore[untyped-decorator]  # no stubs
     def run(run_id: str, visit_id: str, digest: str) -> None:
         visit(run_id, visit_id, digest)
