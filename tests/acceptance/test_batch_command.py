@@ -1,0 +1,211 @@
+"""`sleipnir batch`: a file in, results out, and the same again after an interruption."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import Sleipnir
+from tests.support.wait import wait_until
+
+SHOUT = """
+variables:
+  - {name: mark, description: put at the end, default: "!"}
+start: shout
+nodes:
+  shout: {type: script, script: shout.sh}
+  loud: {type: end, output: "{{loud}}"}
+"""
+# Prompts that name a file wait until it is there.
+SCRIPT = """\
+#!/bin/bash
+python3 - <<'END'
+import json, os, sys, time
+from pathlib import Path
+state = json.loads(os.environ["GRAPH_STATE"])
+prompt = state["initial_prompt"]
+if prompt == "fail":
+    sys.exit("told to")
+while prompt.startswith("/") and not Path(prompt).exists():
+    time.sleep(0.02)
+print(json.dumps({"loud": prompt.upper() + state["mark"], "_next": "loud"}))
+END
+"""
+ASK = """
+start: ask
+nodes:
+  ask: {type: approval, question: "ok?", options: [], routes: {}, on_other: end,
+        state_updates: {answer: "{{choice}}"}}
+  end: {type: end, output: "{{answer}}"}
+"""
+
+
+@pytest.fixture(scope="module")
+def sleipnir(shared_engine: Sleipnir) -> Sleipnir:
+    """The command, with an agent that shouts and one that asks."""
+    shared_engine.write("shout", SHOUT, {"shout.sh": SCRIPT})
+    shared_engine.write("ask", ASK)
+    return shared_engine
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def write(directory: Path, name: str, *lines: str) -> str:
+    file = directory / name
+    file.write_text("".join(f"{line}\n" for line in lines))
+    return str(file)
+
+
+def test_results_are_json_lines_on_standard_output(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    file = write(tmp_path, "in.jsonl", '{"id": "a", "prompt": "one"}', '{"id": "b", "prompt": "x"}')
+
+    done = sleipnir("batch", "shout", file, "--ordered", "--var", "mark=?")
+
+    assert done.returncode == 0
+    first, second = lines_of(done.stdout)
+    assert (first["id"], first["status"], first["output"]) == ("a", "succeeded", "ONE?")
+    assert first.keys() >= {"run_id", "error", "usage", "elapsed_s"}
+    assert (second["id"], second["output"]) == ("b", "X?")
+    assert "2 of 2 lines finished" in done.stderr
+
+
+def test_a_failed_run_is_a_result_and_exit_code_1(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    file = write(tmp_path, "in.txt", "fail", "fine")
+
+    done = sleipnir("batch", "shout", file, "--ordered")
+
+    assert done.returncode == 1
+    assert [result["status"] for result in lines_of(done.stdout)] == ["failed", "succeeded"]
+    assert lines_of(done.stdout)[0]["error"]["code"] == "R013"
+    assert "--retry-failed" in done.stderr
+
+
+def test_a_malformed_line_is_reported_before_anything_runs(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    file = write(tmp_path, "in.jsonl", '"one"', "{", '{"vars": {"tone": "x"}}')
+
+    done = sleipnir("batch", "shout", file, "--name", "malformed")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "line 2: this is not JSON" in done.stderr
+    assert "line 3: agent 'shout' declares no variable 'tone'" in done.stderr
+    assert sleipnir("ps", "--batch", "malformed", "--json").stdout == ""
+
+
+def test_malformed_lines_may_be_left_out(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    file = write(tmp_path, "in.jsonl", '"one"', "{")
+
+    done = sleipnir("batch", "shout", file, "--skip-bad")
+
+    assert done.returncode == 0
+    assert [result["output"] for result in lines_of(done.stdout)] == ["ONE!"]
+    assert "line 2" in done.stderr
+
+
+def test_csv_and_standard_input_are_read(sleipnir: Sleipnir) -> None:
+    done = sleipnir(
+        "batch", "shout", "-", "--format", "csv", stdin="id,prompt,mark\na,hey,*\nb,you,+\n"
+    )
+
+    assert done.returncode == 0
+    assert {result["output"] for result in lines_of(done.stdout)} == {"HEY*", "YOU+"}
+
+
+def test_an_interrupted_batch_goes_on(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    gate, results = tmp_path / "gate", tmp_path / "results.jsonl"
+    file = write(tmp_path, "in.txt", "one", str(gate))
+    first = sleipnir.start("batch", "shout", file, "-o", str(results))
+    wait_until(lambda: results.exists() and results.read_text(), "the first result", 30)
+
+    first.send_signal(signal.SIGINT)
+    _, said = first.communicate(timeout=30)
+    gate.touch()
+    again = sleipnir("batch", "shout", file, "-o", str(results))
+
+    assert first.returncode == 130
+    assert "Start the same command again" in said
+    assert again.returncode == 0
+    assert [result["line"] for result in lines_of(results.read_text())] == [1, 2]
+
+
+def test_a_killed_batch_runs_no_line_twice(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    file = write(tmp_path, "in.txt", "one", str(gate))
+    command = ("batch", "shout", file, "--name", tmp_path.name)
+    first = sleipnir.start(*command)
+    assert first.stdout is not None
+    first.stdout.readline()
+    first.kill()
+    first.communicate()
+
+    gate.touch()
+    again = sleipnir(*command)
+
+    assert len(lines_of(again.stdout)) == 2
+    assert len(lines_of(sleipnir("ps", "--batch", tmp_path.name, "--json").stdout)) == 2
+
+
+def test_failed_lines_are_retried_when_asked_to(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    command = ("batch", "shout", write(tmp_path, "in.txt", "fail", "fine"), "-o", str(results))
+    sleipnir(*command)
+    (before,) = [found for found in lines_of(results.read_text()) if found["line"] == 1]
+
+    retried = sleipnir(*command, "--retry-failed")
+
+    (after,) = [found for found in lines_of(results.read_text()) if found["line"] == 1]
+    assert retried.returncode == 1
+    assert before["run_id"] != after["run_id"]
+
+
+def test_lines_that_wait_for_a_person_end_the_command_with_4(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    command = ("batch", "ask", write(tmp_path, "in.txt", "a"), "--name", tmp_path.name)
+
+    waiting = sleipnir(*command)
+    (run,) = lines_of(sleipnir("ps", "--batch", tmp_path.name, "--json").stdout)
+    sleipnir("answer", run["run_id"], "fine")
+    finished = sleipnir(*command)
+
+    assert (waiting.returncode, waiting.stdout) == (4, "")
+    assert "1 runs wait for a person" in waiting.stderr
+    assert lines_of(finished.stdout)[0]["output"] == "fine"
+
+
+def test_answers_may_be_given_for_all_lines_and_for_one(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    file = write(tmp_path, "in.jsonl", '"x"', '{"prompt": "y", "answers": {"ask": "own"}}')
+
+    done = sleipnir("batch", "ask", file, "--ordered", "--answer", "ask=common")
+
+    assert [result["output"] for result in lines_of(done.stdout)] == ["common", "own"]
+
+
+def test_a_detached_batch_can_be_looked_at(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    file = write(tmp_path, "in.txt", "one", "two")
+
+    detached = sleipnir("batch", "shout", file, "--detach")
+    name = detached.stdout.strip()
+
+    def status() -> Any:
+        return sleipnir.json("batch", "--status", name)
+
+    wait_until(lambda: status().get("succeeded") == 2, "both runs are done", 30)
+    assert status()["runs"] == 2
+
+
+def test_results_go_past_a_progress_bar(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    terminal = sleipnir.on_terminal("batch", "shout", write(tmp_path, "in.txt", "one", "two"))
+
+    terminal.wait_for("2 of 2 lines finished")
+    code, output = terminal.end()
+
+    assert code == 0
+    assert {result["output"] for result in lines_of(output)} == {"ONE!", "TWO!"}
