@@ -1,0 +1,80 @@
+"""`sleipnir doctor`: what it finds, what it advises, and how it exits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import Sleipnir
+from tests.support.redis_server import RedisServer
+from tests.support.workers import Workers
+
+KEYLESS = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}
+
+
+@pytest.fixture
+def sleipnir(tmp_path: Path) -> Sleipnir:
+    return Sleipnir(tmp_path)
+
+
+def checks(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in report["checks"]}
+
+
+def test_an_embedded_engine_that_is_not_running_is_fine(sleipnir: Sleipnir) -> None:
+    done = sleipnir("doctor", **KEYLESS)
+
+    assert done.returncode == 0
+    assert "ok    Redis: embedded " in done.stdout
+    assert "ok    workers: commands start them" in done.stdout
+    assert "ok    bash: GNU bash" in done.stdout
+
+
+def test_every_setting_is_listed_with_its_origin(sleipnir: Sleipnir) -> None:
+    sleipnir.environment["SLEIPNIR_LEASE_S"] = "20"
+
+    report = sleipnir.json("doctor")
+
+    settings = {setting["name"]: setting for setting in report["settings"]}
+    assert settings["lease_s"] == {"name": "lease_s", "value": 20.0, "origin": "environment"}
+    assert settings["max_deliveries"]["origin"] == "default"
+
+
+def test_keys_of_models_are_named_never_shown(sleipnir: Sleipnir) -> None:
+    done = sleipnir("doctor", OPENAI_API_KEY="sk-not-to-be-seen")
+
+    assert "ok    model keys: in this environment: openai" in done.stdout
+    assert "sk-not" not in done.stdout + done.stderr
+
+
+def test_an_unreachable_redis_is_a_failure_with_its_password_masked(sleipnir: Sleipnir) -> None:
+    done = sleipnir("doctor", "--redis", "redis://me:secret@127.0.0.1:1/0")
+
+    assert done.returncode == 1
+    assert "FAIL  Redis: cannot reach Redis at redis://me:***@127.0.0.1:1/0" in done.stdout
+    assert "secret" not in done.stdout + done.stderr
+
+
+def test_a_redis_without_workers_is_a_failure(
+    sleipnir: Sleipnir, redis_server: RedisServer, redis_client: Any
+) -> None:
+    report = sleipnir.json("doctor", "--redis", redis_server.url)
+
+    found = checks(report)
+    assert report["healthy"] is False
+    assert found["Redis"]["state"] == "ok"
+    assert (found["workers"]["state"], found["scheduler"]["state"]) == ("error", "error")
+    assert "sleipnir worker" in found["workers"]["remedy"]
+
+
+def test_a_worker_with_a_scheduler_makes_it_healthy(
+    sleipnir: Sleipnir, redis_server: RedisServer, workers: Workers
+) -> None:
+    workers.start("--scheduler", concurrency=5)
+
+    report = sleipnir.json("doctor", "--redis", redis_server.url)
+
+    assert report["healthy"] is True
+    assert checks(report)["workers"]["text"] == "1 answer, 5 nodes at once"

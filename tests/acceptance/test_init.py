@@ -1,0 +1,79 @@
+"""`sleipnir init`: what it makes is valid, runs, and replaces nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Sleipnir
+
+TEMPLATES = ("approval", "llm", "script")
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_new_agent_is_valid_without_a_warning(template: str, tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+
+    made = sleipnir("init", "mine", "--template", template)
+
+    assert (made.returncode, made.stdout) == (0, "agents/mine\n")
+    assert sleipnir("validate", "mine", "--strict").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments", "expected"),
+    [
+        ("script", ("one fine example",), "3 words, the longest is 'example'\n"),
+        ("script", (), "There was no text. Give one as the prompt.\n"),
+        ("llm", ("a wrong invoice, urgent",), "topic: billing, urgent: true\n"),
+        (
+            "approval",
+            ("Cake!", "--answer", "review=louder", "--answer", "review=publish"),
+            "Published: Announcement: Cake! (louder)\n",
+        ),
+    ],
+)
+def test_a_new_agent_runs_without_a_model(
+    shared_engine: Sleipnir,
+    tmp_path: Path,
+    template: str,
+    arguments: tuple[str, ...],
+    expected: str,
+) -> None:
+    directory = str(tmp_path / "mine")
+    shared_engine("init", directory, "--template", template)
+
+    done = shared_engine("run", directory, *arguments)
+
+    assert (done.returncode, done.stdout) == (0, expected)
+
+
+def test_editors_find_the_schema_beside_the_graph(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    sleipnir("init", "mine")
+    agent = sleipnir.project / "agents" / "mine"
+
+    first_line = (agent / "graph.yaml").read_text().splitlines()[0]
+
+    assert first_line == "# yaml-language-server: $schema=graph.schema.json"
+    assert json.loads((agent / "graph.schema.json").read_text())["title"] == "Graph agent"
+
+
+def test_nothing_that_is_there_is_replaced(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    sleipnir("init", "mine")
+    graph = sleipnir.project / "agents" / "mine" / "graph.yaml"
+    graph.write_text("mine alone")
+
+    again = sleipnir("init", "mine")
+
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    assert graph.read_text() == "mine alone"
+
+
+@pytest.mark.parametrize("name", ["two words", ".hidden", "../"])
+def test_a_name_that_no_agent_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    assert Sleipnir(tmp_path)("init", name).returncode == 2

@@ -1,0 +1,135 @@
+"""`sleipnir monitor`: Flower on real workers, and who may see it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import Sleipnir
+from tests.support.redis_server import RedisServer
+from tests.support.wait import wait_until
+from tests.support.workers import Workers
+
+GRAPH = """
+start: first
+nodes:
+  first: {type: script, script: first.py, next: last}
+  last: {type: end}
+"""
+# What the page of tasks asks for, as its table does.
+TASKS = "/tasks/datatable?draw=1&start=0&length=50&search[value]=&columns[0][data]=name" + (
+    "&order[0][column]=0&order[0][dir]=asc"
+)
+
+
+@pytest.fixture
+def sleipnir(tmp_path: Path) -> Sleipnir:
+    return Sleipnir(tmp_path / "cli")
+
+
+class Monitor:
+    """A monitor that runs, at a free port."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stderr is not None
+        found = re.search(r"http://\S+", process.stderr.readline())
+        assert found is not None
+        self.url = found[0]
+
+    def get(self, path: str, auth: str | None = None) -> tuple[int, str]:
+        """The status and body of a page."""
+        request = urllib.request.Request(self.url + path)
+        if auth is not None:
+            request.add_header("Authorization", f"Basic {b64encode(auth.encode()).decode()}")
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, ""
+
+
+Start = Callable[..., Monitor]
+
+
+@pytest.fixture
+def start(sleipnir: Sleipnir, redis_server: RedisServer, redis_client: Any) -> Iterator[Start]:
+    """Starts monitors on the tests' Redis."""
+    started: list[Monitor] = []
+
+    def begin(*arguments: str) -> Monitor:
+        command = ("monitor", "--redis", redis_server.url, "--port", "0", *arguments)
+        started.append(Monitor(sleipnir.start(*command)))
+        return started[-1]
+
+    yield begin
+    for monitor in started:
+        monitor.process.kill()
+        monitor.process.communicate()
+
+
+def test_nodes_show_by_agent_and_node(start: Start, workers: Workers) -> None:
+    worker = workers.start()
+    monitor = start()
+    # It switches events on when it has found the worker.
+    wait_until(lambda: "enabled by remote" in worker.log.read_text(), "events are on", 30)
+
+    workers.submit(GRAPH, {"first.py": "print('{}')"})
+
+    def names() -> set[str]:
+        return {task["name"] for task in json.loads(monitor.get(TASKS)[1])["data"]}
+
+    wait_until(lambda: names() == {"tested/first", "tested/last"}, "both nodes show", 30)
+
+
+def test_without_a_password_pages_show_and_nothing_can_be_done(start: Start) -> None:
+    monitor = start()
+
+    assert monitor.url.startswith("http://127.0.0.1:")
+    assert monitor.get("/workers")[0] == 200
+    assert monitor.get("/api/workers")[0] == 401
+
+
+def test_with_a_password_nothing_shows_without_it(start: Start) -> None:
+    monitor = start("--basic-auth", "me:secret")
+
+    assert monitor.get("/workers")[0] == 401
+    assert monitor.get("/workers", "me:wrong")[0] == 401
+    assert monitor.get("/workers", "me:secret")[0] == 200
+
+
+def test_other_machines_are_let_in_only_with_a_password(
+    sleipnir: Sleipnir, redis_server: RedisServer
+) -> None:
+    done = sleipnir("monitor", "--redis", redis_server.url, "--address", "0.0.0.0")
+
+    assert done.returncode == 2
+    assert "give --basic-auth USER:PASSWORD" in done.stderr
+
+
+def test_a_port_that_is_taken_is_said(start: Start, sleipnir: Sleipnir) -> None:
+    port = start().url.rpartition(":")[2]
+
+    done = sleipnir("monitor", "--port", port)
+
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+
+
+def test_it_ends_when_told_to(start: Start) -> None:
+    monitor = start()
+
+    monitor.process.send_signal(signal.SIGTERM)
+
+    assert monitor.process.wait(timeout=30) == 0
