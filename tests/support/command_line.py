@@ -1,0 +1,147 @@
+"""The `sleipnir` command as people call it: a process of its own, in a project directory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from scheduler.supervisor import die_with_parent
+from tests.support.wait import wait_until
+
+TIME_LIMIT_S = 60
+COMMAND = (sys.executable, "-m", "scheduler.cli")
+
+
+class Sleipnir:
+    """Calls the command with settings and data of its own, below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.project = directory / "project"
+        self.project.mkdir(parents=True)
+        own = {name: text for name, text in os.environ.items() if not name.startswith("SLEIPNIR_")}
+        self.environment = {
+            **own,
+            "SLEIPNIR_DATA_DIR": str(directory / "data"),
+            "SLEIPNIR_CONFIG_DIR": str(directory / "config"),
+            # The project's directory must not hide ours.
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        }
+
+    def write(self, name: str, graph: str, files: Mapping[str, str] | None = None) -> Path:
+        """Write an agent of the project; scripts become programs."""
+        directory = self.project / "agents" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "graph.yaml").write_text(f"name: {name}\n{dedent(graph)}")
+        for path, text in (files or {}).items():
+            (directory / path).write_text(dedent(text))
+            (directory / path).chmod(0o755)
+        return directory
+
+    def __call__(
+        self, *arguments: str, stdin: str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Call it where nobody can be asked, and wait for its end."""
+        return subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=self.project,
+            env={**self.environment, **environment},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT_S,
+            check=False,
+        )
+
+    def json(self, *arguments: str) -> Any:
+        """The JSON document that a call prints."""
+        return json.loads(self(*arguments, "--json").stdout)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Call it and go on at once; read its output, or wait for its end."""
+        return subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self.project,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+            preexec_fn=die_with_parent(signal.SIGKILL),
+        )
+
+    @contextlib.contextmanager
+    def up(self) -> Iterator[None]:
+        """Keep an engine running meanwhile; its log is in `up.log`."""
+        log = self.project.parent / "up.log"
+        with log.open("wb") as output:
+            engine = subprocess.Popen(
+                [*COMMAND, "up", "--no-monitor"],
+                cwd=self.project,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                process_group=0,
+                preexec_fn=die_with_parent(signal.SIGTERM),
+            )
+        wait_until(lambda: "engine is up" in log.read_text(), "the engine is up", TIME_LIMIT_S)
+        try:
+            yield
+        finally:
+            engine.send_signal(signal.SIGTERM)
+            engine.wait(TIME_LIMIT_S)
+
+    def on_terminal(self, *arguments: str, **environment: str) -> Terminal:
+        """Call it on a terminal, for a person to type."""
+        return Terminal([*COMMAND, *arguments], self.project, {**self.environment, **environment})
+
+
+class Terminal:
+    """A command whose standard input and error are a terminal; its output is a pipe."""
+
+    def __init__(self, command: list[str], directory: Path, environment: Mapping[str, str]) -> None:
+        ours, its = pty.openpty()
+        self._ours = ours
+        os.set_blocking(ours, False)
+        self.shown = ""
+        self._process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=environment,
+            stdin=its,
+            stdout=subprocess.PIPE,
+            stderr=its,
+            text=True,
+            preexec_fn=die_with_parent(signal.SIGKILL),
+        )
+        os.close(its)
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the screen shows a text that it had not shown to the last call."""
+        end = wait_until(lambda: self._find(text), f"{text!r} in {self.shown!r}", TIME_LIMIT_S)
+        self.shown = self.shown[end:]
+
+    def type(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the command's end: its exit code, and what it printed on standard output."""
+        output, _ = self._process.communicate(timeout=TIME_LIMIT_S)
+        os.close(self._ours)
+        return self._process.returncode, output
+
+    def _find(self, text: str) -> int:
+        with contextlib.suppress(OSError):  # nothing to read now, or the other end is closed
+            self.shown += os.read(self._ours, 65536).decode()
+        place = self.shown.find(text)
+        return 0 if place < 0 else place + len(text)
