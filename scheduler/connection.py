@@ -15,6 +15,9 @@ from scheduler.errors import EngineUnfit, EngineUnreachable
 PATIENT = Retry(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120)
 HASTY = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2)
 
+# Longer than any blocking read, and a connection that has gone silent is still noticed.
+_SOCKET_TIMEOUT_S = 15.0
+
 _OLDEST = (6, 2)
 
 
@@ -45,6 +48,7 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
             retry=PATIENT if patient else HASTY,
             retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
             health_check_interval=30,
+            socket_timeout=_SOCKET_TIMEOUT_S,
             **({} if url.startswith("unix:") else {"socket_keepalive": True}),
         )
         client.ping()

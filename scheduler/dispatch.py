@@ -8,12 +8,15 @@ and this module only supplies its text; elsewhere Celery publishes it.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from scheduler.connection import kombu_url
 from scheduler.keys import QUEUE
 from scheduler.lua import Woken
+
+logger = logging.getLogger("sleipnir.dispatch")
 
 TASK = "sleipnir.visit"
 
@@ -98,10 +101,18 @@ class CeleryDispatcher:
 
     envelope = ""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, unreachable: type[Exception]) -> None:
+        """`unreachable` is what the app raises when it cannot reach its broker."""
         self._app = app
+        self._unreachable = unreachable
 
     def publish(self, woken: Sequence[Woken]) -> None:
+        try:
+            self._send(woken)
+        except self._unreachable as error:
+            logger.warning("cannot publish %d visits now: %s", len(woken), error)
+
+    def _send(self, woken: Sequence[Woken]) -> None:
         with self._app.producer_or_acquire() as producer:
             for run_id, visit, label, digest in woken:
                 self._app.send_task(
@@ -119,6 +130,9 @@ def make_dispatcher(redis_url: str, broker_url: str | None) -> Dispatcher:
     """The dispatcher that fits the configured broker."""
     if broker_url is None or broker_url == redis_url:
         return DirectDispatcher()
-    from celery import Celery  # noqa: PLC0415  slow to import, and rarely needed here
+    # Slow to import, and rarely needed here.
+    from celery import Celery  # noqa: PLC0415
+    from kombu.exceptions import OperationalError  # noqa: PLC0415
 
-    return CeleryDispatcher(Celery(broker=kombu_url(broker_url), set_as_current=False))
+    app = Celery(broker=kombu_url(broker_url), set_as_current=False)
+    return CeleryDispatcher(app, OperationalError)

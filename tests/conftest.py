@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from scheduler.connection import connect
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.redis_server import RedisServer
@@ -24,7 +25,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 @pytest.fixture
 def redis_client(redis_server: RedisServer) -> Iterator[redis.Redis]:
     """An empty database; afterwards no key may be left that would stay for ever."""
-    with redis.Redis.from_url(redis_server.url, decode_responses=True) as client:
+    with connect(redis_server.url) as client:
         client.flushall()
         yield client
         assert leaked_keys(client) == []

@@ -9,10 +9,12 @@ from celery import Celery
 from scheduler.connection import kombu_url
 from scheduler.dispatch import TASK
 from scheduler.keys import QUEUE
+from worker.broker import use_tolerant_transport
 
 
 def make_app(broker_url: str, concurrency: int) -> Celery:
     """The app of a worker, without its task."""
+    use_tolerant_transport()
     app = Celery("sleipnir", broker=kombu_url(broker_url), set_as_current=False)
     app.conf.update(
         task_default_queue=QUEUE,

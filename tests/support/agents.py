@@ -18,8 +18,12 @@ class Agents:
     """Submits to a store what it writes below a directory, and reads the runs back."""
 
     def __init__(self, store: RunStore, directory: Path) -> None:
-        self.store = store
         self._agents = directory / "agents"
+        self.use(store)
+
+    def use(self, store: RunStore) -> None:
+        """Go on with another store."""
+        self.store = store
         self.client = Client(store, AgentSearch((self._agents,)))
         self.records = self.client.records
 

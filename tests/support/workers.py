@@ -31,6 +31,9 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def terminate(self) -> None:
         """Ask it to drain and leave."""
         self._process.send_signal(signal.SIGTERM)

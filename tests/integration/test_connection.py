@@ -1,0 +1,58 @@
+"""Connecting to Redis: what is refused, warned of, and waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from scheduler import records
+from scheduler.connection import connect, masked, require_fit
+from scheduler.errors import EngineUnfit, EngineUnreachable
+from tests.support.redis_server import RedisServer
+
+
+def test_a_blocking_read_ends_before_the_connection_gives_up(redis_server: RedisServer) -> None:
+    with connect(redis_server.url) as client:
+        options: dict[str, Any] = client.connection_pool.connection_kwargs
+
+    assert options["socket_timeout"] > 2 * records._BLOCK_MS / 1000
+
+
+def test_an_address_without_redis_is_named_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(EngineUnreachable, match="cannot reach Redis at unix") as raised:
+        connect(f"unix://user:secret@{tmp_path}/nothing.sock")
+
+    assert "secret" not in str(raised.value)
+    assert "SLEIPNIR_REDIS_URL" in str(raised.value)
+
+
+def test_a_password_is_masked() -> None:
+    assert masked("redis://user:secret@host:6379/0") == "redis://user:***@host:6379/0"
+    assert masked("redis://:secret@host") == "redis://:***@host"
+
+
+def test_a_redis_that_keeps_everything_is_fit(redis_client: redis.Redis) -> None:
+    assert require_fit(redis_client) == []
+
+
+def test_a_redis_that_evicts_keys_is_refused_unless_allowed(redis_client: redis.Redis) -> None:
+    redis_client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(EngineUnfit, match="maxmemory-policy is allkeys-lru"):
+            require_fit(redis_client)
+        assert require_fit(redis_client, allow_unsafe=True) == []
+    finally:
+        redis_client.config_set("maxmemory-policy", "noeviction")
+
+
+def test_a_redis_that_persists_nothing_is_warned_of(redis_client: redis.Redis) -> None:
+    redis_client.config_set("appendonly", "no")
+    try:
+        (warning,) = require_fit(redis_client)
+    finally:
+        redis_client.config_set("appendonly", "yes")
+
+    assert "no append-only file" in warning

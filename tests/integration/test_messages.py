@@ -1,0 +1,171 @@
+"""Messages: those the transitions push are Celery's own, and nothing else gets in."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+from celery import Celery
+
+from scheduler.dispatch import TASK, make_dispatcher
+from scheduler.keys import QUEUE
+from scheduler.settings import Settings
+from scheduler.store import RunStore
+from tests.support.engine import Engine
+from tests.support.redis_server import RedisServer
+from tests.support.runs import DIGEST, RUN, a_run
+from tests.support.workers import Workers
+
+END = """
+start: z
+nodes: {z: {type: end, output: done}}
+"""
+TWO_STEPS = """
+start: s
+nodes:
+  s: {type: script, script: s.sh, next: z}
+  z: {type: end, output: done}
+"""
+
+
+@pytest.fixture
+def celery(redis_server: RedisServer) -> Celery:
+    return Celery(broker=redis_server.broker_url, set_as_current=False)
+
+
+def shape(value: Any) -> Any:
+    """A message with its values replaced by their types."""
+    if isinstance(value, dict):
+        return {key: shape(inner) for key, inner in value.items()}
+    return [shape(inner) for inner in value] if isinstance(value, list) else type(value).__name__
+
+
+def take(client: redis.Redis) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(cast(str, client.rpop(QUEUE)))
+    return message
+
+
+def test_a_pushed_message_is_what_celery_would_have_published(
+    engine: Engine, celery: Celery
+) -> None:
+    engine.store.submit(a_run())
+    ours = take(engine.redis)
+    celery.send_task(
+        TASK, args=(RUN, "1/s", DIGEST), shadow="tested/s", queue=QUEUE, ignore_result=True
+    )
+    theirs = take(engine.redis)
+
+    # Plain text instead of base64, and a time by which the scheduler judges the queue.
+    assert ours["headers"].pop("published_ms") == engine.clock.ms
+    assert theirs["properties"].pop("body_encoding") == "base64"
+    theirs["body"] = base64.b64decode(theirs["body"]).decode()
+    assert shape(ours) == shape(theirs)
+    assert json.loads(ours["body"])[0] == json.loads(theirs["body"])[0] == [RUN, "1/s", DIGEST]
+    for same in ("lang", "task", "shadow", "ignore_result", "kwargsrepr", "timelimit"):
+        assert ours["headers"][same] == theirs["headers"][same]
+    for same in ("delivery_info", "delivery_mode", "priority"):
+        assert ours["properties"][same] == theirs["properties"][same]
+
+
+def test_names_survive_the_way_through_the_message(engine: Engine) -> None:
+    node = "узел \"\\'@ID@%1 {}".replace(" ", "\u00a0")
+    engine.store.submit(a_run(start=node, agent='a"b\\c'))
+
+    message = take(engine.redis)
+
+    assert message["headers"]["shadow"] == f'a"b\\c/{node}'
+    assert json.loads(message["body"])[0] == [RUN, f"1/{node}", DIGEST]
+
+
+def test_every_message_has_an_id_of_its_own(engine: Engine) -> None:
+    for number in range(20):
+        engine.store.submit(a_run(f"{number:016x}"))
+
+    ids = {take(engine.redis)["headers"]["id"] for _ in range(20)}
+
+    assert len(ids) == 20
+
+
+def test_a_broker_that_is_down_fails_no_transition(
+    engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dispatcher = make_dispatcher("redis://elsewhere", f"redis+socket://{tmp_path}/nothing.sock")
+    store = RunStore(engine.redis, engine.store.settings, dispatcher, engine.clock)
+
+    created = store.submit(a_run())
+
+    assert created
+    assert engine.run(RUN).status == "queued"
+    assert "cannot publish" in caplog.text
+
+
+def test_a_worker_runs_what_celery_published(
+    workers: Workers, redis_server: RedisServer, redis_client: redis.Redis
+) -> None:
+    settings = Settings.model_validate({"redis_url": redis_server.url})
+    dispatcher = make_dispatcher("redis://elsewhere", redis_server.broker_url)
+    workers.use(RunStore(redis_client, settings, dispatcher))
+    # Its broker has another name than its Redis, so it publishes by Celery as well.
+    workers.start("--broker", redis_server.broker_url)
+
+    run_id = workers.submit(TWO_STEPS, {"s.sh": "echo '{}'"})
+
+    assert workers.client.wait(run_id).output == "done"
+
+
+class Trap:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self._file,)
+
+
+def foreign_messages(trap: Path) -> dict[str, str | bytes]:
+    def message(task: str, body: bytes, content_type: str = "application/json") -> str:
+        return json.dumps(
+            {
+                "body": base64.b64encode(body).decode(),
+                "content-encoding": "utf-8",
+                "content-type": content_type,
+                "headers": {"task": task, "id": "x", "lang": "py", "root_id": "x"},
+                "properties": {
+                    "correlation_id": "x",
+                    "delivery_tag": "x",
+                    "delivery_info": {"exchange": "", "routing_key": QUEUE},
+                    "body_encoding": "base64",
+                },
+            }
+        )
+
+    pickled = pickle.dumps(((Trap(trap), "1/z", DIGEST), {}, {}))
+    return {
+        "pickle": message(TASK, pickled, "application/x-python-serialize"),
+        "pickle said to be JSON": message(TASK, pickled),
+        "another task": message("os.system", b'[["true"], {}, {}]'),
+        "wrong arguments": message(TASK, b'[["a"], {}, {}]'),
+        "no run": message(TASK, json.dumps([["zz", "1/z", DIGEST], {}, {}]).encode()),
+        "no message": "{}",
+        "no JSON": "garbage",
+        "no text": b"\xff\xfe",
+    }
+
+
+def test_foreign_messages_are_refused_and_harm_nobody(
+    workers: Workers, redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    worker = workers.start("--scheduler")
+    redis_client.lpush(QUEUE, *foreign_messages(tmp_path / "trap").values())
+
+    run_id = workers.submit(TWO_STEPS, {"s.sh": "echo '{}'"})
+
+    assert workers.client.wait(run_id).output == "done"
+    assert not (tmp_path / "trap").exists()
+    assert worker.is_running()

@@ -1,0 +1,33 @@
+"""The Redis transport of kombu, surviving what lies in the queue and is no message."""
+
+from __future__ import annotations
+
+import logging
+from queue import Empty
+from typing import Any
+
+from kombu.transport import TRANSPORT_ALIASES, redis
+
+logger = logging.getLogger("sleipnir.worker")
+
+
+class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
+    """Takes messages off the list; one that cannot be read would end the worker."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            logger.warning("dropped something from the queue that is no message: %r", error)
+            raise Empty from error
+
+
+class Transport(redis.Transport):  # type: ignore[misc]  # kombu publishes no types
+    """kombu's, with our channel."""
+
+    Channel = Channel
+
+
+def use_tolerant_transport() -> None:
+    """Have kombu resolve Redis URLs to this transport, in this process."""
+    TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = f"{__name__}:Transport"
