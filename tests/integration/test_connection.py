@@ -38,21 +38,19 @@ def test_a_redis_that_keeps_everything_is_fit(redis_client: redis.Redis) -> None
     assert require_fit(redis_client) == []
 
 
-def test_a_redis_that_evicts_keys_is_refused_unless_allowed(redis_client: redis.Redis) -> None:
-    redis_client.config_set("maxmemory-policy", "allkeys-lru")
-    try:
+def test_a_redis_that_evicts_keys_is_refused_unless_allowed(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as server, connect(server.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+
         with pytest.raises(EngineUnfit, match="maxmemory-policy is allkeys-lru"):
-            require_fit(redis_client)
-        assert require_fit(redis_client, allow_unsafe=True) == []
-    finally:
-        redis_client.config_set("maxmemory-policy", "noeviction")
+            require_fit(client)
+        assert require_fit(client, allow_unsafe=True) == []
 
 
-def test_a_redis_that_persists_nothing_is_warned_of(redis_client: redis.Redis) -> None:
-    redis_client.config_set("appendonly", "no")
-    try:
-        (warning,) = require_fit(redis_client)
-    finally:
-        redis_client.config_set("appendonly", "yes")
+def test_a_redis_that_persists_nothing_is_warned_of(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as server, connect(server.url) as client:
+        client.config_set("appendonly", "no")
+
+        (warning,) = require_fit(client)
 
     assert "no append-only file" in warning
