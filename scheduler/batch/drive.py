@@ -187,21 +187,30 @@ class Batch:
         over: list[Item] = []
         for item, (attempt, standing) in zip(page, self._last_attempts(page), strict=True):
             run_id = run_id_of(self._terms.name, item.item, attempt)
-            if standing is None:
+            if self._is_reported(item, run_id, standing):
+                self._ledger.mark(item.number, "reported", item.run_id)
+                self.progress.failed += 1
+                self.progress.earlier += 1
+            elif standing is None:
                 self._ready.append((item, attempt))
             elif not standing.status.is_final:
                 self._attach(item, run_id, standing)
             elif standing.status != Status.SUCCEEDED and self._terms.retry_failed:
                 self._client.store.leave_batch(self._terms.name, run_id)
                 self._ready.append((item, attempt + 1))
-            elif item.run_id == run_id:
-                self._ledger.mark(item.number, "reported", run_id)
-                self.progress.failed += 1
-                self.progress.earlier += 1
             else:
                 over.append(replace(item, run_id=run_id))
                 self.progress.earlier += 1
         yield from self._finish(over)
+
+    def _is_reported(self, item: Item, run_id: str, standing: Standing | None) -> bool:
+        """Whether the results file has this failure already, and it is to stay one.
+
+        Redis may have forgotten the run by now; it may also have a newer attempt.
+        """
+        if item.run_id is None or self._terms.retry_failed:
+            return False
+        return standing is None or (item.run_id == run_id and standing.status.is_final)
 
     def _last_attempts(self, items: Sequence[Item]) -> list[tuple[int, Standing | None]]:
         """Each line's last attempt and how it stands; the first, and None, if it has no run."""

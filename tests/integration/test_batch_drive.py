@@ -61,6 +61,7 @@ class Started:
 
     def __init__(self, engine: Engine, agent: PreparedAgent, ledger: Ledger, terms: Terms) -> None:
         self.engine = engine
+        self.ledger = ledger
         self.widest = 0
         self.batch = Batch(engine.client, agent, ledger, terms, on_progress=self._work)
         self.progress = self.batch.progress
@@ -158,6 +159,17 @@ def test_failed_lines_run_again_only_if_wanted(
     assert engine.run(second).status == Status.FAILED
     (members,) = engine.records.batch_pages("words")
     assert sorted(members) == sorted([run_id_of("words", "one", 1), second])
+
+
+def test_a_failure_in_the_results_file_stays_when_redis_has_forgotten_it(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    started = start(shout, "fail")
+    started.ledger.note_reported("fail", run_id_of("words", "fail", 1), failed=True)
+
+    assert list(started.results()) == []
+    assert started.progress.failed == 1
+    assert engine.records.recent(10) == []
 
 
 def test_a_waiting_run_holds_up_no_other_line(

@@ -1,0 +1,258 @@
+"""One start of `sleipnir batch`: reads the input, runs what is left of it, puts out results."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from scheduler.batch.drive import Batch, Finished, Progress, Terms
+from scheduler.batch.identity import name_of_file, name_of_stream
+from scheduler.batch.intake import Intake, require_good, take_in
+from scheduler.batch.ledger import Ledger
+from scheduler.batch.lines import Format, format_of
+from scheduler.batch.results import ResultsFile, result_line
+from scheduler.cli.arguments import json_or_text
+from scheduler.cli.engine import settings_of
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.layout import cost, tokens
+from scheduler.cli.options import Options
+from scheduler.cli.progress import Display, final_lines
+from scheduler.cli.submission import variables_from_environment
+from scheduler.client import Client, PreparedAgent
+from scheduler.connection import PATIENT
+from scheduler.run import NO_USAGE
+from scheduler.submit import Request
+from scheduler.workers import live_workers
+
+_STDIN = "-"
+# A worker with nothing to fetch is idle; what waits in its queue costs nothing.
+_IN_FLIGHT_PER_SLOT = 2
+_LEAST_IN_FLIGHT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The parameters of one call, as click hands them over."""
+
+    agent: str
+    source: str
+    target: Path | None
+    form: Format | None
+    name: str | None
+    ordered: bool
+    skip_bad: bool
+    retry_failed: bool
+    max_in_flight: int | None
+    budget: float | None
+    detach: bool
+    seeds: Sequence[tuple[str, str]]
+    variables: Sequence[tuple[str, str]]
+    answers: Sequence[tuple[str, str]]
+    workdir: Path
+    timeout: float | None
+
+
+def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
+    """Run a batch, or what is left of it; returns the exit code.
+
+    Args:
+        processes: workers of the embedded engine.
+    """
+    # It may last for hours: it rides out a restart of Redis.
+    client.store.client.set_retry(PATIENT)
+    with Ledger() as ledger:
+        return _Start(options, call, client, client.prepare(call.agent), ledger, processes)()
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start of a batch."""
+
+    options: Options
+    call: Call
+    client: Client
+    agent: PreparedAgent
+    ledger: Ledger
+    processes: int
+
+    def __call__(self) -> int:
+        defaults = self._defaults()
+        terms = self._terms(self._name(self._take_in(defaults)), defaults)
+        if self.call.detach:
+            return self._submit_all(terms)
+        with ExitStack() as stack:
+            results = self._results_file(terms, stack)
+            display = stack.enter_context(Display(self.options, terms.name))
+            return self._drive(terms, results, display)
+
+    # ---- what is to be run
+
+    def _defaults(self) -> Request:
+        """What holds for every line that does not say otherwise."""
+        answers: dict[str, list[str]] = defaultdict(list)
+        for node, text in self.call.answers:
+            answers[node].append(text)
+        return Request(
+            state={key: json_or_text(text) for key, text in self.call.seeds},
+            variables={
+                **variables_from_environment(self.agent.name, os.environ),
+                **dict(self.call.variables),
+            },
+            answers=answers,
+            workdir=str(self.call.workdir.absolute()),
+            timeout_s=self.call.timeout,
+        )
+
+    def _take_in(self, defaults: Request) -> Intake:
+        form = self._format()
+        with self._input() as stream:
+            intake = take_in(
+                self.ledger,
+                stream,
+                form,
+                lambda request: self.client.check(self.agent, request),
+                defaults,
+            )
+        source = "stdin" if self.call.source == _STDIN else self.call.source
+        if not self.call.skip_bad:
+            require_good(intake, source)
+        elif intake.bad_count:
+            self.options.say(f"left out of {source}:\n{intake.describe_bad()}")
+        return intake
+
+    def _format(self) -> Format:
+        if self.call.form is not None:
+            return self.call.form
+        form = "jsonl" if self.call.source == _STDIN else format_of(Path(self.call.source))
+        if form is None:
+            raise click.UsageError(
+                f"the name of {self.call.source} does not tell its format; "
+                "add --format jsonl, csv or txt"
+            )
+        return form
+
+    def _input(self) -> TextIO:
+        stdin = self.call.source == _STDIN
+        binary = sys.stdin.buffer if stdin else Path(self.call.source).open("rb")  # noqa: SIM115 - closed below
+        return io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+    def _name(self, intake: Intake) -> str:
+        if self.call.name:
+            return self.call.name
+        if self.call.source == _STDIN:
+            return name_of_stream(self.agent.name, intake.digest)
+        return name_of_file(self.agent.name, Path(self.call.source))
+
+    def _terms(self, name: str, defaults: Request) -> Terms:
+        return Terms(
+            name=name,
+            max_in_flight=sys.maxsize if self.call.detach else self._max_in_flight(),
+            budget_usd=self.call.budget,
+            retry_failed=self.call.retry_failed,
+            ordered=self.call.ordered,
+            defaults=defaults,
+        )
+
+    def _max_in_flight(self) -> int:
+        return self.call.max_in_flight or max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_SLOT * self._slots())
+
+    def _slots(self) -> int:
+        """How many nodes the workers execute at once."""
+        settings = settings_of(self.options)
+        if settings.redis_url is None:
+            return self.processes * settings.concurrency
+        found = live_workers(settings.broker_url or settings.redis_url)
+        if not found:
+            self.options.say(
+                "no worker answers on this Redis: the runs wait until one is started "
+                "(sleipnir worker --redis URL)"
+            )
+        return sum(found.values())
+
+    # ---- running it
+
+    def _submit_all(self, terms: Terms) -> int:
+        Batch(self.client, self.agent, self.ledger, terms).submit_all()
+        click.echo(terms.name)
+        self.options.say(f"see how it stands with: sleipnir batch --status {terms.name}")
+        return ExitCode.SUCCEEDED
+
+    def _results_file(self, terms: Terms, stack: ExitStack) -> ResultsFile | None:
+        if self.call.target is None:
+            return None
+        return stack.enter_context(
+            ResultsFile(self.call.target, self.ledger, terms.name, ordered=terms.ordered)
+        )
+
+    def _drive(self, terms: Terms, results: ResultsFile | None, display: Display) -> int:
+        batch = Batch(
+            self.client,
+            self.agent,
+            self.ledger,
+            terms,
+            earlier=results.earlier if results else NO_USAGE,
+            on_progress=display.update,
+        )
+        try:
+            for finished in batch.results():
+                _put_out(finished, results, display)
+        except KeyboardInterrupt:
+            display.close()
+            self.options.say(self._farewell(terms, batch.progress))
+            raise
+        display.close()
+        for line in final_lines(terms.name, batch.progress):
+            self.options.say(line)
+        return _exit_code(batch.progress)
+
+    def _farewell(self, terms: Terms, progress: Progress) -> str:
+        embedded = settings_of(self.options).redis_url is None
+        what = "go on as soon as an engine runs" if embedded else "go on"
+        return (
+            f"batch {terms.name}: interrupted after {progress.finished} of {progress.total} lines; "
+            f"{progress.in_flight} runs under way {what}. "
+            "Start the same command again to go on."
+        )
+
+
+def _put_out(finished: Finished, results: ResultsFile | None, display: Display) -> None:
+    if results is not None:
+        results.append(*finished)
+    else:
+        display.print_result(result_line(*finished))
+
+
+def _exit_code(progress: Progress) -> ExitCode:
+    if progress.failed or progress.left or progress.in_flight:
+        return ExitCode.FAILED
+    return ExitCode.WAITING if progress.waiting else ExitCode.SUCCEEDED
+
+
+def print_status(client: Client, options: Options, name: str) -> int:
+    """Print how the runs of a batch stand."""
+    counts: Counter[str] = Counter()
+    usage = NO_USAGE
+    for page in client.records.batch_pages(name):
+        for standing in filter(None, client.records.standings(page)):
+            counts[str(standing.status)] += 1
+            usage += standing.usage
+    if not counts:
+        raise click.UsageError(f"no batch '{name}'; `sleipnir ps --json` shows each run's batch")
+    if options.json:
+        document = {"batch": name, "runs": counts.total(), **counts, "usage": usage.to_json()}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        parts = [f"{count} {status}" for status, count in counts.most_common()]
+        spent = f"; {tokens(usage)} tokens, {cost(usage)}" if usage else ""
+        click.echo(f"{name}: {counts.total()} runs: {', '.join(parts)}{spent}")
+    return ExitCode.SUCCEEDED
