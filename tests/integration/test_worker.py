@@ -1,0 +1,144 @@
+"""Real worker processes: stopped, killed, and told that a run is over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import is_alive
+from tests.support.wait import wait_until
+from tests.support.workers import Workers
+
+GRAPH = """
+start: a
+nodes:
+  a: {type: script, script: a.sh, timeout: 60, next: z}
+  z: {type: end, output: "{{error}}"}
+"""
+# Notes its pid, then waits for the file `go`.
+WAITS = """
+    echo $$ >> pids
+    until test -e go; do sleep 0.02; done
+    echo '{}'
+"""
+STUBBORN = "trap '' TERM\n" + WAITS
+STUBBORN_GRANDCHILD = "(trap '' TERM; echo $BASHPID >> pids; exec sleep 60) & wait"
+
+
+class Scripts:
+    """The scripts of a run, by the pids they note in the run's working directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def pids(self) -> list[int]:
+        file = self.directory / "pids"
+        return [int(pid) for pid in file.read_text().split()] if file.exists() else []
+
+    def started(self, count: int = 1) -> int:
+        """Wait for the script to start that often; the pid of the last one."""
+        wait_until(lambda: len(self.pids()) >= count, f"{count} scripts have started")
+        return self.pids()[count - 1]
+
+    def let_go(self) -> None:
+        (self.directory / "go").touch()
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Scripts:
+    directory = tmp_path / "workdir"
+    directory.mkdir()
+    return Scripts(directory)
+
+
+def submit(workers: Workers, scripts: Scripts, script: str, graph: str = GRAPH) -> str:
+    return workers.submit(graph, {"a.sh": script}, workdir=str(scripts.directory))
+
+
+def test_a_stopping_worker_lets_its_nodes_finish(workers: Workers, scripts: Scripts) -> None:
+    worker = workers.start()
+    run_id = submit(workers, scripts, WAITS)
+    scripts.started()
+
+    worker.terminate()
+    wait_until(lambda: "Warm shutdown" in worker.log.read_text(), "it is stopping")
+    scripts.let_go()
+
+    assert worker.exit_code() == 0
+    assert workers.run(run_id).frontier == ("z",)
+    assert len(scripts.pids()) == 1
+
+
+def test_a_stopping_worker_hands_a_long_node_to_another_at_once(
+    workers: Workers, scripts: Scripts
+) -> None:
+    stopping = workers.start(drain_s=0.1)
+    run_id = submit(workers, scripts, STUBBORN)
+    first = scripts.started()
+    workers.start()
+
+    stopping.terminate()
+    # Far less than a lease, and no scheduler is there.
+    scripts.started(2)
+    code = stopping.exit_code()
+    outlived = is_alive(first)
+    scripts.let_go()
+
+    assert (code, outlived) == (0, False)
+    assert workers.client.wait(run_id).output == ""
+
+
+def test_another_worker_takes_over_from_one_that_was_killed(
+    workers: Workers, scripts: Scripts
+) -> None:
+    killed = workers.start(lease_s=1)
+    run_id = submit(workers, scripts, WAITS)
+    scripts.started()
+    workers.start("--scheduler", lease_s=1)
+
+    killed.kill()
+    scripts.started(2)
+    scripts.let_go()
+
+    assert workers.client.wait(run_id).status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(STUBBORN, id="itself"), pytest.param(STUBBORN_GRANDCHILD, id="its-child")],
+)
+def test_cancelling_kills_the_programs_of_a_run(
+    workers: Workers, scripts: Scripts, script: str
+) -> None:
+    workers.start()
+    run_id = submit(workers, scripts, script)
+    pid = scripts.started()
+
+    workers.client.cancel(run_id)
+
+    wait_until(lambda: not is_alive(pid), "the script is gone", timeout_s=6)
+    assert workers.run(run_id).status == "cancelled"
+
+
+def test_a_deadline_kills_the_programs_of_a_run(workers: Workers, scripts: Scripts) -> None:
+    workers.start("--scheduler")
+    run_id = submit(workers, scripts, STUBBORN_GRANDCHILD, "settings: {timeout: 0.5}\n" + GRAPH)
+    pid = scripts.started()
+
+    run = workers.client.wait(run_id)
+
+    assert (run.status, run.failure and run.failure.code) == ("timed_out", "R005")
+    wait_until(lambda: not is_alive(pid), "the script is gone")
+    assert workers.state(run_id) == {"initial_prompt": ""}
+
+
+def test_a_scheduler_that_is_killed_is_replaced(workers: Workers, scripts: Scripts) -> None:
+    killed = workers.start("--scheduler")
+    run_id = submit(workers, scripts, WAITS, "settings: {timeout: 1}\n" + GRAPH)
+    scripts.started()
+    workers.start("--scheduler")
+
+    killed.kill()
+
+    assert workers.client.wait(run_id).status == "timed_out"
