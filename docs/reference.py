@@ -1,0 +1,236 @@
+"""The generated parts of the documentation; `make docs` rewrites them, a test compares them.
+
+A page says where one stands, and what is in between is replaced:
+
+    <!-- generated: fields LlmNode -->
+    <!-- end -->
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+import click
+
+from graphs.json_schema import json_schema
+from graphs.models import PROVIDER_KEYS
+from graphs.schema import BaseNode, WritingNode
+from scheduler.cli import VERBS, cli
+from scheduler.settings import PREFIX, Settings
+
+HERE = Path(__file__).parent
+
+_PART = re.compile(r"(<!-- generated: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+_WITHOUT_EFFECT = "Has no effect here."
+# Of every node type; they have a table of their own.
+_COMMON_FIELDS = ("type", *WritingNode.model_fields)
+
+
+def renewed(page: str) -> str:
+    """A page with its generated parts as they have to be.
+
+    Raises:
+        KeyError: it asks for a part that is not known.
+    """
+
+    def part(match: re.Match[str]) -> str:
+        name, _, argument = match[2].partition(" ")
+        lines = _PARTS[name](argument) if argument else _PARTS[name]()
+        text = "\n".join(lines).strip("\n")
+        return f"{match[1]}\n{text}\n\n{match[3]}"
+
+    return _PART.sub(part, page)
+
+
+def main() -> None:
+    """Rewrite all pages."""
+    for file in sorted(HERE.glob("*.md")):
+        page = file.read_text(encoding="utf-8")
+        if (new := renewed(page)) != page:
+            file.write_text(new, encoding="utf-8")
+            sys.stderr.write(f"renewed {file}\n")
+
+
+# ---- the language
+
+
+def _fields(section: str) -> Iterator[str]:
+    """The fields of one mapping of graph.yaml."""
+    schema = json_schema()
+    fields = schema if section == "Graph" else schema["$defs"][section]
+    is_node = section.endswith("Node")
+    rows, without_effect = [], []
+    for name, field in fields["properties"].items():
+        if is_node and name in _COMMON_FIELDS:
+            continue
+        if field.get("description") == _WITHOUT_EFFECT:
+            without_effect.append(f"`{name}`")
+        else:
+            rows.append(_field_row(name, field, required=name in fields.get("required", ())))
+    yield from _table(("field", "value", "default", ""), rows)
+    if without_effect:
+        yield from ("", f"Accepted without effect (W011): {', '.join(without_effect)}.")
+
+
+def _common_fields() -> Iterator[str]:
+    """The fields of all node types; `map` has no `state_updates`."""
+    properties = json_schema()["$defs"]["EndNode"]["properties"]
+    rows = [["`type`", "one of the eight types", "required", "What the node does."]]
+    for name in (*BaseNode.model_fields, "state_updates"):
+        if [f"`{name}`"] not in [row[:1] for row in rows]:
+            rows.append(_field_row(name, properties[name], required=False))
+    yield from _table(("field", "value", "default", ""), rows)
+
+
+def _field_row(name: str, field: Mapping[str, Any], *, required: bool) -> list[str]:
+    default = "required" if required else _default(field.get("default"))
+    return [f"`{name}`", _type(field), default, field.get("description", "")]
+
+
+def _default(value: object) -> str:
+    if value is None or value in ({}, []):
+        return "-"
+    if isinstance(value, bool):
+        return f"`{value}`".lower()
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"`{text}`" if text else '`""`'
+
+
+_TYPES = {
+    "string": "text",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "boolean",
+    "object": "mapping",
+}
+
+
+def _type(field: Mapping[str, Any]) -> str:
+    """A JSON Schema in a few words."""
+    if "anyOf" in field:
+        choices = (_type(choice) for choice in field["anyOf"] if choice.get("type") != "null")
+        return " or ".join(dict.fromkeys(choices))
+    kinds = field.get("type", "object" if "$ref" in field else "")
+    kind = next((k for k in kinds if k != "null"), "") if isinstance(kinds, list) else kinds
+    if "enum" in field:
+        return ", ".join(f"`{choice}`" for choice in field["enum"] if isinstance(choice, str))
+    if kind == "array":
+        return f"list of {_plural(field['items'])}"
+    if kind == "object" and isinstance(field.get("additionalProperties"), dict):
+        return f"mapping to {_plural(field['additionalProperties'])}"
+    return f"{_TYPES.get(kind, 'anything')}{_range(field)}"
+
+
+def _plural(field: Mapping[str, Any]) -> str:
+    if "$ref" in field:
+        return f"{field['$ref'].rpartition('/')[2].lower()}s"
+    return "reducer names" if "enum" in field else f"{_type(field)}s"
+
+
+def _range(field: Mapping[str, Any]) -> str:
+    if "exclusiveMinimum" in field:
+        return f" > {field['exclusiveMinimum']:g}"
+    return f" ≥ {field['minimum']:g}" if "minimum" in field else ""
+
+
+# ---- the command line
+
+
+def _verbs() -> Iterator[str]:
+    """Every verb with its parameters; the common flags are left out."""
+    with click.Context(cli, info_name="sleipnir", **cli.context_settings) as context:
+        common = _flags(cli, context)
+        for name in VERBS:
+            command = cli.get_command(context, name)
+            assert command is not None, "it is one of the verbs"
+            yield from ("", f"### {name}", "")
+            yield from _verb(command, click.Context(command, context, name), common)
+
+
+def _verb(
+    command: click.Command, context: click.Context, common: Sequence[Sequence[str]]
+) -> Iterator[str]:
+    yield from ("```text", " ".join((context.command_path, *command.collect_usage_pieces(context))))
+    yield from ("```", "", *_paragraphs(command.help or ""))
+    if rows := [row for row in _flags(command, context) if row not in common]:
+        yield from ("", *_table(("option", ""), rows))
+
+
+def _common_options() -> Iterator[str]:
+    with click.Context(cli, info_name="sleipnir", **cli.context_settings) as context:
+        yield from _table(("flag", ""), _flags(cli, context))
+
+
+def _flags(command: click.Command, context: click.Context) -> list[list[str]]:
+    options = (p for p in command.get_params(context) if isinstance(p, click.Option))
+    records = filter(None, (option.get_help_record(context) for option in options))
+    return [
+        [f"`{names.replace('INTEGER RANGE', 'N')}`", text.replace("  [", " [")]
+        for names, text in records
+    ]
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Help text with each paragraph on one line, as Markdown likes it."""
+    for number, paragraph in enumerate(cleandoc(text).split("\n\n")):
+        yield from ("",) * bool(number)
+        yield " ".join(paragraph.split())
+
+
+# ---- settings
+
+
+def _settings() -> Iterator[str]:
+    """Every setting; all of them can be given in the environment."""
+    rows = [
+        [f"`{name}`", f"`{PREFIX}{name.upper()}`", _setting_default(field.default), text]
+        for name, field in Settings.model_fields.items()
+        if (text := field.description)
+    ]
+    yield from _table(("setting", "environment", "default", ""), rows)
+
+
+def _setting_default(value: object) -> str:
+    return "-" if value in (None, ()) else f"`{str(value).removesuffix('.0').lower()}`"
+
+
+def _model_keys() -> Iterator[str]:
+    """Which variables hold the keys of models' providers."""
+    rows = [
+        [f"`{provider}`", " or ".join(f"`{name}`" for name in names)]
+        for provider, names in PROVIDER_KEYS.items()
+    ]
+    yield from _table(("provider", "its key"), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(_cell(text) for text in row)} |"
+
+
+def _cell(text: str) -> str:
+    """Text as it may stand in a table; what is not code could be taken for HTML."""
+    prose = text.split("`")
+    prose[::2] = [part.replace("<", "&lt;") for part in prose[::2]]
+    return "`".join(prose).replace("|", r"\|")
+
+
+_PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
+    "fields": _fields,
+    "common-fields": _common_fields,
+    "verbs": _verbs,
+    "common-options": _common_options,
+    "settings": _settings,
+    "model-keys": _model_keys,
+}
+
+
+if __name__ == "__main__":
+    main()
