@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import sys
 import termios
@@ -18,6 +19,8 @@ _UP = ("\x1b[A", "\x1bOA")
 _DOWN = ("\x1b[B", "\x1bOB")
 _ENTER = ("\r", "\n")
 _END_OF_FILE = "\x04"
+# What follows an escape comes with it, unless the Escape key itself was pressed.
+_SEQUENCE_S = 0.05
 
 
 def choose(options: Sequence[str]) -> str | None:
@@ -28,8 +31,8 @@ def choose(options: Sequence[str]) -> str | None:
     """
     entries = [*options, OTHER]
     chosen = 0
-    _draw(entries, chosen)
     with _keys_unbuffered():
+        _draw(entries, chosen)
         while (key := _read_key()) not in _ENTER:
             if key == _END_OF_FILE:
                 raise EOFError
@@ -71,5 +74,9 @@ def _keys_unbuffered() -> Iterator[None]:
 
 
 def _read_key() -> str:
-    """One key; those that are not characters come as their escape sequence."""
-    return os.read(sys.stdin.fileno(), 16).decode(errors="replace") or _END_OF_FILE
+    """One key; an arrow comes as its escape sequence, the end of the input as Ctrl-D."""
+    terminal = sys.stdin.fileno()
+    key = os.read(terminal, 1)
+    if key == b"\x1b" and select.select([terminal], [], [], _SEQUENCE_S)[0]:
+        key += os.read(terminal, 2)
+    return key.decode(errors="replace") or _END_OF_FILE
