@@ -1,0 +1,141 @@
+"""What goes wrong: one short paragraph on stderr, and an exit code that says which kind it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.command_line import Sleipnir
+
+INVALID = """
+description: Leads nowhere.
+start: here
+nodes:
+  here: {type: input, question: "?", next: there}
+  done: {type: end}
+"""
+NEEDY = """
+description: Needs values.
+variables:
+  - {name: city, description: where to look}
+  - {name: token, description: the key to the city, secret: true}
+start: done
+nodes:
+  done: {type: end, output: "{{city}}"}
+"""
+FAILING = """
+description: Fails.
+start: broken
+nodes:
+  broken: {type: input, question: "{{missing.key}}", next: done}
+  done: {type: end}
+settings: {validate_before_run: false}
+"""
+NOBODY = "redis://:secret@127.0.0.1:1/0"
+
+
+@pytest.fixture(scope="module")
+def sleipnir(shared_engine: Sleipnir) -> Sleipnir:
+    """The command, with agents that cannot run as they are asked to."""
+    shared_engine.write("invalid", INVALID)
+    shared_engine.write("needy", NEEDY)
+    shared_engine.write("failing", FAILING)
+    return shared_engine
+
+
+def test_an_unknown_agent_is_a_usage_error_with_near_names(sleipnir: Sleipnir) -> None:
+    done = sleipnir("run", "nedy")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: no agent named 'nedy'; did you mean 'needy'?")
+
+
+def test_an_invalid_agent_is_refused_with_all_findings(sleipnir: Sleipnir) -> None:
+    done = sleipnir("submit", "invalid")
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "agents/invalid/graph.yaml:6:" in done.stderr
+    assert "[here]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_variables_are_listed_with_their_descriptions(sleipnir: Sleipnir) -> None:
+    done = sleipnir("run", "needy")
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: E215 the agent needs values; give each with --var NAME=VALUE:\n"
+        "  city: where to look\n"
+        "  token: the key to the city\n"
+    )
+
+
+def test_missing_variables_are_asked_for_on_a_terminal(sleipnir: Sleipnir) -> None:
+    terminal = sleipnir.on_terminal("run", "needy", "--var", "token=x")
+
+    terminal.wait_for("city (where to look): ")
+    terminal.type(" \n")
+    terminal.wait_for("city (where to look): ")
+    terminal.type("Turku\n")
+
+    assert terminal.end() == (0, "Turku\n")
+
+
+def test_a_failed_run_exits_with_1_and_its_reason(sleipnir: Sleipnir) -> None:
+    done = sleipnir("-q", "run", "failing")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert " failed at node 'broken': R001: " in done.stderr
+    assert "look closer with: sleipnir show " in done.stderr
+
+
+def test_a_redis_that_does_not_answer_exits_with_7(sleipnir: Sleipnir) -> None:
+    done = sleipnir("run", "needy", "--redis", NOBODY)
+
+    assert done.returncode == 7
+    assert done.stderr.startswith("error: cannot reach Redis at redis://:***@127.0.0.1:1/0: ")
+    assert "secret" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "ffff"], "error: no run 'ffff'; `sleipnir ps` lists runs\n"),
+        (["watch", "nonsense"], "error: no run 'nonsense'; `sleipnir ps` lists runs\n"),
+        (["run", "failing", "--var", "moon=1"], "declares no variable 'moon' (it has: none)"),
+        (["run", "needy", "--set", "x"], "'x' is not of the form KEY=VALUE"),
+        (["run", "failing", "--session", "s"], "--session continues a normal agent's conversation"),
+        (["run", "failing", "--answer", "moon=1"], "names node 'moon', which does not exist"),
+        (["run", "failing", "--nonsense"], "No such option"),
+        (["nonsense"], "No such command 'nonsense'"),
+        (["answer", "ffff"], "no TEXT given, and no terminal to ask the question on"),
+        (["worker"], "no Redis is configured"),
+    ],
+)
+def test_wrong_use_exits_with_2(sleipnir: Sleipnir, arguments: list[str], message: str) -> None:
+    done = sleipnir(*arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_a_wrong_setting_is_named_with_its_source(sleipnir: Sleipnir) -> None:
+    done = sleipnir("ps", SLEIPNIR_LEASE_S="soon")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: SLEIPNIR_LEASE_S (from environment): ")
+
+
+def test_a_traceback_is_there_for_who_asks(sleipnir: Sleipnir) -> None:
+    done = sleipnir("-vv", "show", "ffff")
+
+    assert "Traceback" in done.stderr
+    assert done.stderr.endswith("error: no run 'ffff'; `sleipnir ps` lists runs\n")
+
+
+def test_help_imports_nothing_heavy(sleipnir: Sleipnir) -> None:
+    done = sleipnir("run", "--help", PYTHONPROFILEIMPORTTIME="1")
+
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert done.returncode == 0
+    assert loaded & {"redis", "pydantic", "yaml", "celery", "rich"} == set()
