@@ -36,6 +36,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "scheduler": ("scheduler.cli.scheduler:scheduler", "Run a scheduler on a Redis."),
     "up": ("scheduler.cli.up:up", "Run the whole engine in the foreground."),
     "monitor": ("scheduler.cli.monitor:monitor", "Serve the web pages."),
+    "bench": ("worker.bench.command:bench", "Measure a node's cost beside bare Celery."),
     "doctor": ("scheduler.cli.doctor:doctor", "Check this installation; says what to do."),
 }
 
@@ -70,6 +71,8 @@ def cli(**_: object) -> None:
 
 def main() -> None:
     """The `sleipnir` command."""
+    # Texts may hold what the terminal, or UTF-8, has no characters for.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # of a TextIO
     try:
         # Verbs report their own errors; what is left is click's: how it was called.
         code = cli.main(prog_name="sleipnir", standalone_mode=False)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from scheduler.cli.layout import printable
 from scheduler.run import Question
 
 Echo = Callable[[str], None]
@@ -74,7 +75,7 @@ def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
 
 def show(text: str) -> None:
     """Write to the terminal, without a line end of our own."""
-    click.echo(text, err=True, nl=False)
+    click.echo(printable(text), err=True, nl=False)
 
 
 def read_line() -> str:

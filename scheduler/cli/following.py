@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler.cli.asking import ask
+from scheduler.cli.layout import printable
 from scheduler.connection import PATIENT
 from scheduler.errors import AnswerRefused
 from scheduler.narration import render
@@ -127,17 +128,18 @@ class Attachment:
 
 
 def narrate(options: Options, line: str) -> None:
-    """One line of narration, dimmed where it can be."""
-    options.say(click.style(line, dim=True) if options.color else line)
+    """One line of narration, dimmed."""
+    options.say(click.style(line, dim=True))
 
 
 def explain(options: Options, question: Question) -> None:
     """Say what a run waits for, and how to go on."""
-    options.say(f"run {question.run_id} waits for an answer at '{question.node}': {question.text}")
+    text = printable(question.text)
+    options.say(f"run {question.run_id} waits for an answer at '{question.node}': {text}")
     if question.options:
-        options.say(f"  options: {', '.join(question.options)}")
+        options.say(f"  options: {printable(', '.join(question.options))}")
     if question.default:
-        options.say(f"  default: {question.default}")
+        options.say(f"  default: {printable(question.default)}")
     options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.node}")
 
 

@@ -33,7 +33,7 @@ def inbox(options: Options) -> None:
             question.node,
             age((now_ms - question.asked_at) / 1000),
             first_line(question.text),
-            " | ".join(question.options) or (question.default or ""),
+            first_line(" | ".join(question.options) or (question.default or "")),
         )
         for question in questions
     ]

@@ -19,6 +19,13 @@ _STATUS_COLORS = {
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
+def printable(text: str) -> str:
+    """A text from a run as it may reach a terminal: it moves no cursor and sets no colour."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines with the cells of each column below each other; cells may be coloured."""
     table = [head, *rows]
@@ -60,5 +67,5 @@ def cost(usage: Usage) -> str:
 
 def first_line(text: str, width: int = 80) -> str:
     """The beginning of a text, for a cell."""
-    line = (text.splitlines() or [""])[0]
+    line = printable((text.splitlines() or [""])[0])
     return line if len(line) <= width else line[: width - 1] + "…"

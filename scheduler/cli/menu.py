@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import click
 
+from scheduler.cli.layout import first_line
+
 OTHER = "another answer …"
 
 _UP = ("\x1b[A", "\x1bOA")
@@ -37,7 +39,7 @@ def choose(options: Sequence[str]) -> str | None:
             if key == _END_OF_FILE:
                 raise EOFError
             chosen = moved(chosen, key, len(entries))
-            click.echo(f"\x1b[{len(entries)}A", err=True, nl=False)
+            _control(f"\x1b[{len(entries)}A")
             _draw(entries, chosen)
     return None if chosen == len(options) else options[chosen]
 
@@ -57,9 +59,15 @@ def _draw(entries: Sequence[str], chosen: int) -> None:
     width = shutil.get_terminal_size().columns
     for place, entry in enumerate(entries):
         mark = "➤" if place == chosen else " "
-        line = f"{mark} {place + 1}) {entry}"[: width - 1]
-        styled = click.style(line, bold=place == chosen)
-        click.echo(f"\r\x1b[K{styled}", err=True)
+        line = f"{mark} {place + 1}) {first_line(entry, width)}"[: width - 1]
+        _control("\r\x1b[K")
+        click.echo(click.style(line, bold=place == chosen), err=True)
+
+
+def _control(sequence: str) -> None:
+    """Move the cursor, or clear; click would leave that out where colour is not wanted."""
+    sys.stderr.write(sequence)
+    sys.stderr.flush()
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class Options:
 
     @property
     def color(self) -> bool:
-        """Whether stderr is to be coloured."""
+        """Whether what is drawn on stderr may be coloured."""
         return not self.no_color and not os.environ.get("NO_COLOR") and sys.stderr.isatty()
 
     def say(self, line: str) -> None:
@@ -69,6 +69,9 @@ def common_options(*, json: bool = False) -> Callable[[Command], Command]:
         def verb(**parameters: Any) -> None:
             context = click.get_current_context()
             options = _options(context, parameters)
+            if options.no_color or os.environ.get("NO_COLOR"):
+                # Else click decides, by whether it writes to a terminal.
+                context.color = False
             try:
                 code = function(options, **parameters)
             except (click.ClickException, click.exceptions.Exit, BrokenPipeError):

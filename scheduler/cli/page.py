@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.cli.documents import elapsed_s, place_of
-from scheduler.cli.layout import age, colored, columns, cost, first_line, tokens
+from scheduler.cli.layout import age, colored, columns, cost, first_line, printable, tokens
 from scheduler.clock import to_rfc3339
 from scheduler.history import NodeTimes
 from scheduler.run import Question, Run
@@ -33,9 +33,9 @@ def page(
         yield from columns(("CHILD", "AGENT", "STATUS"), rows)
     for question in questions:
         yield ""
-        yield f"{question.node} of run {question.run_id} asks: {question.text}"
+        yield f"{question.node} of run {question.run_id} asks: {printable(question.text)}"
         if question.options:
-            yield f"  options: {', '.join(question.options)}"
+            yield f"  options: {printable(', '.join(question.options))}"
         yield f"  answer it with: sleipnir answer {question.run_id} TEXT --node {question.node}"
     if run.output is not None:
         yield ""
