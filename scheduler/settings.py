@@ -34,7 +34,7 @@ PathList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 class Settings(BaseModel):
     """Every setting with its unit and default."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     redis_url: str | None = Field(
         None, description="Redis that holds all runs; unset: the embedded engine"
