@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from worker.executors.agent import run_agent
@@ -15,7 +15,7 @@ from worker.executors.rag import run_rag
 from worker.executors.script import run_script
 from worker.outcome import Outcome
 
-EXECUTORS: Mapping[str, Callable[[Any], Outcome]] = {
+EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
     "agent": run_agent,
     "approval": run_approval,
     "end": run_end,

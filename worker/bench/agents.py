@@ -1,0 +1,72 @@
+"""The graphs that are measured: their nodes do nothing, so what is left is the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def nothing(number: int, **more: Any) -> dict[str, Any]:
+    """A node that costs nothing but commits a value: a map over an empty list."""
+    return {
+        "type": "map",
+        "over": "{{none}}",
+        "as": "item",
+        "branch": "branch",
+        "collect_into": f"result_{number}",
+        **more,
+    }
+
+
+def _graph(name: str, nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "start": next(iter(nodes)),
+        "initial_state": {"none": []},
+        "nodes": {**nodes, "branch": {"type": "script", "script": "nothing.sh"}},
+        **more,
+    }
+
+
+def linear(length: int) -> dict[str, Any]:
+    """`length` nodes in a row, then the end."""
+    nodes = {
+        f"n{i}": nothing(i, next=f"n{i + 1}" if i + 1 < length else "done") for i in range(length)
+    }
+    return _graph(f"linear-{length}", {**nodes, "done": {"type": "end"}})
+
+
+def fan_out(width: int) -> dict[str, Any]:
+    """One node, `width` branches, one join."""
+    branches = {f"b{i}": nothing(i, next="join") for i in range(width)}
+    nodes = {
+        "fan": nothing(width, next=list(branches)),
+        **branches,
+        "join": nothing(width + 1, next="done"),
+        "done": {"type": "end"},
+    }
+    return _graph(f"fan-out-{width}", nodes, settings={"max_concurrency": width})
+
+
+def mapped(items: int) -> dict[str, Any]:
+    """A map over `items` items."""
+    node = nothing(0, next="done") | {"over": "{{items}}", "max_concurrency": 50}
+    graph = _graph(f"map-{items}", {"map": node, "done": {"type": "end"}})
+    return graph | {"initial_state": {"items": list(range(items))}}
+
+
+def asking() -> dict[str, Any]:
+    """A run that parks on a person at once."""
+    question = {"type": "input", "question": "What now?", "next": "done"}
+    return _graph("asking", {"ask": question, "done": {"type": "end"}})
+
+
+def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
+    """Make an agent directory of each graph."""
+    for graph in graphs:
+        agent = directory / graph["name"]
+        agent.mkdir(parents=True)
+        (agent / "graph.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
+        (agent / "nothing.sh").write_text("echo '{}'\n")

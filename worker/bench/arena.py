@@ -1,0 +1,164 @@
+"""A private Redis with our workers and the baseline's beside each other on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from graphs.references import AgentSearch
+from scheduler.client import Client, PreparedAgent
+from scheduler.redis_server import PrivateRedis, socket_directory
+from scheduler.settings import load_settings
+from scheduler.submit import Request
+from worker.bench import agents
+from worker.bench.baseline import CANVAS_QUEUE, DONE, HOP_QUEUE, make_baseline
+
+THREADS = 8
+LENGTH = 100  # nodes or hops in a row
+WIDTH = 200  # branches
+ITEMS = 1_000
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Sample:
+    """One measured repetition."""
+
+    seconds: float
+    cpu_seconds: float  # of the worker processes
+
+
+@dataclass
+class Arena:
+    """What the cases measure with."""
+
+    client: Client
+    redis: Any
+    broker_url: str
+    redis_url: str
+    home: Path
+    publisher: Any  # the baseline's app
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    ours: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    theirs: dict[bool, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def prepare(self, name: str) -> PreparedAgent:
+        return self.client.prepare(name)
+
+    def run(self, agent: PreparedAgent) -> Sample:
+        """One run from submit to its end."""
+
+        def act() -> None:
+            run = self.client.wait(self.client.submit(agent, Request()))
+            if run.status != "succeeded":
+                raise RuntimeError(f"{agent.name}: {run.status}: {run.failure}")
+
+        return self.measured(act, self.ours)
+
+    def measured(
+        self, act: Callable[[], None], processes: Sequence[subprocess.Popen[bytes]]
+    ) -> Sample:
+        """Wall time of `act`, and the CPU time the processes spent meanwhile."""
+        before, began = _cpu_seconds(processes), perf_counter()
+        act()
+        return Sample(perf_counter() - began, _cpu_seconds(processes) - before)
+
+    def start_worker(self) -> None:
+        """One more worker process of ours."""
+        self.ours.append(
+            self._start(
+                "worker.bench.engine_worker",
+                "--redis",
+                self.redis_url,
+                "--concurrency",
+                str(THREADS),
+                *(() if self.ours else ("--scheduler",)),
+            )
+        )
+
+    def start_baseline(self, *, results: bool) -> None:
+        """The baseline's worker, with or without a result backend, if it does not run yet."""
+        if results in self.theirs:
+            return
+        flags = ("--results",) if results else ()
+        self.theirs[results] = self._start(
+            "worker.bench.baseline", self.broker_url, self.redis_url, str(THREADS), *flags
+        )
+
+    def run_baseline(self, task: str, size: int, *, results: bool) -> Sample:
+        """One task of the baseline and all that follows from it."""
+
+        def act() -> None:
+            # Published without a result backend: results would have to be collected here.
+            queue = CANVAS_QUEUE if results else HOP_QUEUE
+            self.publisher.send_task(task, (size,), queue=queue, ignore_result=True)
+            if self.redis.brpop(DONE, timeout=120) is None:
+                raise RuntimeError(f"{task} did not finish")
+
+        return self.measured(act, [self.theirs[results]])
+
+    def _start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self.home / "workers.log").open("ab") as log:
+            child = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, *arguments], stdout=log, stderr=log
+            )
+        self.children.append(child)
+        return child
+
+
+@contextlib.contextmanager
+def open_arena() -> Iterator[Arena]:
+    """A fresh Redis with one worker of ours; everything is stopped and removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as directory:
+        home = Path(directory)
+        os.environ["SLEIPNIR_DATA_DIR"] = str(home / "data")
+        private = PrivateRedis(home, socket_directory(home) / "redis.sock")
+        with (home / "redis.log").open("ab") as log:
+            server = subprocess.Popen(
+                private.command_line(private.find_program()), stdout=log, stderr=log
+            )
+        try:
+            private.await_ready(server)
+            agents.write_agents(
+                home / "agents",
+                agents.linear(LENGTH),
+                agents.linear(4),
+                agents.fan_out(WIDTH),
+                agents.mapped(ITEMS),
+                agents.asking(),
+            )
+            settings = load_settings({"redis_url": private.url}).values
+            client = Client.connect(settings, AgentSearch((home / "agents",)))
+            publisher = make_baseline(private.broker_url, private.url, THREADS, results=False)
+            arena = Arena(
+                client, client.store.client, private.broker_url, private.url, home, publisher
+            )
+            try:
+                arena.start_worker()
+                yield arena
+            finally:
+                for child in arena.children:
+                    child.terminate()
+                for child in arena.children:
+                    child.wait()
+        finally:
+            private.shut_down()
+            server.wait()
+
+
+def _cpu_seconds(processes: Sequence[subprocess.Popen[bytes]]) -> float:
+    """CPU time of running processes, from /proc; 0 where there is none."""
+    total = 0
+    for process in processes:
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+    return total / _TICKS

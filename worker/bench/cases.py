@@ -1,0 +1,204 @@
+"""The measurements, each a function from an arena to rows of a table."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from scheduler.submit import Request
+from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena, Sample
+
+WARM_UP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the result; times in ms per unit of work."""
+
+    name: str
+    unit: str
+    median: float
+    minimum: float
+    cpu: float | None = None  # ms of worker CPU per unit
+    ratio: float | None = None  # of medians, to the baseline of the same case
+    commands: float | None = None  # Redis commands per unit, those inside scripts included
+
+
+def hop(arena: Arena, rounds: int) -> Iterator[Row]:
+    """A linear graph beside a Celery task that enqueues its successor, and Celery's chain."""
+    agent = arena.prepare(f"linear-{LENGTH}")
+    arena.start_baseline(results=False)
+    arena.start_baseline(results=True)
+    samples = _interleaved(
+        rounds,
+        {
+            "ours": lambda: arena.run(agent),
+            "bare": lambda: arena.run_baseline("bench.hop", LENGTH, results=False),
+            "chain": lambda: arena.run_baseline("bench.chain_of", LENGTH, results=True),
+        },
+    )
+    commands = _commands(arena, lambda: arena.run(agent)) / (LENGTH + 1)
+    base = samples["bare"]
+    yield _row(f"linear graph, {LENGTH} nodes", "node", LENGTH + 1, samples["ours"], base, commands)
+    yield _row("bare Celery self-enqueue", "hop", LENGTH + 1, base, base)
+    yield _row(f"Celery chain of {LENGTH}", "task", LENGTH + 1, samples["chain"], base)
+
+
+def fan(arena: Arena, rounds: int) -> Iterator[Row]:
+    """Fan-out and join beside Celery's chord of the same size."""
+    agent = arena.prepare(f"fan-out-{WIDTH}")
+    arena.start_baseline(results=True)
+    samples = _interleaved(
+        rounds,
+        {
+            "ours": lambda: arena.run(agent),
+            "chord": lambda: arena.run_baseline("bench.chord_of", WIDTH, results=True),
+        },
+    )
+    base = samples["chord"]
+    yield _row(f"fan-out and join, {WIDTH} branches", "run", 1, samples["ours"], base)
+    yield _row(f"Celery chord of {WIDTH}", "chord", 1, base, base)
+
+
+def mapping(arena: Arena, rounds: int) -> Iterator[Row]:
+    """A map over many items."""
+    agent = arena.prepare(f"map-{ITEMS}")
+    samples = _interleaved(max(1, rounds // 3), {"ours": lambda: arena.run(agent)})
+    yield _row(f"map of {ITEMS} items", "item", ITEMS, samples["ours"], None)
+
+
+def runs(arena: Arena, rounds: int) -> Iterator[Row]:
+    """Many small runs at once, on one worker process and on two."""
+    agent = arena.prepare("linear-4")
+    for processes in (1, 2):
+        if processes > len(arena.ours):
+            arena.start_worker()
+            arena.run(agent)
+        samples = [
+            _many(arena, agent, f"{processes}-{turn}") for turn in range(max(1, rounds // 5))
+        ]
+        name = f"1,000 runs of 5 nodes, {processes} worker process{'es' if processes > 1 else ''}"
+        yield _row(name, "run", 1_000, samples, None)
+
+
+def _many(arena: Arena, agent: Any, batch: str) -> Sample:
+    def act() -> None:
+        with arena.client.records.endings(batch) as endings:
+            for _ in range(1_000):
+                arena.client.submit(agent, Request(batch=batch))
+            ended, patience = 0, perf_counter() + 60
+            while ended < 1_000:
+                ended += len(endings.wait(1))
+                if perf_counter() > patience:
+                    raise RuntimeError(f"only {ended} of 1,000 runs ended within a minute")
+
+    return arena.measured(act, arena.ours)
+
+
+def memory(arena: Arena, rounds: int) -> Iterator[Row]:
+    """Bytes of Redis that a parked and a finished run take; reported as KiB, not ms."""
+    count = 1_000
+    for name, agent in (("asking", "asking"), ("finished, 5 nodes", "linear-4")):
+        prepared = arena.prepare(agent)
+        before = _used_memory(arena)
+        ids = [arena.client.submit(prepared, Request()) for _ in range(count)]
+        for run_id in ids:
+            for event in arena.client.records.follow(run_id):
+                if event.kind in ("question", "ended"):
+                    break
+        used = (_used_memory(arena) - before) / count / 1024
+        yield Row(f"Redis memory, {name}", "KiB/run", used, used)
+
+
+def start(arena: Arena, rounds: int) -> Iterator[Row]:
+    """`sleipnir run` of a trivial graph, engine started for it and engine already up."""
+    environment = {**os.environ, "SLEIPNIR_DATA_DIR": str(arena.home / "cold")}
+    agent = str(arena.home / "agents" / "linear-4")
+    command = [sys.executable, "-P", "-m", "scheduler.cli"]
+
+    def once() -> Sample:
+        began = perf_counter()
+        subprocess.run([*command, "run", agent, "-q"], env=environment, check=True)
+        return Sample(perf_counter() - began, 0.0)
+
+    yield _row("run, cold", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
+    up = subprocess.Popen(
+        [*command, "up"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        once()
+        yield _row("run, engine up", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
+    finally:
+        up.terminate()
+        up.wait()
+
+
+CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
+    "hop": hop,
+    "fan": fan,
+    "map": mapping,
+    "runs": runs,
+    "memory": memory,
+    "start": start,
+}
+
+
+def _interleaved(
+    rounds: int, contenders: Mapping[str, Callable[[], Sample]]
+) -> dict[str, list[Sample]]:
+    """Samples of all contenders, taken in turns: a busy minute strikes all of them."""
+    for _ in range(WARM_UP):
+        for contend in contenders.values():
+            contend()
+    samples: dict[str, list[Sample]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, contend in contenders.items():
+            samples[name].append(contend())
+    return samples
+
+
+def _row(
+    name: str,
+    unit: str,
+    units: int,
+    samples: list[Sample],
+    base: list[Sample] | None,
+    commands: float | None = None,
+) -> Row:
+    milliseconds = [1000 * sample.seconds / units for sample in samples]
+    cpu = sum(sample.cpu_seconds for sample in samples) / len(samples)
+    return Row(
+        name,
+        unit,
+        median(milliseconds),
+        min(milliseconds),
+        1000 * cpu / units if cpu else None,
+        _median(samples) / _median(base) if base else None,
+        commands,
+    )
+
+
+def _median(samples: list[Sample]) -> float:
+    return median(sample.seconds for sample in samples)
+
+
+def _commands(arena: Arena, act: Callable[[], Any]) -> float:
+    """Redis commands during `act`, those inside scripts included."""
+
+    def count() -> int:
+        stats = arena.redis.info("commandstats")
+        return sum(int(entry["calls"]) for entry in stats.values())
+
+    before = count()
+    act()
+    return count() - before
+
+
+def _used_memory(arena: Arena) -> int:
+    return int(arena.redis.info("memory")["used_memory_dataset"])
