@@ -1,0 +1,242 @@
+"""The documentation: its examples are valid, its links lead somewhere, its tables are complete."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from docs.reference import renewed
+from graphs.finding import Finding
+from graphs.loader import load_agent
+from graphs.references import AgentSearch
+from graphs.schema import (
+    NODE_TYPES,
+    AgentNode,
+    Graph,
+    ScriptNode,
+    Section,
+    Settings,
+    Variable,
+)
+from graphs.validator import Resources, validate
+from scheduler.cli import VERBS
+from scheduler.cli.documents import question_document, row_document, run_document, show_document
+from scheduler.cli.exits import ExitCode
+from scheduler.history import NodeTimes
+from scheduler.run import NO_USAGE, Context, Question, Run, Status
+
+ROOT = Path(__file__).parents[2]
+PAGES = {file.name: file for file in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+TEXTS = {name: file.read_text(encoding="utf-8") for name, file in PAGES.items()}
+SOURCES = {
+    file: file.read_text(encoding="utf-8")
+    for package in ("graphs", "scheduler", "worker")
+    for file in (ROOT / package).rglob("*")
+    if file.suffix in (".py", ".lua")
+}
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+# What else looks like a path is an example's.
+SOURCE_PATH = re.compile(r"(?<![\w/.-])(?:graphs|scheduler|worker|tests|deploy|docs)/[\w./-]*\w")
+COMMAND = re.compile(r"sleipnir (?:-[\w-]+ )*([a-z]+)\b")
+VARIABLE = re.compile(r"\bSLEIPNIR_[A-Z_]*[A-Z]\b")
+CODE_ROW = re.compile(r"^\| ([EWR]\d{3}) \|", re.MULTILINE)
+EXIT_ROW = re.compile(r"^\| (\d+) \|", re.MULTILINE)
+SHAPE = re.compile(r"<!-- shape: (\w+) -->\n```json\n(.*?)```", re.DOTALL)
+
+pages = pytest.mark.parametrize("page", PAGES)
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    """The code blocks of a page that are marked as one of the languages."""
+    return [text for language, text in BLOCK.findall(TEXTS[page]) if language in languages]
+
+
+def graphs_in_pages() -> Iterator[Any]:
+    for page in PAGES:
+        for text in blocks(page, "yaml"):
+            if re.search(r"^nodes:", text, re.MULTILINE):
+                yield pytest.param(text, id=f"{page}: {yaml.safe_load(text).get('name')}")
+
+
+# ---- examples
+
+
+@pytest.mark.parametrize("text", list(graphs_in_pages()))
+def test_a_graph_in_the_documentation_has_no_findings(text: str, tmp_path: Path) -> None:
+    directory = tmp_path / yaml.safe_load(text)["name"]
+    directory.mkdir()
+    (directory / "graph.yaml").write_text(text)
+    add_what_it_names(directory)
+
+    found = validate(load_agent(directory), Resources(AgentSearch((tmp_path,))))
+
+    assert [str(finding) for finding in found] == []
+
+
+def add_what_it_names(directory: Path) -> None:
+    """The scripts of an example, and the agents it runs."""
+    graph = load_agent(directory).graph
+    assert graph is not None
+    for _, node in graph.nodes_of(ScriptNode):
+        (directory / node.script).parent.mkdir(exist_ok=True)
+        (directory / node.script).touch()
+    for _, node in graph.nodes_of(AgentNode):
+        other = directory.parent / node.agent
+        other.mkdir()
+        (other / "graph.yaml").write_text(
+            f"name: {node.agent}\nstart: done\nnodes: {{done: {{type: end}}}}"
+        )
+
+
+def test_the_language_has_an_example_of_every_node_type() -> None:
+    shown = {
+        node["type"]
+        for text in blocks("language.md", "yaml")
+        for node in yaml.safe_load(text)["nodes"].values()
+    }
+
+    assert shown == {"llm", "script", "approval", "input", "agent", "map", "rag", "end"}
+
+
+@pages
+def test_commands_in_the_documentation_are_verbs(page: str) -> None:
+    code = [*blocks(page, "sh", "text"), *re.findall(r"`([^`\n]+)`", TEXTS[page])]
+
+    named = {verb for text in code for verb in COMMAND.findall(text)}
+
+    assert named - VERBS.keys() == set()
+
+
+# ---- links and names
+
+
+@pages
+def test_relative_links_lead_to_files_and_headings(page: str) -> None:
+    links = [link for link in LINK.findall(TEXTS[page]) if not link.startswith("http")]
+
+    broken = [link for link in links if not leads_somewhere(PAGES[page], link)]
+
+    assert broken == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = page.parent / path if path else page
+    if not anchor or target.suffix != ".md":
+        return target.exists()
+    return target.exists() and anchor in {
+        slug(heading) for heading in HEADING.findall(target.read_text(encoding="utf-8"))
+    }
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pages
+def test_source_files_that_are_named_exist(page: str) -> None:
+    named = set(SOURCE_PATH.findall(TEXTS[page]))
+
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+@pages
+def test_environment_variables_that_are_named_are_read(page: str) -> None:
+    settings = {name.upper() for name in re.findall(r"`SLEIPNIR_(\w+)`", TEXTS["cli.md"])}
+    sources = "\n".join(SOURCES.values())
+
+    named = set(VARIABLE.findall(TEXTS[page]))
+
+    assert {
+        name
+        for name in named
+        if name not in sources and name.removeprefix("SLEIPNIR_") not in settings
+    } == set()
+
+
+# ---- tables
+
+
+@pages
+def test_generated_parts_are_current(page: str) -> None:
+    assert renewed(TEXTS[page]) == TEXTS[page], "run `make docs`"
+
+
+def test_every_code_of_validation_is_explained_once() -> None:
+    codes = yaml.safe_load((ROOT / "tests/language/codes.yaml").read_text(encoding="utf-8"))
+
+    explained = [code for code in CODE_ROW.findall(TEXTS["language.md"]) if code[0] != "R"]
+
+    assert sorted(explained) == sorted(codes)
+
+
+def test_every_code_of_a_failed_run_is_explained_once() -> None:
+    raised = {
+        code for text in SOURCES.values() for code in re.findall(r"""["'](R\d{3})["']""", text)
+    }
+
+    explained = [code for code in CODE_ROW.findall(TEXTS["language.md"]) if code[0] == "R"]
+
+    assert sorted(explained) == sorted(raised)
+
+
+def test_every_exit_code_is_explained_once() -> None:
+    assert sorted(map(int, EXIT_ROW.findall(TEXTS["cli.md"]))) == sorted(ExitCode)
+
+
+@pytest.mark.parametrize(("name", "text"), SHAPE.findall(TEXTS["cli.md"]))
+def test_json_in_the_documentation_has_the_fields_of_the_real_one(name: str, text: str) -> None:
+    real = documents()[name]
+
+    assert list(json.loads(text)) == list(real)
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    """One of each document that `--json` prints."""
+    run = Run(
+        run_id="0f3d204d69d03101",
+        agent="ask",
+        digest="",
+        status=Status.WAITING,
+        step=1,
+        frontier=("review",),
+        created_at=0,
+        started_at=0,
+        ended_at=None,
+        deadline=None,
+        output=None,
+        failure=None,
+        usage=NO_USAGE,
+        context=Context(),
+        parent=None,
+        batch=None,
+        item=None,
+        visits={},
+    )
+    of_run = run_document(run, {}, steps=0, now_ms=0)
+    times = NodeTimes("draft", 1, 1, 1, NO_USAGE)
+    question = Question("r", "r", "ask", "1/q", "q", 1, "input", "?", (), None, None)
+    return {
+        "run": of_run,
+        "node": show_document(of_run, [times], {}, [])["nodes"][0],
+        "row": row_document(run, now_ms=0),
+        "question": question_document(question),
+        "finding": Finding("E101", "").to_json(),
+    }
+
+
+def test_the_language_has_a_table_for_every_mapping() -> None:
+    sections = set(re.findall(r"<!-- generated: fields (\w+) -->", TEXTS["language.md"]))
+
+    mappings: list[type[Section]] = [Graph, Settings, Variable, *NODE_TYPES.values()]
+    assert sections == {mapping.__name__ for mapping in mappings}
