@@ -14,6 +14,7 @@ from graphs.errors import BundleError, InvalidAgent
 from graphs.loader import load_agent
 from graphs.models import missing_keys
 from graphs.schema import AgentNode, Graph, LlmNode, MapNode
+from graphs.template import references
 from scheduler.keys import parse_visit_id
 from worker.llm.client import preload
 
@@ -53,6 +54,10 @@ def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:
     node = graph.nodes[node_id]
     if isinstance(node, LlmNode | AgentNode) and node.output_schema is not None:
         return None  # it may write keys that the schema does not list
+    if isinstance(node, MapNode):
+        # What its branch reads, each invocation fetches for itself.
+        roots = {reference.root for reference in references(node.over)}
+        return frozenset(root for root in roots if root is not None) | declared_writes(node)
     read = reads(graph, node_id)
     return None if read is None else read | declared_writes(node)
 
