@@ -60,7 +60,11 @@ class _Verbs(click.Group):
             formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Verbs,
+    subcommand_metavar="VERB [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @engine_options
 def cli(**_: object) -> None:
     """Run graph agents, durably.

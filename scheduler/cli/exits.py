@@ -70,8 +70,8 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
         if isinstance(error, kind):
             # Findings begin with their file and say what they are.
             return code, str(error) if isinstance(error, InvalidAgent) else f"error: {error}"
-    if _is_lost_connection(error):
-        return ExitCode.UNREACHABLE, f"error: lost the connection to Redis: {error}"
+    if _is_of_redis(error):
+        return ExitCode.UNREACHABLE, f"error: Redis does not answer as it should: {error}"
     return (
         ExitCode.FAILED,
         f"error: {type(error).__name__}: {error}\n"
@@ -79,8 +79,8 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
     )
 
 
-def _is_lost_connection(error: BaseException) -> bool:
+def _is_of_redis(error: BaseException) -> bool:
     # Not every error comes from a process that has loaded Redis, which takes its time.
-    from redis.exceptions import ConnectionError, TimeoutError  # noqa: PLC0415
+    from redis.exceptions import RedisError  # noqa: PLC0415
 
-    return isinstance(error, ConnectionError | TimeoutError)
+    return isinstance(error, RedisError)
