@@ -24,7 +24,7 @@ COMMAND = (sys.executable, "-m", "scheduler.cli")
 class Sleipnir:
     """Calls the command with settings and data of its own, below one directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **environment: str) -> None:
         self.project = directory / "project"
         self.project.mkdir(parents=True)
         own = {name: text for name, text in os.environ.items() if not name.startswith("SLEIPNIR_")}
@@ -34,6 +34,7 @@ class Sleipnir:
             "SLEIPNIR_CONFIG_DIR": str(directory / "config"),
             # The project's directory must not hide ours.
             "PYTHONPATH": str(Path(__file__).parents[2]),
+            **environment,
         }
 
     def write(self, name: str, graph: str, files: Mapping[str, str] | None = None) -> Path:
@@ -80,7 +81,7 @@ class Sleipnir:
         )
 
     @contextlib.contextmanager
-    def up(self) -> Iterator[None]:
+    def up(self) -> Iterator[subprocess.Popen[bytes]]:
         """Keep an engine running meanwhile; its log is in `up.log`."""
         log = self.project.parent / "up.log"
         with log.open("wb") as output:
@@ -96,7 +97,7 @@ class Sleipnir:
             )
         wait_until(lambda: "engine is up" in log.read_text(), "the engine is up", TIME_LIMIT_S)
         try:
-            yield
+            yield engine
         finally:
             engine.send_signal(signal.SIGTERM)
             engine.wait(TIME_LIMIT_S)

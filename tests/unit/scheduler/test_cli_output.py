@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 import pytest
+import redis
 
 from graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from graphs.finding import Finding
@@ -142,6 +143,7 @@ def test_every_final_status_and_waiting_have_an_exit_code_of_their_own() -> None
         (AnswerRefused("late"), ExitCode.FAILED),
         (ActionRefused("late"), ExitCode.FAILED),
         (ZeroDivisionError(), ExitCode.FAILED),
+        (redis.exceptions.ReadOnlyError("a replica"), ExitCode.UNREACHABLE),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED),
     ],
 )

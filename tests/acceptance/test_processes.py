@@ -1,0 +1,95 @@
+"""Workers and schedulers as processes of their own, on a Redis that is configured."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.support.command_line import Sleipnir
+from tests.support.processes import children_of, is_alive
+from tests.support.redis_server import RedisServer
+from tests.support.wait import wait_until
+
+HELLO = """
+description: Says hello.
+start: done
+nodes:
+  done: {type: end, output: "hello {{initial_prompt}}"}
+"""
+
+
+@pytest.fixture
+def sleipnir(tmp_path: Path, redis_server: RedisServer, redis_client: redis.Redis) -> Sleipnir:
+    """The command on an empty Redis, where nothing else runs."""
+    command = Sleipnir(tmp_path, SLEIPNIR_REDIS_URL=redis_server.url)
+    command.write("hello", HELLO)
+    return command
+
+
+def test_commands_start_nothing_on_a_configured_redis(sleipnir: Sleipnir) -> None:
+    submitted = sleipnir("submit", "hello")
+
+    assert submitted.returncode == 0
+    assert "no worker is running on this Redis: `sleipnir worker --scheduler`" in submitted.stderr
+    assert not Path(sleipnir.environment["SLEIPNIR_DATA_DIR"]).exists()
+    sleipnir("cancel", submitted.stdout.strip())
+
+
+def test_a_run_that_nobody_takes_is_explained(sleipnir: Sleipnir) -> None:
+    command = sleipnir.start("run", "hello")
+    assert command.stderr is not None
+
+    while "no worker seems to be there to take it" not in command.stderr.readline():
+        pass
+    command.send_signal(signal.SIGINT)
+    command.communicate(timeout=30)
+
+    assert command.returncode == 130
+
+
+def test_workers_and_schedulers_serve_until_they_are_told_to_stop(sleipnir: Sleipnir) -> None:
+    processes = [sleipnir.start("scheduler"), sleipnir.start("worker", "--processes", "2")]
+
+    done = sleipnir("run", "hello", "you")
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    logs = [process.communicate(timeout=30)[1] for process in processes]
+
+    assert (done.returncode, done.stdout) == (0, "hello you\n")
+    assert [process.returncode for process in processes] == [0, 0], logs
+
+
+def test_a_worker_that_dies_is_started_again(sleipnir: Sleipnir) -> None:
+    command = sleipnir.start("worker", "--scheduler")
+    (worker,) = wait_until(lambda: children_of(command.pid), "the worker runs", 30)
+
+    os.kill(worker, signal.SIGKILL)
+    (successor,) = wait_until(lambda: children_of(command.pid) - {worker}, "the next one", 30)
+    done = sleipnir("run", "hello", "again")
+    command.send_signal(signal.SIGTERM)
+    command.communicate(timeout=30)
+
+    assert successor != worker
+    assert done.stdout == "hello again\n"
+
+
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_up_ends_with_everything_it_started(
+    tmp_path: Path, redis_server: RedisServer, redis_client: redis.Redis, is_configured: bool
+) -> None:
+    configured = {"SLEIPNIR_REDIS_URL": redis_server.url} if is_configured else {}
+    command = Sleipnir(tmp_path, **configured)
+    command.write("hello", HELLO)
+
+    with command.up() as engine:
+        done = command("run", "hello", "up")
+        children = children_of(engine.pid)
+
+    assert done.stdout == "hello up\n"
+    assert len(children) == (1 if is_configured else 2)
+    assert [pid for pid in children if is_alive(pid)] == []
+    assert engine.returncode == 0
