@@ -145,12 +145,7 @@ class Client:
             agents=agent.agents,
             warnings=warnings,
         )
-        size = sum(len(key) + len(text) for key, text in run.state.items())
-        if size > self.store.settings.state_limit_bytes:
-            raise SubmissionRefused(
-                f"the initial state has {size} bytes; the limit is "
-                f"{self.store.settings.state_limit_bytes} (state_limit_bytes)"
-            )
+        _require_fitting(run.state, self.store.settings)
         return run
 
     # ---- follow
@@ -234,6 +229,23 @@ class Client:
         """
         self.records.run(run_id)
         return self.store.close(run_id, "cancelled", Failure("cancelled", reason, None))
+
+
+def _require_fitting(state: Mapping[str, str], settings: Settings) -> None:
+    total = 0
+    for key, text in state.items():
+        size = len(text.encode())
+        total += len(key.encode()) + size
+        if size > settings.value_limit_bytes:
+            raise SubmissionRefused(
+                f"the value of '{key}' has {size} bytes; the limit of a value is "
+                f"{settings.value_limit_bytes} (value_limit_bytes)"
+            )
+    if total > settings.state_limit_bytes:
+        raise SubmissionRefused(
+            f"the initial state has {total} bytes; the limit is "
+            f"{settings.state_limit_bytes} (state_limit_bytes)"
+        )
 
 
 def resources_of(
