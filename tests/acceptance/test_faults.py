@@ -192,7 +192,7 @@ def test_a_batch_loses_and_repeats_no_line_while_workers_are_killed(
     batch = batch_of(120, tmp_path, tries, results)
 
     for count in sorted(rng.sample(range(10, 80), 3)):
-        wait_until(lambda n=count: finished(results) >= n, f"{count} results", TIME_LIMIT_S)
+        wait_for_results(results, count)
         kill_one(tries, rng)
         assert finished(results) < 120
     _, said = batch.communicate(timeout=TIME_LIMIT_S)
@@ -265,6 +265,10 @@ def finished(results: Path) -> int:
     return results.read_text().count("\n") if results.exists() else 0
 
 
+def wait_for_results(results: Path, count: int) -> None:
+    wait_until(lambda: finished(results) >= count, f"{count} results", TIME_LIMIT_S)
+
+
 def kill_one(tries: Tries, rng: random.Random) -> None:
     """Kill one of the workers that have most recently begun something."""
     alive = wait_until(
@@ -277,7 +281,7 @@ def kill_one(tries: Tries, rng: random.Random) -> None:
 
 def ended_within(process: subprocess.Popen[str], seconds: float) -> bool:
     try:
-        process.wait(seconds)
+        process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         return False
     return True
