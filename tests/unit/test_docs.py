@@ -109,7 +109,7 @@ def test_the_language_has_an_example_of_every_node_type() -> None:
 
 @pages
 def test_commands_in_the_documentation_are_verbs(page: str) -> None:
-    code = [*blocks(page, "sh", "text"), *re.findall(r"`([^`\n]+)`", TEXTS[page])]
+    code = [*blocks(page, "", "sh", "bash", "text"), *re.findall(r"`([^`\n]+)`", TEXTS[page])]
 
     named = {verb for text in code for verb in COMMAND.findall(text)}
 
