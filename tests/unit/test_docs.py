@@ -30,10 +30,8 @@ from scheduler.cli.documents import question_document, row_document, run_documen
 from scheduler.cli.exits import ExitCode
 from scheduler.history import NodeTimes
 from scheduler.run import NO_USAGE, Context, Question, Run, Status
+from tests.support.pages import PAGES, ROOT, TEXTS, blocks
 
-ROOT = Path(__file__).parents[2]
-PAGES = {file.name: file for file in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
-TEXTS = {name: file.read_text(encoding="utf-8") for name, file in PAGES.items()}
 SOURCES = {
     file: file.read_text(encoding="utf-8")
     for package in ("graphs", "scheduler", "worker")
@@ -41,7 +39,6 @@ SOURCES = {
     if file.suffix in (".py", ".lua")
 }
 
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # What else looks like a path is an example's.
@@ -53,11 +50,6 @@ EXIT_ROW = re.compile(r"^\| (\d+) \|", re.MULTILINE)
 SHAPE = re.compile(r"<!-- shape: (\w+) -->\n```json\n(.*?)```", re.DOTALL)
 
 pages = pytest.mark.parametrize("page", PAGES)
-
-
-def blocks(page: str, *languages: str) -> list[str]:
-    """The code blocks of a page that are marked as one of the languages."""
-    return [text for language, text in BLOCK.findall(TEXTS[page]) if language in languages]
 
 
 def graphs_in_pages() -> Iterator[Any]:

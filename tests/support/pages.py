@@ -1,0 +1,17 @@
+"""The pages of the documentation, for tests that hold them to their word."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = {file.name: file for file in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+TEXTS = {name: file.read_text(encoding="utf-8") for name, file in PAGES.items()}
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    """The code blocks of a page that are marked as one of the languages."""
+    return [text for language, text in _BLOCK.findall(TEXTS[page]) if language in languages]
