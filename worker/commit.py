@@ -107,8 +107,12 @@ class Commit:
             self._write(plan, branches, usage)
         except StateTooLarge:
             limit = self._store.settings.state_limit_bytes
+            largest = max(plan.writes, key=lambda key: len(plan.writes[key]))
             failure = Failure(
-                "R021", f"the state would exceed {limit} bytes (state_limit_bytes)", None
+                "R021",
+                f"the state would exceed {limit} bytes (state_limit_bytes); "
+                f"the largest write of this step is '{largest}'",
+                None,
             )
             self._write(Plan({}, failure=failure), branches, usage)
 

@@ -34,12 +34,14 @@ for i, value in ipairs(rest) do
   end
 end
 local state = key('state', run_id)
-bytes = tonumber(bytes)
+local before = tonumber(bytes)
+bytes = before
 for i = 1, #writes, 2 do
   local old = redis.call('HSTRLEN', state, writes[i])
   bytes = bytes + #writes[i + 1] - old + (old == 0 and #writes[i] or 0)
 end
-if bytes > tonumber(state_limit) then return {'state_too_large'} end
+-- One that was too large already, under a limit of before, may still end.
+if bytes > before and bytes > tonumber(state_limit) then return {'state_too_large'} end
 
 in_pieces('HSET', state, writes)
 forget_visit(run_id, visit, v)

@@ -147,10 +147,14 @@ def test_a_value_at_its_limit_is_kept(sleipnir: Sleipnir) -> None:
 
 
 def test_a_state_over_its_limit_fails_the_run_and_keeps_what_was(sleipnir: Sleipnir) -> None:
-    found = fill(sleipnir, a=15_000, b=15_000, c=15_000)
+    found = fill(sleipnir, a=15_000, b=16_000, c=15_000)
 
-    assert found["error"]["code"] == "R021"
-    assert "the state would exceed 40000 bytes (state_limit_bytes)" in found["error"]["message"]
+    assert found["error"] == {
+        "code": "R021",
+        "message": "the state would exceed 40000 bytes (state_limit_bytes); "
+        "the largest write of this step is 'b'",
+        "node": None,
+    }
     assert found["state"].keys() == {"initial_prompt", "sizes"}
 
 

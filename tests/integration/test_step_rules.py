@@ -272,6 +272,15 @@ def test_a_state_over_its_limit_fails_the_run(engine: Engine) -> None:
     assert "state_limit_bytes" in failure.message
 
 
+def test_a_state_over_a_limit_lowered_since_may_end(engine: Engine) -> None:
+    run_id = engine.submit("start: z\nnodes: {z: {type: end, output: over}}", prompt="x" * 100)
+    engine.configure(state_limit_bytes=50)
+
+    engine.drive()
+
+    assert engine.run(run_id).output == "over"
+
+
 def test_a_value_over_its_limit_names_key_and_node(engine: Engine) -> None:
     engine.configure(value_limit_bytes=100)
 
