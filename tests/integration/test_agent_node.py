@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.advance import Plan
-from scheduler.run import Lease, Usage
+from scheduler.run import Failure, Lease, Usage
 from scheduler.submit import Request
 from tests.support.engine import Engine
 
@@ -231,6 +231,20 @@ def test_a_child_s_usage_is_its_parent_s_too(engine: Engine) -> None:
     engine.drive()
 
     assert engine.run(run_id).usage == Usage(3, 4, 0.5)
+
+
+def test_what_a_failed_child_used_is_accounted_for_too(engine: Engine) -> None:
+    run_id = submit(engine, ECHO)
+    engine.work_once()
+    child = Lease(child_of(engine, run_id), "1/z", "t1")
+    engine.store.begin(child, ())
+    failed = Plan({}, failure=Failure("R009", "no", None))
+
+    engine.store.advance(child, 1, failed, cap=9, window=8, usage=Usage(3, 4, None))
+    engine.drive()
+
+    assert engine.failure(run_id).code == "R015"
+    assert engine.run(run_id).usage == Usage(3, 4, None)
 
 
 def test_the_parent_keeps_the_version_of_the_child_it_was_submitted_with(engine: Engine) -> None:

@@ -27,8 +27,8 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
         prompt = require_rendered(node.prompt, "prompt", visit.state)
         return Spawned(node.agent, prompt, node.timeout)
     child = visit.resumed_with
-    text = _result_of(visit, child)
     usage = _usage_of(child)
+    text = _result_of(visit, child, usage)
     output: Any = text
     writes: dict[str, Any] = {}
     if node.output_schema is not None:
@@ -51,7 +51,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
     return Wrote(writes, node.targets, output, usage=usage)
 
 
-def _result_of(visit: Visit[AgentNode], child: dict[str, Any]) -> str:
+def _result_of(visit: Visit[AgentNode], child: dict[str, Any], usage: Usage) -> str:
     node = visit.node
     match child["status"]:
         case "succeeded":
@@ -60,12 +60,14 @@ def _result_of(visit: Visit[AgentNode], child: dict[str, Any]) -> str:
             raise NodeFailed(
                 "R016",
                 f"agent '{node.agent}' took longer than {node.timeout:g}s (run {child['run_id']})",
+                usage,
             )
         case status:
             raise NodeFailed(
                 "R015",
                 f"agent '{node.agent}' {status.replace('_', ' ')} (run {child['run_id']})"
                 + _quoted(child["error"]),
+                usage,
             )
 
 
