@@ -25,7 +25,9 @@ local label = label_of(run_id, visit, agent)
 if v.status == 'ready' then
   -- Its message may just be waiting its turn: then another one would only lengthen the queue.
   if tonumber(oldest_ms) >= 0 and tonumber(oldest_ms) <= v.published then
-    redis.call('ZADD', timers, now_ms + republish_ms, member)
+    -- The longer it has waited, the rarer it is looked at: queues may be very long.
+    local pause = math.max(republish_ms, math.min(now_ms - v.published, 12 * republish_ms))
+    redis.call('ZADD', timers, now_ms + pause, member)
     return reply('queued')
   end
 elseif v.status == 'staged' then

@@ -155,6 +155,19 @@ def test_a_message_that_waits_its_turn_is_not_published_again(engine: Engine) ->
     assert messages(engine) == ["1/s"]
 
 
+def test_the_longer_a_message_waits_the_rarer_it_is_looked_at(engine: Engine) -> None:
+    engine.store.submit(a_run())
+    looks = []
+
+    for second in range(200):
+        if engine.redis.zrangebyscore("{p01}:timers", "-inf", engine.clock.ms):
+            looks.append(second)
+            engine.tick()
+        engine.clock.move(1)
+
+    assert looks == [5, 10, 20, 40, 80, 140]
+
+
 def test_a_visit_is_published_again_once_the_queue_has_got_past_it(engine: Engine) -> None:
     engine.store.submit(a_run())
     messages(engine)
