@@ -7,6 +7,7 @@ answer at once.
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from collections.abc import Mapping
 
@@ -75,6 +76,9 @@ def cli(**_: object) -> None:
 
 def main() -> None:
     """The `sleipnir` command."""
+    # What UTF-8 cannot hold, a lone surrogate, is printed as JSON writes it.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     # Texts may hold what the terminal, or UTF-8, has no characters for.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # of a TextIO
     try:

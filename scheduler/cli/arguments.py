@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -59,13 +60,18 @@ def pairs(
 def json_or_text(text: str) -> Any:
     """The JSON value that a text is, else the text itself."""
     try:
-        return json.loads(text, parse_constant=_refuse)
-    except ValueError:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
         return text
 
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse(text)
 
 
 def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:

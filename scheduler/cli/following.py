@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.retry import Retry
 
 from scheduler.cli.asking import ask
 from scheduler.cli.layout import printable
-from scheduler.connection import PATIENT
 from scheduler.errors import AnswerRefused
 from scheduler.narration import render
 from scheduler.run import Event, Question, Run, Status
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 _LOOK_MS = 1_000
 # Looks without news after which a run that nobody begins needs an explanation.
 _PATIENT_LOOKS = 3
+
+# An outage of Redis is waited for, a minute or so.
+_TRIES = 120
+_SILENT_TRIES = 5
 
 # What the narration of a run tells of its child runs.
 _TOLD_OF_CHILDREN = frozenset({"question", "answered"})
@@ -38,7 +43,7 @@ class Attachment:
         self, client: Client, run_id: str, options: Options, *, asks: bool, stays: bool
     ) -> None:
         # A run survives an outage of Redis, and so do those who watch it.
-        client.store.client.set_retry(PATIENT)
+        client.store.client.set_retry(Retry(_ToldBackoff(options), _TRIES))
         self._client = client
         self._records = client.records
         self.run_id = run_id
@@ -125,6 +130,19 @@ class Attachment:
                 "the run is queued, but no worker seems to be there to take it: "
                 "start one with `sleipnir worker --scheduler`"
             )
+
+
+class _ToldBackoff(ExponentialWithJitterBackoff):
+    """The pauses between tries to reach Redis again; says so when it takes long."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(cap=1.0, base=0.05)
+        self._options = options
+
+    def compute(self, failures: int) -> float:
+        if failures == _SILENT_TRIES:
+            self._options.say("Redis does not answer; trying again (Ctrl-C leaves)")
+        return float(super().compute(failures))
 
 
 def narrate(options: Options, line: str) -> None:

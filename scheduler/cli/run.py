@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +14,8 @@ from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import Options, common_options
 from scheduler.cli.submission import Submission, submission_parameters
 from scheduler.cli.submit import submit_only
+from scheduler.errors import RunNotFound
+from scheduler.keys import new_run_id
 
 if TYPE_CHECKING:
     from scheduler.cli.following import Attachment
@@ -34,12 +38,14 @@ def run(options: Options, submission: Submission, detach: bool) -> ExitCode:
         from scheduler.cli.following import Attachment  # noqa: PLC0415
         from scheduler.cli.results import print_result  # noqa: PLC0415
 
-        run_id = submission.submit(client)
+        # Known before it is submitted, so that no Ctrl-C finds a run without a name.
+        run_id = new_run_id()
         asks = is_terminal() and not submission.headless
         attachment = Attachment(client, run_id, options, asks=asks, stays=False)
         try:
+            submission.submit(client, run_id)
             found = attachment.follow()
-        except (KeyboardInterrupt, click.Abort):
+        except KeyboardInterrupt:
             return _cancelled(client, attachment, options)
         return print_result(client, found, options, attachment.open_questions())
 
@@ -48,7 +54,12 @@ def _cancelled(client: Client, attachment: Attachment, options: Options) -> Exit
     """The run may be costing money: end it, and see its end."""
     from scheduler.cli.results import print_result  # noqa: PLC0415 - loaded already
 
-    options.say(f"cancelling run {attachment.run_id}; Ctrl-C again leaves at once")
-    client.cancel(attachment.run_id)
-    print_result(client, attachment.follow(), options, ())
+    with contextlib.suppress(RunNotFound):  # it was not submitted yet
+        client.cancel(attachment.run_id)
+        options.say(f"cancelling run {attachment.run_id}; Ctrl-C again leaves at once")
+        try:
+            print_result(client, attachment.follow(), options, ())
+        except KeyboardInterrupt:
+            # Without waiting for an engine of ours: it ends by itself once we are gone.
+            os._exit(ExitCode.INTERRUPTED)
     return ExitCode.INTERRUPTED

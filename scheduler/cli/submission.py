@@ -86,8 +86,8 @@ class Submission:
     session: str | None
     headless: bool
 
-    def submit(self, client: Client) -> str:
-        """Submit it and return the run's id; asks for missing variables where it can.
+    def submit(self, client: Client, run_id: str) -> None:
+        """Submit it as a run of that id; asks for missing variables where it can.
 
         Raises:
             GraphError, SubmissionRefused: it was not accepted.
@@ -98,9 +98,9 @@ class Submission:
                 f"--session continues a normal agent's conversation; '{prepared.name}' is a "
                 "graph agent, each of its runs is on its own"
             )
-        return client.submit(prepared, self._request(prepared))
+        client.submit(prepared, self._request(prepared, run_id))
 
-    def _request(self, prepared: PreparedAgent) -> Request:
+    def _request(self, prepared: PreparedAgent, run_id: str) -> Request:
         # The language's schema comes with it.
         from scheduler.submit import Request  # noqa: PLC0415
 
@@ -114,6 +114,7 @@ class Submission:
             answers=answers,
             workdir=str(self.workdir.absolute()),
             timeout_s=self.timeout,
+            run_id=run_id,
         )
 
     def _variables(self, prepared: PreparedAgent) -> dict[str, str]:

@@ -8,6 +8,7 @@ from scheduler.cli.engine import open_client, say_who_goes_on
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import Options, common_options
 from scheduler.cli.submission import Submission, submission_parameters
+from scheduler.keys import new_run_id
 
 
 @click.command
@@ -21,7 +22,8 @@ def submit(options: Options, submission: Submission) -> ExitCode:
 def submit_only(options: Options, submission: Submission) -> ExitCode:
     """Submit, print the run's id, and say what it takes for it to go on."""
     with open_client(options, workers=False) as client:
-        run_id = submission.submit(client)
+        run_id = new_run_id()
+        submission.submit(client, run_id)
         if options.json:
             from scheduler.cli.results import document_of, print_json  # noqa: PLC0415
 
