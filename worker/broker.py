@@ -14,6 +14,9 @@ logger = logging.getLogger("sleipnir.worker")
 class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     """Takes messages off the list; one that cannot be read would end the worker."""
 
+    # What was taken needs no return to the queue when the connection goes: visits have timers.
+    do_restore = False
+
     def _brpop_read(self, **options: Any) -> Any:
         try:
             return super()._brpop_read(**options)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.connection import connect
 from tests.support.processes import is_alive
+from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
@@ -142,3 +144,26 @@ def test_a_scheduler_that_is_killed_is_replaced(workers: Workers, scripts: Scrip
     killed.kill()
 
     assert workers.client.wait(run_id).status == "timed_out"
+
+
+def test_a_node_that_finishes_while_redis_is_down_counts(
+    tmp_path: Path, scripts: Scripts, own_directories: None
+) -> None:
+    with (
+        RedisServer(tmp_path / "redis") as server,
+        connect(server.url, patient=True) as client,
+        Workers(server.url, client, tmp_path) as workers,
+    ):
+        worker = workers.start("--scheduler")
+        run_id = submit(workers, scripts, WAITS)
+        pid = scripts.started()
+
+        server.kill()
+        scripts.let_go()
+        wait_until(lambda: not is_alive(pid), "the script has finished")
+        server.start()
+
+        assert workers.client.wait(run_id).output == ""
+        assert len(scripts.pids()) == 1
+        # What kombu does with messages it cannot return.
+        assert "EMERGENCY DUMP" not in worker.log.read_text()
