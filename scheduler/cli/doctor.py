@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scheduler.cli.engine import open_client
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.layout import columns
 from scheduler.cli.options import Options, common_options
@@ -21,12 +22,15 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL"
 
 
 @click.command
+@click.option("--verify", is_flag=True, help="Check instead that all stored runs are consistent.")
 @common_options(json=True)
-def doctor(options: Options) -> ExitCode:
+def doctor(options: Options, verify: bool) -> ExitCode:
     """Check Redis, workers, model keys and interpreters; list every setting and its origin.
 
     Exits with 0 if runs can work. Starts no workers.
     """
+    if verify:
+        return _verify(options)
     # All that is checked comes with it.
     from scheduler.diagnosis import diagnose  # noqa: PLC0415
     from scheduler.settings import load_settings  # noqa: PLC0415
@@ -45,6 +49,28 @@ def doctor(options: Options) -> ExitCode:
         for line in _setting_lines(loaded):
             click.echo(line)
     return ExitCode.SUCCEEDED if healthy else ExitCode.FAILED
+
+
+def _verify(options: Options) -> ExitCode:
+    """Read every run, and tell what contradicts itself; safe while the engine is at work."""
+    # Redis comes with it.
+    from scheduler.audit import Audit  # noqa: PLC0415
+
+    with open_client(options, workers=False) as client:
+        audit = Audit(client.store.client)
+        violations = list(audit.violations())
+    if options.json:
+        found = [
+            {"run_id": violation.run_id, "rule": violation.rule, "text": violation.text}
+            for violation in violations
+        ]
+        document = {"consistent": not found, "runs": audit.runs_seen, "violations": found}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        for violation in violations:
+            click.echo(str(violation))
+        options.say(f"{audit.runs_seen} runs looked at, {len(violations)} violations")
+    return ExitCode.FAILED if violations else ExitCode.SUCCEEDED
 
 
 def _print(check: Check) -> None:

@@ -1,0 +1,52 @@
+"""`sleipnir doctor --verify`: whether all that is stored of runs fits together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.keys import run_key
+from tests.support.command_line import Sleipnir
+from tests.support.engine import Engine
+from tests.support.redis_server import RedisServer
+
+GRAPH = "start: z\nnodes: {z: {type: end, output: ok}}"
+
+
+@pytest.fixture
+def verify(tmp_path: Path, redis_server: RedisServer) -> tuple[Sleipnir, tuple[str, ...]]:
+    return Sleipnir(tmp_path), ("doctor", "--verify", "--redis", redis_server.url)
+
+
+def test_consistent_runs_exit_with_0(
+    engine: Engine, verify: tuple[Sleipnir, tuple[str, ...]]
+) -> None:
+    sleipnir, arguments = verify
+    engine.submit(GRAPH)
+    engine.finish(GRAPH)
+
+    done = sleipnir(*arguments)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "2 runs looked at, 0 violations\n"
+
+
+def test_a_violation_names_its_run_and_rule(
+    engine: Engine, verify: tuple[Sleipnir, tuple[str, ...]]
+) -> None:
+    sleipnir, arguments = verify
+    run_id = engine.finish(GRAPH).run_id
+    engine.redis.hincrby(run_key("run", run_id), "n:z", 1)
+    text = "node z is counted 2 times, the history admits it 1 times"
+
+    told = sleipnir(*arguments)
+    report = json.loads(sleipnir(*arguments, "--json").stdout)
+
+    assert (told.returncode, told.stdout) == (1, f"{run_id}: visits: {text}\n")
+    assert report == {
+        "consistent": False,
+        "runs": 1,
+        "violations": [{"run_id": run_id, "rule": "visits", "text": text}],
+    }
