@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from scheduler.cli.arguments import run_argument
-from scheduler.cli.asking import ask, is_terminal
+from scheduler.cli.asking import ask
 from scheduler.cli.engine import open_client, say_who_goes_on
 from scheduler.cli.options import Options, common_options
+from scheduler.cli.terminal import is_terminal
 
 
 @click.command

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
-import click
-
-from scheduler.cli.layout import printable
+from scheduler.cli.terminal import read_line, show
 from scheduler.run import Question
 
 Echo = Callable[[str], None]
 ReadLine = Callable[[], str]
 
 
-def is_terminal() -> bool:
-    """Whether somebody can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def ask(question: Question) -> str:
+def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
     """The answer of the person at the terminal.
 
     Raises:
         EOFError: they do not want to answer (Ctrl-D).
+        Withdrawn: `is_open`, called now and then, says that no answer is wanted any more.
     """
     show(f"? {question.text}\n")
+    read = partial(read_line, is_open)
     if question.kind == "input":
-        return ask_for_text(question, show, read_line)
-    if question.options and os.environ.get("TERM", "dumb") != "dumb":
+        return ask_for_text(question, show, read)
+    options = question.options
+    if options and os.environ.get("TERM", "dumb") != "dumb":
         # termios, which not every platform has; there, options are chosen by number.
         from scheduler.cli.menu import choose  # noqa: PLC0415
 
-        chosen = choose(question.options)
+        chosen = choose(options, is_open)
         if chosen is not None:
             return chosen
-        return ask_for_choice((), show, read_line)
-    return ask_for_choice(question.options, show, read_line)
+        options = ()
+    return ask_for_choice(options, show, read)
 
 
 def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
@@ -61,30 +57,8 @@ def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
         echo(f"  {number}) {option}\n")
     if options:
         echo("  a number, or an answer of your own\n")
+    numbered = {str(number): option for number, option in enumerate(options, 1)}
     while True:
         echo("> ")
-        text = read()
-        if text in options or not text.isdecimal():
-            if text:
-                return text
-        elif 1 <= int(text) <= len(options):
-            return options[int(text) - 1]
-        else:
-            return text
-
-
-def show(text: str) -> None:
-    """Write to the terminal, without a line end of our own."""
-    click.echo(printable(text), err=True, nl=False)
-
-
-def read_line() -> str:
-    """A line from the terminal.
-
-    Raises:
-        EOFError: there is none (Ctrl-D).
-    """
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line.removesuffix("\n")
+        if text := read():
+            return text if text in options else numbered.get(text, text)

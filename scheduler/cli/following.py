@@ -10,6 +10,7 @@ from redis.retry import Retry
 
 from scheduler.cli.asking import ask
 from scheduler.cli.layout import printable
+from scheduler.cli.terminal import Withdrawn
 from scheduler.errors import AnswerRefused
 from scheduler.narration import render
 from scheduler.run import Event, Question, Run, Status
@@ -114,13 +115,16 @@ class Attachment:
         return self._stays or self._asks or run.status != Status.WAITING
 
     def _ask(self, question: Question) -> None:
+        def is_open() -> bool:
+            return question in self._records.questions(question.run_id)
+
         try:
-            text = ask(question)
+            text = ask(question, is_open)
+            self._client.answer(question.run_id, text, question.node)
         except EOFError:
             self._asks = False
-            return
-        try:
-            self._client.answer(question.run_id, text, question.node)
+        except Withdrawn:
+            self._options.say("somebody else answered, or no answer is needed any more")
         except AnswerRefused as refusal:
             self._options.say(str(refusal))
 

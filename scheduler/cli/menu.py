@@ -8,12 +8,13 @@ import shutil
 import sys
 import termios
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
 
 from scheduler.cli.layout import first_line
+from scheduler.cli.terminal import read_input
 
 OTHER = "another answer …"
 
@@ -25,17 +26,18 @@ _END_OF_FILE = "\x04"
 _SEQUENCE_S = 0.05
 
 
-def choose(options: Sequence[str]) -> str | None:
+def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
     """The option that was picked; None for an answer of one's own.
 
     Raises:
-        EOFError: no answer is wanted (Ctrl-D).
+        EOFError: they do not want to answer (Ctrl-D).
+        Withdrawn: `is_open` turned false.
     """
     entries = [*options, OTHER]
     chosen = 0
     with _keys_unbuffered():
         _draw(entries, chosen)
-        while (key := _read_key()) not in _ENTER:
+        while (key := _read_key(is_open)) not in _ENTER:
             if key == _END_OF_FILE:
                 raise EOFError
             chosen = moved(chosen, key, len(entries))
@@ -81,10 +83,10 @@ def _keys_unbuffered() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _read_key() -> str:
+def _read_key(is_open: Callable[[], bool]) -> str:
     """One key; an arrow comes as its escape sequence, the end of the input as Ctrl-D."""
     terminal = sys.stdin.fileno()
-    key = os.read(terminal, 1)
+    key = read_input(1, is_open)
     if key == b"\x1b" and select.select([terminal], [], [], _SEQUENCE_S)[0]:
         key += os.read(terminal, 2)
     return key.decode(errors="replace") or _END_OF_FILE

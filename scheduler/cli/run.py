@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.cli.asking import is_terminal
 from scheduler.cli.engine import open_client
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import Options, common_options
 from scheduler.cli.submission import Submission, submission_parameters
 from scheduler.cli.submit import submit_only
+from scheduler.cli.terminal import is_terminal
 from scheduler.errors import RunNotFound
 from scheduler.keys import new_run_id
 

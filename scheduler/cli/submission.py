@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler.cli.arguments import agent_argument, json_or_text, pairs
-from scheduler.cli.asking import is_terminal, read_line
+from scheduler.cli.terminal import is_terminal, read_line
 from scheduler.errors import SubmissionRefused
 
 if TYPE_CHECKING:

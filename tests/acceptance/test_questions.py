@@ -179,6 +179,18 @@ def test_free_text_is_always_possible_on_a_terminal(sleipnir: Sleipnir) -> None:
     assert terminal.end() == (0, "told: tomorrow\n")
 
 
+def test_a_question_that_somebody_else_answers_is_withdrawn(sleipnir: Sleipnir) -> None:
+    terminal = sleipnir.on_terminal("run", "release", "this one", TERM="xterm")
+    terminal.wait_for("another answer")
+    questions = map(json.loads, sleipnir("inbox", "--json").stdout.splitlines())
+    (run_id,) = (q["run_id"] for q in questions if q["text"] == "Ship this one?")
+
+    sleipnir("answer", run_id, "no")
+
+    terminal.wait_for("somebody else answered")
+    assert terminal.end() == (0, "refused\n")
+
+
 def test_who_does_not_want_to_answer_leaves_the_run_parked(sleipnir: Sleipnir) -> None:
     terminal = sleipnir.on_terminal("run", "release", "it", TERM="dumb")
 
