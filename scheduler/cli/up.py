@@ -12,12 +12,11 @@ from scheduler.cli.options import Options, common_options
 from scheduler.cli.processes import monitor_child, worker_children
 from scheduler.directories import data_dir
 from scheduler.embedded import Engine, run_foreground
+from scheduler.engine_process import DRAIN_MARGIN_S
 from scheduler.supervisor import Child, Supervisor
 
 if TYPE_CHECKING:
     from scheduler.settings import Settings
-
-_DRAIN_MARGIN_S = 5.0
 
 
 @click.command
@@ -49,7 +48,7 @@ def _on_configured_redis(
     settings: Settings, options: Options, processes: int | None, *, monitor: bool
 ) -> None:
     require_redis(settings)
-    supervisor = Supervisor(grace_s=settings.drain_s + _DRAIN_MARGIN_S)
+    supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S)
     children = worker_children(
         settings,
         processes or settings.workers or 1,

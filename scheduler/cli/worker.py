@@ -7,10 +7,8 @@ import click
 from scheduler.cli.engine import require_redis, settings_of
 from scheduler.cli.options import Options, common_options
 from scheduler.cli.processes import worker_children
+from scheduler.engine_process import DRAIN_MARGIN_S
 from scheduler.supervisor import Supervisor
-
-# What a worker needs beyond its drain to close its files.
-_DRAIN_MARGIN_S = 5.0
 
 
 @click.command
@@ -27,7 +25,7 @@ def worker(
     """
     settings = settings_of(options, concurrency=concurrency)
     require_redis(settings)
-    supervisor = Supervisor(grace_s=settings.drain_s + _DRAIN_MARGIN_S)
+    supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S)
     for child in worker_children(
         settings,
         processes or settings.workers or 1,
