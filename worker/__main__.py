@@ -7,7 +7,10 @@ import logging
 import sys
 
 from scheduler.errors import SleipnirError
+from scheduler.failpoints import install_requested
 from scheduler.settings import load_settings
+from scheduler.store import RunStore
+from worker import tasks
 from worker.process import serve
 
 
@@ -29,6 +32,7 @@ def main() -> int:
         # Records of each run cost a reading of its history; they are there when asked for.
         logging.getLogger("sleipnir.graph").setLevel(logging.WARNING)
     try:
+        install_requested(RunStore, tasks)
         settings = load_settings(
             {
                 "redis_url": arguments.redis,

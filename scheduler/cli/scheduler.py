@@ -21,9 +21,11 @@ def scheduler(options: Options) -> None:
     # What talks to Redis is not needed to complain about settings.
     from scheduler.connection import connect  # noqa: PLC0415
     from scheduler.dispatch import make_dispatcher  # noqa: PLC0415
+    from scheduler.failpoints import install_requested  # noqa: PLC0415
     from scheduler.service import Scheduler  # noqa: PLC0415
     from scheduler.store import RunStore  # noqa: PLC0415
 
+    install_requested(RunStore)
     assert settings.redis_url is not None
     logging.basicConfig(
         level=logging.DEBUG if options.verbosity else logging.INFO,
