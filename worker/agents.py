@@ -92,6 +92,7 @@ class AgentCache:
                 raise BundleError(f"bundle {digest} is not in the store")
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             unpack(data, digest, target)
+        os.utime(target)  # in use: see worker.housekeeping
         try:
             agent = load_agent(target)
         except InvalidAgent as error:

@@ -21,6 +21,7 @@ from scheduler.settings import Settings
 from scheduler.store import RunStore
 from worker.agents import AgentCache
 from worker.app import make_app, register_visits
+from worker.housekeeping import remove_leftovers
 from worker.lease import Leases
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
@@ -46,6 +47,8 @@ def make_runtime(settings: Settings) -> Runtime:
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
     store = RunStore(client, settings, dispatcher)
     home = _writable_home()
+    for cache in (home / "bundles", home / "scratch"):
+        remove_leftovers(cache, settings.retention_s)
     return Runtime(
         store=store,
         agents=AgentCache(store, home / "bundles"),
