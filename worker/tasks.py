@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from redis.exceptions import RedisError
+
 from graphs.errors import BundleError, NodeFailed
 from graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
 from graphs.state import encode
@@ -54,7 +56,7 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
             if begun.staged:
                 commit.advance()
             else:
-                commit(execute(visit))
+                settle(commit, visit, execute(visit))
     except TransitionRefused as refusal:
         # Done, parked, in other hands, or over: this message has nothing to say.
         logger.debug("%s %s dropped: %s", run_id, visit_id, refusal)
@@ -123,8 +125,23 @@ def execute(visit: Visit[Any]) -> Outcome:
         return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
-        reason = visit.mask(repr(error))
-        return Failed("R023", f"internal error in node '{visit.node_id}': {reason}")
+        return _internal_error(visit, error)
+
+
+def settle(commit: Commit, visit: Visit[Any], outcome: Outcome) -> None:
+    """Make the outcome count; one that cannot be written down fails the run at once."""
+    try:
+        commit(outcome)
+    except (TransitionRefused, RedisError):
+        raise  # not the outcome's fault: the visit's timer brings it back
+    except Exception as error:
+        logger.exception("run %s: node %s", visit.run_id, visit.node_id)
+        commit(_internal_error(visit, error))
+
+
+def _internal_error(visit: Visit[Any], error: Exception) -> Failed:
+    reason = visit.mask(repr(error))
+    return Failed("R023", f"internal error in node '{visit.node_id}': {reason}")
 
 
 def give_up(runtime: Runtime, lease: Lease, error: BundleError) -> None:

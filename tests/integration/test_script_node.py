@@ -146,6 +146,15 @@ def test_stderr_is_shown_by_its_end_and_kept_in_the_logs(engine: Engine) -> None
     assert (entry["node"], entry["stream"], len(entry["text"])) == ("a", "stderr", 5_003)
 
 
+def test_a_value_that_can_be_read_but_not_written_ends_the_run(engine: Engine) -> None:
+    # How deep that is depends on the interpreter: somewhere here.
+    script = "echo '{\"k\": %s%s}'"
+
+    for depth in range(930, 970):
+        run = finish(engine, script % ("[" * depth, "]" * depth))
+        assert run.is_final, f"{depth} levels"
+
+
 def test_bytes_that_are_no_utf_8_are_replaced(engine: Engine) -> None:
     assert finish(engine, r"""printf '{"k": "a\xff"}'""").output == "a\ufffd"
 
