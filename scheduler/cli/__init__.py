@@ -76,11 +76,9 @@ def cli(**_: object) -> None:
 
 def main() -> None:
     """The `sleipnir` command."""
-    # What UTF-8 cannot hold, a lone surrogate, is printed as JSON writes it.
+    # Texts may hold what the terminal, or UTF-8, has no characters for.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    # Texts may hold what the terminal, or UTF-8, has no characters for.
-    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # of a TextIO
     try:
         # Verbs report their own errors; what is left is click's: how it was called.
         code = cli.main(prog_name="sleipnir", standalone_mode=False)

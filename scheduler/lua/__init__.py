@@ -97,6 +97,11 @@ def _quoted(text: str) -> str:
     return f"[{fence}[{text}]{fence}]"
 
 
+def _encoded(argument: str | int) -> bytes | int:
+    # Scripts and models may put lone surrogates into texts and keys; hiredis takes them as bytes.
+    return argument.encode(errors="surrogatepass") if isinstance(argument, str) else argument
+
+
 class Transition:
     """One script, bound to a Redis. Calling it returns what follows `OK`."""
 
@@ -129,7 +134,8 @@ class Transition:
         open_ended = expected > 0 and self._arguments[-1] == "rest"
         if not (len(arguments) == expected or (open_ended and len(arguments) >= expected - 1)):
             raise TypeError(f"{self._name} takes {self._arguments}, got {len(arguments)} arguments")
-        answer = self._script(keys=[partition], args=[clock, *arguments], client=client)
+        encoded = [clock, *map(_encoded, arguments)]
+        answer = self._script(keys=[partition], args=encoded, client=client)
         return [] if client is not None else self.result(answer)
 
     def result(self, answer: Any) -> list[Any]:
