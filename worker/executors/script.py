@@ -82,6 +82,8 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
             )
         except OSError as error:
             raise ScriptFailed(f"cannot start: {error.strerror or error}") from error
+        except ValueError as error:  # a variable with a NUL, or what no bytes stand for
+            raise ScriptFailed(f"cannot start: {error}") from error
     stderr = visit.mask(finished.stderr.decode(errors="replace")).strip()
     if stderr:
         visit.log("stderr", stderr)
