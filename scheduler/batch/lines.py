@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import PurePath
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -112,7 +113,7 @@ def _json_lines(stream: Iterable[str]) -> Iterator[Line | BadLine]:
 
 def _json_line(number: int, text: str) -> Line:
     try:
-        value = json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise _Malformed(f"this is not JSON ({error})") from error
     if isinstance(value, str):
@@ -143,6 +144,11 @@ def _json_line(number: int, text: str) -> Line:
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _no_number(text)
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -111,6 +111,7 @@ def test_a_json_line_is_a_prompt_or_an_object() -> None:
     [
         ("{", "line 1: this is not JSON"),
         ('{"state": {"x": NaN}}', "NaN is no JSON number"),
+        ('{"state": {"x": 1e400}}', "1e400 is no JSON number"),
         ("[1]", "expected a string or an object"),
         ('{"promt": "x"}', "unknown field 'promt' (known: id, prompt, state, vars, answers)"),
         ('{"prompt": 3}', "'prompt': input should be a valid string"),
