@@ -137,6 +137,9 @@ def _from_file(file: Path) -> dict[str, Any]:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise SettingInvalid(f"cannot read {file}: line {line}: {error.problem}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingInvalid(f"cannot read {file}: {error}") from error
     if found is None:
