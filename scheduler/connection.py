@@ -6,14 +6,19 @@ import re
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
+from redis.exceptions import BusyLoadingError, ConnectionError, RedisError
 from redis.retry import Retry
 
 from scheduler.errors import EngineUnfit, EngineUnreachable
 
 # A worker outlives an outage of ten leases; a person at a terminal wants to know at once.
 PATIENT = Retry(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120)
-HASTY = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2)
+# It does not try again where one waited for an answer already: that takes 15 s a time.
+HASTY = Retry(
+    ExponentialWithJitterBackoff(cap=0.2, base=0.02),
+    2,
+    supported_errors=(ConnectionError, BusyLoadingError),
+)
 
 # Longer than any blocking read, and a connection that has gone silent is still noticed.
 _SOCKET_TIMEOUT_S = 15.0
@@ -23,7 +28,9 @@ _OLDEST = (6, 2)
 
 def masked(url: str) -> str:
     """A URL fit for people's eyes: its password replaced."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
+    # To the last @: a password may hold any character, encoded as it should be or not.
+    url = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
+    return re.sub(r"([?&]password=)[^&]*", r"\1***", url)
 
 
 def kombu_url(url: str) -> str:
@@ -45,8 +52,10 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
         client = redis.Redis.from_url(
             url,
             decode_responses=True,
+            # Lone surrogates that scripts or models put into texts come back as they were.
+            encoding_errors="surrogatepass",
             retry=PATIENT if patient else HASTY,
-            retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
+            retry_on_error=[ConnectionError, BusyLoadingError],
             health_check_interval=30,
             socket_timeout=_SOCKET_TIMEOUT_S,
             **({} if url.startswith("unix:") else {"socket_keepalive": True}),

@@ -32,6 +32,10 @@ def test_an_address_without_redis_is_named_without_its_password(tmp_path: Path) 
 def test_a_password_is_masked() -> None:
     assert masked("redis://user:secret@host:6379/0") == "redis://user:***@host:6379/0"
     assert masked("redis://:secret@host") == "redis://:***@host"
+    assert masked("redis://user:se@c/ret@host") == "redis://user:***@host"
+    assert (
+        masked("unix:///redis.sock?password=secret&db=1") == "unix:///redis.sock?password=***&db=1"
+    )
 
 
 def test_a_redis_that_keeps_everything_is_fit(redis_client: redis.Redis) -> None:
