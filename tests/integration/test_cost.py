@@ -1,0 +1,111 @@
+"""What a visit costs in Redis, so that nothing creeps into the per-node path."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from tests.support.engine import Engine
+
+# Taking the message, and this test's own questions.
+NOT_THE_VISIT_S = {"rpop", "config|resetstat", "info"}
+
+# Begin, and one transition that commits, advances and enqueues. Whoever adds to this adds it to
+# every node of every run.
+LINEAR_VISIT = {
+    "evalsha": 2,
+    "hdel": 1,
+    "hget": 2,
+    "hmget": 4,
+    "hset": 4,
+    "hstrlen": 1,
+    "lpush": 1,
+    "rpush": 1,
+    "xadd": 1,
+    "zadd": 2,
+    "zrem": 1,
+}
+
+
+def linear(length: int, **state: Any) -> str:
+    """Nodes in a row that do nothing but commit a value each."""
+    nodes: dict[str, Any] = {
+        f"n{i}": {
+            "type": "map",
+            "over": "{{none}}",
+            "as": "item",
+            "branch": "branch",
+            "collect_into": f"result_{i}",
+            "next": f"n{i + 1}" if i + 1 < length else "done",
+        }
+        for i in range(length)
+    }
+    nodes["done"] = {"type": "end"}
+    nodes["branch"] = {"type": "llm", "prompt": "-", "model": "openai:m"}
+    seeds = {"none": [], **state}
+    return yaml.safe_dump({"start": "n0", "initial_state": seeds, "nodes": nodes})
+
+
+def cost_of_next_visit(engine: Engine) -> tuple[dict[str, int], int]:
+    """Redis commands of the oldest message's visit, and bytes that went to and fro."""
+    engine.redis.config_resetstat()
+    assert engine.work_once()
+    stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
+    traffic = cast(dict[str, int], engine.redis.info("stats"))
+    calls = {name.removeprefix("cmdstat_"): entry["calls"] for name, entry in stats.items()}
+    commands = {name: calls[name] for name in sorted(calls) if name not in NOT_THE_VISIT_S}
+    commands.pop("time", None)
+    return commands, traffic["total_net_input_bytes"] + traffic["total_net_output_bytes"]
+
+
+def test_a_linear_visit_is_two_round_trips_of_known_commands(engine: Engine) -> None:
+    engine.submit(linear(5))
+    engine.work_once()
+    engine.work_once()
+
+    commands, _ = cost_of_next_visit(engine)
+
+    assert commands == LINEAR_VISIT
+
+
+def test_cost_does_not_grow_with_finished_visits(engine: Engine) -> None:
+    engine.submit(linear(60))
+    engine.work_once()
+    early = [cost_of_next_visit(engine) for _ in range(3)][-1]
+    for _ in range(45):
+        engine.work_once()
+
+    late = cost_of_next_visit(engine)
+
+    assert late[0] == early[0]
+    # Node ids and steps have a digit more.
+    assert late[1] == pytest.approx(early[1], rel=0.03)
+
+
+def test_cost_does_not_grow_with_other_runs(engine: Engine) -> None:
+    engine.submit(linear(5))
+    engine.work_once()
+    alone = cost_of_next_visit(engine)
+    others = [engine.submit(linear(5)) for _ in range(50)]
+
+    crowded = cost_of_next_visit(engine)
+
+    assert len(others) == 50
+    assert crowded[0] == alone[0]
+    assert crowded[1] == pytest.approx(alone[1], rel=0.02)
+
+
+def test_state_that_a_node_does_not_name_costs_nothing(engine: Engine) -> None:
+    engine.submit(linear(5))
+    engine.work_once()
+    small = cost_of_next_visit(engine)
+    engine.drive()
+    engine.submit(linear(5, luggage="x" * 1_000_000))
+    engine.work_once()
+
+    large = cost_of_next_visit(engine)
+
+    assert large[0] == small[0]
+    assert large[1] == pytest.approx(small[1], rel=0.02)
