@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.errors import AnswerRefused
-from scheduler.run import Failure, Lease
+from scheduler.run import Failure, Lease, Usage
 from tests.support.engine import Engine
 from tests.support.runs import (
     CHILD,
@@ -325,6 +325,17 @@ def test_invocations_that_have_ended_do_not_keep_a_map_from_waiting(engine: Engi
     assert status(engine) == "waiting"
 
 
+def test_a_map_waits_once_the_last_of_its_others_has_ended(engine: Engine) -> None:
+    opened(engine, items=2, window=2)
+    spawn(engine, "1/s/0")
+    child_asks(engine)
+    beside_work = status(engine)
+
+    end_item(engine, 1)
+
+    assert (beside_work, status(engine)) == ("running", "waiting")
+
+
 def test_a_finished_map_leaves_nothing(engine: Engine) -> None:
     opened(engine, items=2, window=1)
     end_item(engine, 0)
@@ -333,3 +344,16 @@ def test_a_finished_map_leaves_nothing(engine: Engine) -> None:
     advance(engine, begin(engine, "1/s", "t2"), go_to("n"))
 
     assert engine.store.read_map(RUN, "1/s") == {}
+    assert engine.redis.zrange("{p01}:timers", 0, -1) == [f"visit {RUN} 2/n"]
+
+
+def test_usage_of_invocations_is_the_run_s_and_kept_for_the_map(engine: Engine) -> None:
+    opened(engine, items=2, window=2)
+    for index, usage in enumerate([Usage(1, 2, 0.25), Usage(10, 20, None)]):
+        lease = begin(engine, f"1/s/{index}")
+        engine.store.stage_item(lease, "{}", halt=False, elapsed_s=0, usage=usage)
+
+    fields = engine.store.read_map(RUN, "1/s")
+
+    assert engine.run(RUN).usage == Usage(11, 22, None)
+    assert (fields["usage:0"], fields["usage:1"]) == ("1 2 0.2500000000", "10 20 -")

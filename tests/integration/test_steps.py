@@ -90,10 +90,17 @@ def test_a_failed_step_commits_nothing_but_its_usage(engine: Engine) -> None:
     failure = Failure("R009", "no", None)
 
     engine.store.advance(
-        lease, 1, Plan({"k": "1"}, failure=failure), cap=9, window=8, usage=Usage(3, 4, 0.5)
+        lease,
+        1,
+        Plan({"k": "1"}, failure=failure),
+        cap=9,
+        window=8,
+        event='{"kind":"step"}',
+        usage=Usage(3, 4, 0.5),
     )
 
     run = engine.run(RUN)
+    assert [event.kind for event in engine.client.watch(RUN)] == ["submitted", "step", "ended"]
     assert (run.status, run.failure, run.usage) == ("failed", failure, Usage(3, 4, 0.5))
     assert "k" not in engine.state(RUN)
     assert len(engine.records.history(RUN)) == 1
@@ -218,6 +225,16 @@ def test_a_failure_beside_none_that_execute_ends_the_step(engine: Engine) -> Non
     left = stage(engine, "2/a", FAILED)
 
     assert left == 0
+
+
+def test_a_failure_starts_nothing_that_the_window_held_back(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", "c", window=1)
+    messages(engine)
+
+    left = stage(engine, "2/a", FAILED)
+
+    assert left == 0
+    assert messages(engine) == []
 
 
 def test_a_failure_drops_a_sibling_map_with_its_invocations(engine: Engine) -> None:

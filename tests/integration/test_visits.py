@@ -192,6 +192,15 @@ def test_a_visit_whose_worker_is_lost_is_published_again(engine: Engine) -> None
         advance(engine, Lease(RUN, "1/s", "t1"), go_to("n"))
 
 
+def test_a_timer_of_what_is_gone_is_removed(engine: Engine) -> None:
+    engine.redis.zadd("{p01}:timers", {f"visit {RUN} 1/s": 1})
+
+    engine.tick()
+
+    assert not engine.redis.exists("{p01}:timers")
+    assert messages(engine) == []
+
+
 def test_a_lease_that_is_not_over_yet_is_left_alone(engine: Engine) -> None:
     started(engine)
 
