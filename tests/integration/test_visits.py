@@ -12,6 +12,7 @@ from scheduler.store import REPUBLISH_MS
 from tests.support.engine import Engine
 from tests.support.runs import (
     RUN,
+    a_question,
     a_run,
     advance,
     begin,
@@ -193,6 +194,17 @@ def test_a_visit_whose_worker_is_lost_is_published_again(engine: Engine) -> None
 
 
 def test_a_timer_of_what_is_gone_is_removed(engine: Engine) -> None:
+    engine.redis.zadd("{p01}:timers", {f"visit {RUN} 1/s": 1})
+
+    engine.tick()
+
+    assert not engine.redis.exists("{p01}:timers")
+    assert messages(engine) == []
+
+
+def test_a_timer_of_a_visit_that_waits_for_a_person_is_removed(engine: Engine) -> None:
+    engine.store.ask(started(engine), a_question("1/s"))
+    messages(engine)
     engine.redis.zadd("{p01}:timers", {f"visit {RUN} 1/s": 1})
 
     engine.tick()
