@@ -112,6 +112,34 @@ def test_cancelling_withdraws_the_question(engine: Engine) -> None:
         engine.store.answer(RUN, "1/s", "yes")
 
 
+def test_parked_visits_cost_the_scheduler_nothing(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", "c")
+    ask(engine, "2/a")
+    spawn(engine, "2/b")
+    engine.store.open_map(begin(engine, "2/c"), "x", 1, ["1", "2"])
+
+    timers = engine.redis.zrange("{p01}:timers", 0, -1)
+
+    assert set(map(str, timers)) == {
+        f"child {RUN} 2/b",
+        f"visit {CHILD} 1/s",
+        f"visit {RUN} 2/c/0",
+    }
+
+
+def test_parking_is_narrated_in_the_transition_itself(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    lease = begin(engine, "2/a")
+    engine.store.ask(lease, a_question("2/a"), event='{"kind":"question"}')
+    engine.store.answer(RUN, "2/a", "yes", event='{"kind":"answered"}')
+    child = a_run(CHILD, parent=f"{RUN} 2/b")
+    engine.store.spawn(begin(engine, "2/b"), child, 300, event='{"kind":"child"}')
+
+    events = [event.kind for event in engine.records.follow(RUN, block=False)]
+
+    assert events == ["submitted", "question", "answered", "child"]
+
+
 # ---- children
 
 
