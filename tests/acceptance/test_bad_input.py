@@ -16,8 +16,8 @@ import redis
 
 from scheduler.keys import BUNDLES, bundle_key
 from tests.support.command_line import Sleipnir
-from tests.support.fleet import Fleet
 from tests.support.redis_server import RedisServer
+from tests.support.services import Fleet
 
 END = "start: done\nnodes:\n  done: {type: end, output: '{{initial_prompt}}'}\n"
 SCRIPT = "start: s\nnodes:\n  s: {type: script, script: PATH, next: d}\n  d: {type: end}\n"

@@ -15,8 +15,8 @@ import pytest
 import redis
 
 from tests.support.command_line import TIME_LIMIT_S, Sleipnir
-from tests.support.fleet import SHORT_LEASE, Fleet, Tries
 from tests.support.processes import children_of, is_alive
+from tests.support.services import SHORT_LEASE, Fleet, Tries
 from tests.support.wait import wait_until
 
 COUNTING = """
