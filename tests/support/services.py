@@ -1,0 +1,118 @@
+"""An engine in parts, as on several machines: Redis, schedulers and workers that tests can kill.
+
+Leases are short, so that what a killed worker held is soon somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from scheduler.supervisor import die_with_parent
+from tests.support.command_line import COMMAND, TIME_LIMIT_S, Sleipnir
+from tests.support.redis_server import RedisServer
+from tests.support.wait import wait_until
+
+SHORT_LEASE = {"SLEIPNIR_LEASE_S": "2"}
+
+
+class Service:
+    """A long-lived `sleipnir` process with its log."""
+
+    def __init__(self, sleipnir: Sleipnir, arguments: Sequence[str], ready: str, log: Path) -> None:
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*COMMAND, *arguments],
+                cwd=sleipnir.project,
+                env=sleipnir.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                process_group=0,
+                preexec_fn=die_with_parent(signal.SIGKILL),
+            )
+        self.pid = self._process.pid
+        wait_until(lambda: ready in log.read_text(), f"{arguments[0]} is ready", TIME_LIMIT_S)
+
+    def kill(self) -> None:
+        """End it as a crash would; its children die with it."""
+        self._process.kill()
+        self._process.wait(TIME_LIMIT_S)
+
+
+class Fleet:
+    """Services on a Redis of their own, and the command that uses them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._services: list[Service] = []
+        self.schedulers: list[Service] = []
+        self.workers: list[Service] = []
+        self.sleipnir = Sleipnir(directory)
+        self.redis = RedisServer(directory / "redis")
+        self.sleipnir.environment |= {**SHORT_LEASE, "SLEIPNIR_REDIS_URL": self.redis.url}
+
+    def start_scheduler(self) -> None:
+        self.schedulers.append(self._start(["scheduler"], "at work"))
+
+    def start_worker(self) -> None:
+        """Start a supervisor of one worker process."""
+        self.workers.append(self._start(["worker"], " ready."))
+
+    def _start(self, arguments: Sequence[str], ready: str) -> Service:
+        log = self._directory / f"{arguments[0]}-{len(self._services)}.log"
+        service = Service(self.sleipnir, arguments, ready, log)
+        self._services.append(service)
+        return service
+
+    def __enter__(self) -> Fleet:
+        self.redis.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for service in self._services:
+            service.kill()
+        self.redis.__exit__(kind, error, trace)
+
+
+class Tries:
+    """What scripts note in their working directory: a line `WORKER KEY` for each execution."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        self.directory = directory
+
+    def _noted(self) -> list[list[str]]:
+        file = self.directory / "tries"
+        # The last line may not be there in full yet.
+        lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
+        return [line.split() for line in lines]
+
+    def keys(self) -> list[str]:
+        """The idempotency keys of all tries, oldest first."""
+        return [key for _, key in self._noted()]
+
+    def workers(self) -> list[int]:
+        """The pids of the workers of all tries, oldest first."""
+        return [int(worker) for worker, _ in self._noted()]
+
+    def wait_for(self, count: int = 1) -> None:
+        """Wait until that many executions have begun."""
+        wait_until(lambda: len(self.keys()) >= count, f"{count} tries", TIME_LIMIT_S)
+
+    def kill_worker(self) -> None:
+        """Kill the worker of the latest execution."""
+        os.kill(self.workers()[-1], signal.SIGKILL)
+
+    def let_go(self) -> None:
+        """Let scripts end that wait for it."""
+        (self.directory / "go").touch()
