@@ -10,6 +10,7 @@ import click
 
 from scheduler.cli.arguments import run_argument
 from scheduler.cli.engine import open_client
+from scheduler.cli.layout import printable
 from scheduler.cli.options import Options, common_options
 
 
@@ -35,4 +36,4 @@ def _print(entry: Mapping[str, Any]) -> None:
     item = "" if entry["index"] is None else f"[{entry['index']}]"
     origin = click.style(f"{entry['step']} {entry['node']}{item} {entry['stream']} |", dim=True)
     for line in entry["text"].splitlines():
-        click.echo(f"{origin} {line}")
+        click.echo(f"{origin} {printable(line)}")

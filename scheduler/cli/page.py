@@ -39,7 +39,7 @@ def page(
         yield f"  answer it with: sleipnir answer {question.run_id} TEXT --node {question.node}"
     if run.output is not None:
         yield ""
-        yield run.output.removesuffix("\n")
+        yield printable(run.output.removesuffix("\n"))
 
 
 def _facts(run: Run, now_ms: int) -> Iterator[tuple[str, str]]:
@@ -56,7 +56,7 @@ def _facts(run: Run, now_ms: int) -> Iterator[tuple[str, str]]:
             yield name, first_line(value)
     if run.failure is not None:
         where = f" at node '{run.failure.node}'" if run.failure.node else ""
-        yield "error", f"{run.failure.code}{where}: {run.failure.message}"
+        yield "error", f"{run.failure.code}{where}: {printable(run.failure.message)}"
 
 
 def _node(row: NodeTimes, types: Mapping[str, str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import click
 from scheduler.cli.documents import Document, run_document
 from scheduler.cli.exits import ExitCode, exit_code_of
 from scheduler.cli.following import explain
+from scheduler.cli.layout import printable
 from scheduler.history import node_times
 from scheduler.run import Failure, Question, Run, Status
 
@@ -60,7 +61,8 @@ def _print_failure(run: Run, failure: Failure) -> None:
     place = f" at node '{failure.node}'" if failure.node else ""
     ended = run.status.replace("_", " ")
     code = f"{failure.code}: " if run.status == Status.FAILED else ""
-    click.echo(f"error: run {run.run_id} {ended}{place}: {code}{failure.message}", err=True)
+    message = printable(failure.message)
+    click.echo(f"error: run {run.run_id} {ended}{place}: {code}{message}", err=True)
     if run.status == Status.FAILED:
         click.echo(f"look closer with: sleipnir show {run.run_id}", err=True)
 
