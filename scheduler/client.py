@@ -235,7 +235,7 @@ def _require_fitting(state: Mapping[str, str], settings: Settings) -> None:
     total = 0
     for key, text in state.items():
         size = len(text.encode())
-        total += len(key.encode()) + size
+        total += len(key.encode(errors="surrogatepass")) + size
         if size > settings.value_limit_bytes:
             raise SubmissionRefused(
                 f"the value of '{key}' has {size} bytes; the limit of a value is "

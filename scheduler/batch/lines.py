@@ -128,7 +128,7 @@ def _json_line(number: int, text: str) -> Line:
         raise _Malformed("'id' is empty")
     return Line(
         number,
-        id=None if entry.id is None else str(entry.id),
+        id=None if entry.id is None else _decoded(str(entry.id)),
         prompt=entry.prompt or "",
         state=entry.state or {},
         variables={
@@ -210,7 +210,7 @@ def _plain(stream: Iterable[str]) -> Iterator[Line | BadLine]:
 
 
 def _decoded(text: str) -> str:
-    """The text, unless it holds what `surrogateescape` made of bytes that are not UTF-8."""
+    """The text, unless it holds lone surrogates: `surrogateescape` makes them of other bytes."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -63,6 +63,12 @@ nodes:
   s: {type: script, script: s.sh, next: done}
   done: {type: end, output: "{{error}}"}
 """
+LOUD = """
+start: s
+nodes:
+  s: {type: script, script: s.sh}
+  done: {type: end}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +213,7 @@ def test_a_prompt_of_a_megabyte_comes_back(sleipnir: Sleipnir) -> None:
 def test_a_seed_is_json_or_else_a_text(sleipnir: Sleipnir) -> None:
     deep = "[" * 3000 + "]" * 3000
     seeds = {"large": str(10**40), "fraction": "-0.1", "list": "[]", "object": "{}", "null": "null"}
-    texts = {"too_large": "1e400", "no_number": "NaN", "deep": deep}
+    texts = {"too_large": "1e400", "no_number": "NaN", "deep": deep, "\udcff": "\udcfe"}
 
     flags = [f"--set={key}={text}" for key, text in {**seeds, **texts}.items()]
     state = sleipnir.json("run", "copy", *flags)["state"]
@@ -225,6 +231,18 @@ def test_a_variable_no_program_can_have_is_a_failure_of_the_script(sleipnir: Sle
     )
 
 
+def test_what_a_script_says_moves_no_cursor(sleipnir: Sleipnir) -> None:
+    sleipnir.write("loud", LOUD, {"s.sh": r"printf 'a\0b\033[2J' >&2; exit 1"})
+
+    failed = sleipnir("run", "loud")
+    run_id = json.loads(sleipnir("ps", "--json", "--agent", "loud").stdout)["run_id"]
+    told = [failed.stderr, sleipnir("show", run_id).stdout, sleipnir("logs", run_id).stdout]
+
+    assert failed.returncode == 1
+    for text in told:
+        assert "a\\x00b\\x1b[2J" in text
+
+
 def test_every_line_of_a_batch_that_cannot_be_used_is_named(
     sleipnir: Sleipnir, tmp_path: Path
 ) -> None:
@@ -232,13 +250,14 @@ def test_every_line_of_a_batch_that_cannot_be_used_is_named(
     deep = "[" * 3000 + "]" * 3000
     lines = ['"fine"', '{"state": {"a": 1e400}}', f'{{"state": {{"a": {deep}}}}}', "[1]"]
     lines += ['{"promt": "x"}', '{"prompt": 5}', '{"id": ""}', '{"id": 1}', '{"id": "1"}']
+    lines += [r'{"id": "\ud800"}']
     file.write_bytes("\n".join(lines).encode() + b'\n"\xff"\n')
 
     done = sleipnir("batch", "copy", str(file))
 
     assert (done.returncode, done.stdout) == (2, "")
     for part in (
-        "8 lines of ",
+        "9 lines of ",
         "line 2: this is not JSON (1e400 is no JSON number)",
         "line 3: this is not JSON (maximum recursion depth",
         "line 4: expected a string or an object",
@@ -247,6 +266,7 @@ def test_every_line_of_a_batch_that_cannot_be_used_is_named(
         "line 7: 'id' is empty",
         "line 9: ",
         "line 10: this is not UTF-8",
+        "line 11: this is not UTF-8",
     ):
         assert part in done.stderr
     assert "Traceback" not in done.stderr
