@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import redis
+from redis.exceptions import WatchError
 
 from graphs.state import Snapshot, encode
 from scheduler.advance import Branch, Plan
@@ -82,8 +83,8 @@ class RunStore:
         """Keep a packed agent directory under its digest."""
         now = self.client.time()
         with self.client.pipeline(transaction=False) as pipe:
-            pipe.set(bundle_key(digest), data, nx=True)
             pipe.zadd(BUNDLES, {digest: now[0] * 1000})
+            pipe.set(bundle_key(digest), data, nx=True)
             pipe.execute()
 
     def get_bundle(self, digest: str) -> bytes | None:
@@ -95,17 +96,27 @@ class RunStore:
     def remove_unused_bundles(self, unused_for: timedelta, limit: int) -> int:
         """Remove up to `limit` bundles that no run uses; returns how many."""
         before = (self.client.time()[0] - unused_for.total_seconds()) * 1000
-        old = list(map(str, self.client.zrangebyscore(BUNDLES, "-inf", before)))
-        with self.client.pipeline(transaction=False) as pipe:
-            for partition in ALL_PARTITIONS:
-                pipe.hkeys(f"{partition}:bundles")
-            used = set().union(*pipe.execute())
+        with self.client.pipeline() as pipe:
+            # A bundle that is submitted again meanwhile is in use: then nothing is removed now.
+            pipe.watch(BUNDLES)
+            old = list(map(str, self.client.zrangebyscore(BUNDLES, "-inf", before)))
+            used = self._used_bundles()
             unused = [digest for digest in old if digest not in used][:limit]
+            pipe.multi()
             for digest in unused:
                 pipe.delete(bundle_key(digest))
                 pipe.zrem(BUNDLES, digest)
-            pipe.execute()
+            try:
+                pipe.execute()
+            except WatchError:
+                return 0
         return len(unused)
+
+    def _used_bundles(self) -> set[str]:
+        with self.client.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.hkeys(f"{partition}:bundles")
+            return set().union(*pipe.execute())
 
     def submit(self, run: NewRun) -> bool:
         """Accept a run, at most once per id: False if it exists already."""
