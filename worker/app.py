@@ -11,6 +11,10 @@ from scheduler.dispatch import TASK
 from scheduler.keys import QUEUE
 from worker.broker import use_tolerant_transport
 
+# A connection may die without a word. The wait for a message is given up and begun again after
+# six to eleven seconds of silence; every other command fails after fifteen.
+_NOTICES_SILENCE = {"health_check_interval": 5, "socket_timeout": 15, "socket_keepalive": True}
+
 
 def make_app(broker_url: str, concurrency: int) -> Celery:
     """The app of a worker, without its task."""
@@ -27,7 +31,7 @@ def make_app(broker_url: str, concurrency: int) -> Celery:
         worker_prefetch_multiplier=1,
         task_acks_late=True,
         # ... and needs no acknowledgement: leases and timers recover what a dead worker held.
-        broker_transport_options={"ack_emulation": False},
+        broker_transport_options={"ack_emulation": False, **_NOTICES_SILENCE},
         accept_content=["json"],
         task_serializer="json",
         broker_connection_retry_on_startup=True,
