@@ -6,7 +6,7 @@ import re
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, RedisError
+from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError, RedisError
 from redis.retry import Retry
 
 from scheduler.errors import EngineUnfit, EngineUnreachable
@@ -61,6 +61,11 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
             **({} if url.startswith("unix:") else {"socket_keepalive": True}),
         )
         client.ping()
+    except AuthenticationError as error:
+        raise EngineUnreachable(
+            f"Redis at {masked(url)} wants a password, or another one: put it into the URL, as in "
+            "redis://USER:PASSWORD@HOST:6379, with special characters written as %XX"
+        ) from error
     except (RedisError, OSError, ValueError) as error:
         raise EngineUnreachable(
             f"cannot reach Redis at {masked(url)}: {error}; start it, or set SLEIPNIR_REDIS_URL "

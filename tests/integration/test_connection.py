@@ -29,6 +29,17 @@ def test_an_address_without_redis_is_named_without_its_password(tmp_path: Path) 
     assert "SLEIPNIR_REDIS_URL" in str(raised.value)
 
 
+def test_a_redis_with_a_password_says_where_to_put_it(redis_server: RedisServer) -> None:
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.config_set("requirepass", "secret")
+        try:
+            for url in (redis_server.url, f"{redis_server.url}&password=wrong"):
+                with pytest.raises(EngineUnreachable, match="redis://USER:PASSWORD@HOST"):
+                    connect(url)
+        finally:
+            client.config_set("requirepass", "")
+
+
 def test_a_password_is_masked() -> None:
     assert masked("redis://user:secret@host:6379/0") == "redis://user:***@host:6379/0"
     assert masked("redis://:secret@host") == "redis://:***@host"
