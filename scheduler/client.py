@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphs.bundle import pack, remove_unpacked, unpack
@@ -38,6 +38,7 @@ class PreparedAgent:
     graph: Graph
     digest: str
     agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
+    broken: Mapping[str, str]  # why others of those cannot start, by name
     warnings: tuple[Finding, ...]
 
 
@@ -72,28 +73,30 @@ class Client:
             SubmissionRefused: it is of a kind this version cannot run.
         """
         agent = load_agent(self.search.find(reference))
-        findings = validate(agent, self.resources(require_knowledge=True))
-        if any(finding.severity == "error" for finding in findings):
-            raise InvalidAgent(findings)
+        findings = self._require_valid(agent)
         if agent.graph is None:
             raise SubmissionRefused(
                 f"agent '{agent.name}' is defined by a config.yaml; "
                 "such agents are not available in this version"
             )
         agents: dict[str, str] = {}
-        digest = self._put(agent, agents, {})
-        return PreparedAgent(agent.name, agent.graph, digest, agents, findings)
+        broken: dict[str, str] = {}
+        digest = self._put(agent, agents, broken, {})
+        return PreparedAgent(agent.name, agent.graph, digest, agents, broken, findings)
 
     def resources(self, *, require_knowledge: bool = False) -> Resources:
         """What agents are validated against."""
         settings = self.store.settings
         return resources_of(settings, self.search, require_knowledge=require_knowledge)
 
-    def _put(self, agent: Agent, agents: dict[str, str], packed: dict[Path, str]) -> str:
+    def _put(
+        self,
+        agent: Agent,
+        agents: dict[str, str],
+        broken: dict[str, str],
+        packed: dict[Path, str],
+    ) -> str:
         """Store the bundle of an agent and of all it may spawn; returns its digest."""
-        known = packed.get(agent.directory)
-        if known is not None:
-            return known
         bundle = pack(agent.directory, self.store.settings.bundle_limit_bytes)
         self.store.put_bundle(bundle.digest, bundle.data)
         packed[agent.directory] = bundle.digest
@@ -102,17 +105,30 @@ class Client:
         for _, node in agent.graph.nodes_of(AgentNode):
             try:
                 child = load_agent(self.search.find(node.agent, agent.directory))
+                digest = packed.get(child.directory)
+                if digest is None:
+                    self._require_valid(child)
             except (AgentNotFound, InvalidAgent) as error:
-                # Validation reports it, unless it is switched off: then the node fails.
-                if agent.graph.settings.validate_before_run:
-                    raise BundleError(f"agent '{node.agent}': {error}") from error
+                # It fails the run that comes to start it; many never do.
+                broken[node.agent] = _first_error(error)
                 continue
-            digest = self._put(child, agents, packed)
+            digest = digest or self._put(child, agents, broken, packed)
             if agents.setdefault(node.agent, digest) != digest:
                 raise SubmissionRefused(
                     f"'{node.agent}' means different agents in different places; rename one"
                 )
         return bundle.digest
+
+    def _require_valid(self, agent: Agent) -> tuple[Finding, ...]:
+        """What there is to warn of.
+
+        Raises:
+            InvalidAgent: there are errors.
+        """
+        findings = validate(agent, self.resources(require_knowledge=True))
+        if any(finding.severity == "error" for finding in findings):
+            raise InvalidAgent(findings)
+        return findings
 
     def submit(self, agent: PreparedAgent, request: Request) -> str:
         """Accept a run and return its id; from here on it is never lost.
@@ -143,6 +159,7 @@ class Client:
             request,
             agent=agent.name,
             agents=agent.agents,
+            broken=agent.broken,
             warnings=warnings,
         )
         _require_fitting(run.state, self.store.settings)
@@ -246,6 +263,14 @@ def _require_fitting(state: Mapping[str, str], settings: Settings) -> None:
             f"the initial state has {total} bytes; the limit is "
             f"{settings.state_limit_bytes} (state_limit_bytes)"
         )
+
+
+def _first_error(error: AgentNotFound | InvalidAgent) -> str:
+    if isinstance(error, AgentNotFound):
+        return str(error)
+    errors = [finding for finding in error.findings if finding.severity == "error"]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{replace(errors[0], hint=None)}{more}"
 
 
 def resources_of(

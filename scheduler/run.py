@@ -88,6 +88,8 @@ class Context:
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     # Bundle digests of all agents the graph may spawn, by the name its nodes use.
     agents: Mapping[str, str] = field(default_factory=dict)
+    # Why others of those cannot start, by the same name.
+    broken: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         values = {name: getattr(self, name) for name in self.__slots__}

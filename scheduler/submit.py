@@ -41,6 +41,7 @@ def new_run(
     *,
     agent: str,
     agents: Mapping[str, str],
+    broken: Mapping[str, str] | None = None,
     warnings: tuple[str, ...] = (),
 ) -> NewRun:
     """A root run.
@@ -48,6 +49,7 @@ def new_run(
     Args:
         digest: of the agent's bundle.
         agents: bundle digests of all agents that the graph may spawn, by name.
+        broken: why others of those cannot start, by name.
 
     Raises:
         SubmissionRefused: for an undeclared variable, or one without value (E215).
@@ -81,6 +83,7 @@ def new_run(
             given=dict(request.variables),
             answers=dict(request.answers),
             agents=dict(agents),
+            broken=dict(broken or {}),
         ),
         timeout_s=_lower(graph.settings.timeout, request.timeout_s),
         batch=request.batch,
@@ -94,17 +97,16 @@ def child_digest(parent: Context, agent: str, max_depth: int) -> str:
 
     Raises:
         NestedTooDeep: if the child would lie too deep.
-        SubmissionRefused: if the agent did not travel with the run.
+        SubmissionRefused: if there was no valid agent of that name at submission.
     """
     if parent.depth + 1 > max_depth:
         raise NestedTooDeep(
             f"agent '{agent}' would be nested {parent.depth + 1} deep; the limit is {max_depth} "
             "(max_agent_depth)"
         )
-    try:
+    if agent in parent.agents:
         return parent.agents[agent]
-    except KeyError:
-        raise SubmissionRefused("it was not found when the run was submitted") from None
+    raise SubmissionRefused(parent.broken.get(agent, "it was not found when the run was submitted"))
 
 
 def child_run(
@@ -138,6 +140,7 @@ def child_run(
             secrets=_secrets(graph),
             given=parent.given,
             agents=parent.agents,
+            broken=parent.broken,
         ),
         timeout_s=graph.settings.timeout,
         parent=f"{parent_run} {parent_visit}",

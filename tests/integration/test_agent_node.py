@@ -74,6 +74,26 @@ def test_what_fits_no_schema_fails_the_run(engine: Engine) -> None:
     assert "no model set" in failure.message
 
 
+def test_an_invalid_agent_fails_the_node_that_starts_it(engine: Engine) -> None:
+    run_id = run_both(engine, "start: nowhere\nnodes: {z: {type: end}}\n")
+
+    failure = engine.failure(run_id)
+    assert (failure.code, failure.node) == ("R015", "a")
+    assert failure.message.startswith("agent 'helper' cannot start: ")
+    assert failure.message.endswith("E015 start node 'nowhere' does not exist")
+
+
+def test_what_a_child_lacks_is_no_matter_until_it_starts(engine: Engine) -> None:
+    helper = PARENT.replace("agent: helper", "agent: nobody").replace("{{what}}", "it")
+
+    unreached = submit(engine, helper, PARENT.replace("start: a", "start: z"))
+    reached = submit(engine, helper)
+    engine.drive()
+
+    assert engine.run(unreached).status == "succeeded"
+    assert "E204 [a] node 'a': no agent named 'nobody'" in engine.failure(reached).message
+
+
 def test_a_prompt_that_names_what_is_missing_starts_no_child(engine: Engine) -> None:
     run_id = run_both(engine, ECHO, PARENT.replace("{{what}}", "{{gone}}"))
 
