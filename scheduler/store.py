@@ -98,7 +98,8 @@ class RunStore:
         before = (self.client.time()[0] - unused_for.total_seconds()) * 1000
         with self.client.pipeline() as pipe:
             # A bundle that is submitted again meanwhile is in use: then nothing is removed now.
-            pipe.watch(BUNDLES)
+            watch: Any = pipe.watch  # untyped in redis-py
+            watch(BUNDLES)
             old = list(map(str, self.client.zrangebyscore(BUNDLES, "-inf", before)))
             used = self._used_bundles()
             unused = [digest for digest in old if digest not in used][:limit]
