@@ -243,6 +243,23 @@ def test_what_a_script_says_moves_no_cursor(sleipnir: Sleipnir) -> None:
         assert "a\\x00b\\x1b[2J" in text
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--set", "=1"], "'' is not of the form KEY=VALUE"),
+        (["--var", "tone"], "'tone' is not of the form NAME=VALUE"),
+        (["--answer", "yes"], "'yes' is not of the form NODE=TEXT"),
+        (["--timeout", "0"], "0.0 is not in the range x>0"),
+        (["--workdir", "/no/such"], "Directory '/no/such' does not exist"),
+    ],
+)
+def test_malformed_flags_are_named(sleipnir: Sleipnir, flags: list[str], message: str) -> None:
+    done = sleipnir("run", "toned", *flags)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
 def test_every_line_of_a_batch_that_cannot_be_used_is_named(
     sleipnir: Sleipnir, tmp_path: Path
 ) -> None:
