@@ -1,118 +1,129 @@
-"""An engine in parts, as on several machines: Redis, schedulers and workers that tests can kill.
-
-Leases are short, so that what a killed worker held is soon somebody else's.
-"""
+"""Worker processes under fire: killed and replaced while runs go on."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-from collections.abc import Sequence
+import itertools
+import random
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from time import monotonic
+from typing import Any
 
-from scheduler.supervisor import die_with_parent
-from tests.support.command_line import COMMAND, TIME_LIMIT_S, Sleipnir
-from tests.support.redis_server import RedisServer
-from tests.support.wait import wait_until
+from scheduler.run import Status
+from scheduler.submit import Request
+from tests.support.workers import Worker, Workers
 
-SHORT_LEASE = {"SLEIPNIR_LEASE_S": "2"}
+# Short, so that what was lost is found soon. Kills are no fault of the visits they hit.
+SETTINGS: Mapping[str, Any] = {"lease_s": 1, "max_deliveries": 50, "concurrency": 8}
+
+# Questions answered ahead: a visit each, without the cost of a program.
+_CHAIN = """
+reducers: {trail: append}
+start: s
+nodes:
+  s: {type: script, script: s.sh, next: n1, state_updates: {trail: s}}
+"""
+_SCRIPT = 'echo "$SLEIPNIR_IDEMPOTENCY_KEY" >> effects; sleep 0.05; echo "{}"'
 
 
-class Service:
-    """A long-lived `sleipnir` process with its log."""
+class Load:
+    """Many runs of a chain of nodes: what each must come to is known."""
 
-    def __init__(self, sleipnir: Sleipnir, arguments: Sequence[str], ready: str, log: Path) -> None:
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*COMMAND, *arguments],
-                cwd=sleipnir.project,
-                env=sleipnir.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                process_group=0,
-                preexec_fn=die_with_parent(signal.SIGKILL),
-            )
-        self.pid = self._process.pid
-        wait_until(lambda: ready in log.read_text(), f"{arguments[0]} is ready", TIME_LIMIT_S)
+    def __init__(self, workers: Workers, count: int, length: int) -> None:
+        self._workers = workers
+        names = [f"n{number}" for number in range(1, length - 1)]
+        graph = _CHAIN + "".join(
+            f'  {name}: {{type: input, question: "?", next: {following}, '
+            f'state_updates: {{trail: "{{{{input}}}}"}}}}\n'
+            for name, following in zip(names, [*names[1:], "z"], strict=True)
+        )
+        graph += '  z: {type: end, output: "{{trail}}"}\n'
+        self._workdir = Path(tempfile.mkdtemp(dir=workers.directory))
+        workers.write("load", graph, {"s.sh": _SCRIPT})
+        self._agent = workers.client.prepare("load")
+        self._request = Request(
+            answers={name: [name] for name in names}, workdir=str(self._workdir)
+        )
+        self.run_ids = [self.submit_one() for _ in range(count)]
+        trail = ",".join(f'"{name}"' for name in ("s", *names))
+        self._output = f"[{trail}]"
+        self._visits = dict.fromkeys(("s", *names, "z"), 1)
 
-    def kill(self) -> None:
-        """End it as a crash would; its children die with it."""
-        self._process.kill()
-        self._process.wait(TIME_LIMIT_S)
+    def submit_one(self) -> str:
+        """One more run, on top of those that are looked after here."""
+        return self._workers.client.submit(self._agent, self._request)
+
+    def statuses(self) -> Counter[Status | None]:
+        return Counter(
+            standing.status if standing else None
+            for standing in self._workers.records.standings(self.run_ids)
+        )
+
+    def is_over(self) -> bool:
+        return all(status is not None and status.is_final for status in self.statuses())
+
+    def tries(self) -> int:
+        """How often the scripts were executed."""
+        return len(self._effects())
+
+    def _effects(self) -> list[str]:
+        file = self._workdir / "effects"
+        return file.read_text().split() if file.exists() else []
+
+    def check(self) -> None:
+        """Every run came to what it comes to without a fault."""
+        assert self.statuses() == {Status.SUCCEEDED: len(self.run_ids)}
+        for run in self._workers.records.runs(self.run_ids):
+            assert run is not None
+            assert (run.output, dict(run.visits)) == (self._output, self._visits)
+        keys = {f"{run_id}:1/s" for run_id in self.run_ids}
+        assert set(self._effects()) == keys
 
 
 class Fleet:
-    """Services on a Redis of their own, and the command that uses them."""
+    """A number of workers, kept up."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._services: list[Service] = []
-        self.schedulers: list[Service] = []
-        self.workers: list[Service] = []
-        self.sleipnir = Sleipnir(directory)
-        self.redis = RedisServer(directory / "redis")
-        self.sleipnir.environment |= {**SHORT_LEASE, "SLEIPNIR_REDIS_URL": self.redis.url}
-
-    def start_scheduler(self) -> None:
-        self.schedulers.append(self._start(["scheduler"], "at work"))
-
-    def start_worker(self) -> None:
-        """Start a supervisor of one worker process."""
-        self.workers.append(self._start(["worker"], " ready."))
-
-    def _start(self, arguments: Sequence[str], ready: str) -> Service:
-        log = self._directory / f"{arguments[0]}-{len(self._services)}.log"
-        service = Service(self.sleipnir, arguments, ready, log)
-        self._services.append(service)
-        return service
-
-    def __enter__(self) -> Fleet:
-        self.redis.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+    def __init__(
+        self, workers: Workers, rng: random.Random, size: int, *arguments: str, **settings: Any
     ) -> None:
-        for service in self._services:
-            service.kill()
-        self.redis.__exit__(kind, error, trace)
+        self._rng = rng
+        self._start: Callable[[], Worker] = lambda: workers.start(
+            *arguments, **{**SETTINGS, **settings}
+        )
+        self.members = [self._start() for _ in range(size)]
+        self.kills = 0
+
+    def kill_one(self) -> None:
+        """Kill one of them, and start another in its place."""
+        place = self._rng.randrange(len(self.members))
+        self.members[place].kill()
+        self.kills += 1
+        self.members[place] = self._start()
+
+    def choose(self) -> Worker:
+        return self._rng.choice(self.members)
 
 
-class Tries:
-    """What scripts note in their working directory: a line `WORKER KEY` for each execution."""
+def under_fire(
+    is_over: Callable[[], bool],
+    faults: Sequence[Callable[[], object]],
+    *,
+    every_s: float,
+    at_least: int,
+    timeout_s: float,
+) -> int:
+    """Inject the faults in turn until what happens is over; how many were.
 
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir(exist_ok=True)
-        self.directory = directory
-
-    def _noted(self) -> list[list[str]]:
-        file = self.directory / "tries"
-        # The last line may not be there in full yet.
-        lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
-        return [line.split() for line in lines]
-
-    def keys(self) -> list[str]:
-        """The idempotency keys of all tries, oldest first."""
-        return [key for _, key in self._noted()]
-
-    def workers(self) -> list[int]:
-        """The pids of the workers of all tries, oldest first."""
-        return [int(worker) for worker, _ in self._noted()]
-
-    def wait_for(self, count: int = 1) -> None:
-        """Wait until that many executions have begun."""
-        wait_until(lambda: len(self.keys()) >= count, f"{count} tries", TIME_LIMIT_S)
-
-    def kill_worker(self) -> None:
-        """Kill the worker of the latest execution."""
-        os.kill(self.workers()[-1], signal.SIGKILL)
-
-    def let_go(self) -> None:
-        """Let scripts end that wait for it."""
-        (self.directory / "go").touch()
+    The first `at_least` come in any case: a test in which nothing happened shows nothing.
+    """
+    began_at = monotonic()
+    for injected in itertools.count():
+        if injected >= at_least and is_over():
+            return injected
+        assert monotonic() - began_at < timeout_s, f"not over after {injected} faults"
+        threading.Event().wait(every_s)
+        faults[injected % len(faults)]()
+    raise AssertionError("unreachable")

@@ -25,6 +25,7 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.url = self._redis.url
         self.broker_url = self._redis.broker_url
+        self.socket_file = self._redis.socket_file
 
     @property
     def pid(self) -> int:

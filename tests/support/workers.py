@@ -38,6 +38,14 @@ class Worker:
         """Ask it to drain and leave."""
         self._process.send_signal(signal.SIGTERM)
 
+    def suspend(self) -> None:
+        """Have it stand still, as in a stalled machine."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on where it stood."""
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """End it as a crash would."""
         self._process.kill()
@@ -55,21 +63,34 @@ class Workers(Agents):
         settings = Settings.model_validate({"redis_url": url})
         super().__init__(RunStore(client, settings, DirectDispatcher()), directory)
         self._url = url
-        self._directory = directory
+        self.directory = directory
         self._started: list[Worker] = []
 
-    def start(self, *arguments: str, **settings: Any) -> Worker:
-        """A worker that consumes already; `settings` go into its environment."""
+    def start(self, *arguments: str, url: str | None = None, **settings: Any) -> Worker:
+        """A worker that consumes already; `settings` go into its environment.
+
+        Args:
+            url: another way to the same Redis.
+        """
+        command = ("worker", "--redis", url or self._url, "--verbose", *arguments)
+        return self._launch(command, " ready.", settings)
+
+    def start_scheduler(self, **settings: Any) -> Worker:
+        """A scheduler without a worker, at work already."""
+        command = ("scheduler.cli", "scheduler", "--redis", self._url)
+        return self._launch(command, "at work", settings)
+
+    def _launch(self, command: tuple[str, ...], ready: str, settings: dict[str, Any]) -> Worker:
         number = len(self._started)
-        log = self._directory / f"worker-{number}.log"
+        log = self.directory / f"worker-{number}.log"
         variables = {f"SLEIPNIR_{name.upper()}": str(value) for name, value in settings.items()}
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "worker", "--redis", self._url, "--verbose", *arguments],
+                [sys.executable, "-m", *command],
                 env={
                     **os.environ,
                     **variables,
-                    "SLEIPNIR_DATA_DIR": str(self._directory / f"worker-{number}"),
+                    "SLEIPNIR_DATA_DIR": str(self.directory / f"worker-{number}"),
                 },
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -78,7 +99,7 @@ class Workers(Agents):
             )
         worker = Worker(process, log)
         self._started.append(worker)
-        wait_until(lambda: " ready." in log.read_text(), f"worker {number} is ready", 30)
+        wait_until(lambda: ready in log.read_text(), f"worker {number} is ready", 30)
         return worker
 
     def __enter__(self) -> Workers:

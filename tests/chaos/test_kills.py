@@ -1,0 +1,115 @@
+"""Workers, schedulers and Redis are killed while runs go on; every run comes out as it should."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import pytest
+import redis
+
+from scheduler.connection import connect
+from tests.support.fleet import SETTINGS, Fleet, Load, under_fire
+from tests.support.invariants import assert_consistent
+from tests.support.redis_server import RedisServer
+from tests.support.wait import wait_until
+from tests.support.workers import Workers
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of a test: the short form is for every day, the long one for `make chaos`."""
+
+    runs: int
+    length: int  # visits of a run
+    faults: int
+
+
+def sizes(short: Size, long: Size) -> pytest.MarkDecorator:
+    chaos = (pytest.mark.chaos, pytest.mark.timeout(400))
+    return pytest.mark.parametrize(
+        "size", [pytest.param(short, id="short"), pytest.param(long, id="long", marks=chaos)]
+    )
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path, own_directories: None) -> Iterator[RedisServer]:
+    """A server that may be killed."""
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+@pytest.fixture
+def fleet_on_own_redis(own_redis: RedisServer, tmp_path: Path) -> Iterator[Workers]:
+    with (
+        connect(own_redis.url, patient=True) as client,
+        Workers(own_redis.url, client, tmp_path) as started,
+    ):
+        yield started
+
+
+@sizes(Size(40, 6, 4), Size(1000, 12, 20))
+def test_runs_survive_kills_of_workers_and_schedulers(
+    size: Size, workers: Workers, redis_client: redis.Redis, rng: random.Random
+) -> None:
+    fleet = Fleet(workers, rng, 2)
+    schedulers = [workers.start_scheduler()]
+
+    def kill_scheduler() -> None:
+        schedulers.pop().kill()
+        schedulers.append(workers.start_scheduler())
+
+    load = Load(workers, size.runs, size.length)
+    faults = [*[fleet.kill_one] * 3, kill_scheduler]
+
+    injected = under_fire(load.is_over, faults, every_s=1, at_least=size.faults, timeout_s=300)
+
+    load.check()
+    assert fleet.kills >= injected * 3 // 4
+    assert load.tries() <= size.runs + 8 * fleet.kills  # a kill costs what was in flight, no more
+    assert_consistent(redis_client, runs=size.runs)
+
+
+@sizes(Size(20, 5, 2), Size(300, 12, 8))
+def test_runs_survive_kills_of_redis(
+    size: Size, own_redis: RedisServer, fleet_on_own_redis: Workers, rng: random.Random
+) -> None:
+    workers = fleet_on_own_redis
+    fleet = Fleet(workers, rng, 2, "--scheduler")
+    load = Load(workers, size.runs, size.length)
+
+    def kill_redis() -> None:
+        own_redis.kill()
+        down_until = monotonic() + rng.uniform(0, 1.5)
+        wait_until(lambda: monotonic() > down_until, "Redis is down for a while")
+        own_redis.start()
+
+    under_fire(load.is_over, [kill_redis], every_s=1.5, at_least=size.faults, timeout_s=300)
+
+    load.check()
+    assert all(worker.is_running() for worker in fleet.members)
+    assert_consistent(workers.store.client, runs=size.runs)
+
+
+@sizes(Size(30, 5, 2), Size(300, 10, 12))
+def test_a_worker_that_stood_still_cannot_commit_what_others_took_over(
+    size: Size, workers: Workers, redis_client: redis.Redis, rng: random.Random
+) -> None:
+    fleet = Fleet(workers, rng, 2, "--scheduler")
+    load = Load(workers, size.runs, size.length)
+
+    def suspend_one() -> None:
+        suspended = fleet.choose()
+        suspended.suspend()
+        until = monotonic() + 2 * SETTINGS["lease_s"]
+        wait_until(lambda: monotonic() > until, "twice a lease is over")
+        suspended.resume()
+
+    under_fire(load.is_over, [suspend_one], every_s=0.5, at_least=size.faults, timeout_s=300)
+
+    load.check()
+    assert all(worker.is_running() for worker in fleet.members)
+    assert_consistent(redis_client, runs=size.runs)

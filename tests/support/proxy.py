@@ -1,0 +1,107 @@
+"""A TCP proxy before a test's Redis that can be slow, cut connections, or go silent."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from pathlib import Path
+from types import TracebackType
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, for no time
+
+
+class Proxy:
+    """Forwards 127.0.0.1 to a Redis' socket file, as well as it was told to."""
+
+    def __init__(self, socket_file: Path) -> None:
+        self._target = str(socket_file)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._lock = threading.Lock()
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._refusing = False
+        self.delay_s = 0.0  # of every piece, in both directions
+        self.accepted = 0
+
+    def go_silent(self) -> None:
+        """Keep all connections open, take new ones, and let nothing through any more.
+
+        What is on its way is lost, even after `recover`: the connections are dead, and only
+        their ends do not know.
+        """
+        self._flowing.clear()
+
+    def refuse(self) -> None:
+        """Reset all connections, and every new one."""
+        self._refusing = True
+        self.reset()
+
+    def reset(self) -> None:
+        """Cut every connection, the hard way."""
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            for end in pair:
+                _cut(end)
+
+    def recover(self) -> None:
+        """Serve new connections again."""
+        self._refusing = False
+        with self._lock:
+            self._flowing = threading.Event()
+            self._flowing.set()
+
+    def __enter__(self) -> Proxy:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listener.close()
+        self.refuse()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._refusing:
+                _cut(client)
+                continue
+            server = socket.socket(socket.AF_UNIX)
+            try:
+                server.connect(self._target)
+            except OSError:
+                _cut(client)
+                continue
+            with self._lock:
+                self.accepted += 1
+                self._pairs.append((client, server))
+                flowing = self._flowing
+            for ends in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=(*ends, flowing), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, flowing: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                if self.delay_s:
+                    threading.Event().wait(self.delay_s)
+                if flowing.is_set():
+                    sink.sendall(piece)
+            sink.shutdown(socket.SHUT_WR)
+
+
+def _cut(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
