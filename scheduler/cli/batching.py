@@ -233,9 +233,8 @@ def _put_out(finished: Finished, results: ResultsFile | None, display: Display) 
 
 
 def _exit_code(progress: Progress) -> ExitCode:
-    if progress.failed or progress.left or progress.in_flight:
-        return ExitCode.FAILED
-    return ExitCode.WAITING if progress.waiting else ExitCode.SUCCEEDED
+    unfinished = progress.left or progress.in_flight or progress.waiting
+    return ExitCode.FAILED if progress.failed or unfinished else ExitCode.SUCCEEDED
 
 
 def print_status(client: Client, options: Options, name: str) -> int:

@@ -165,7 +165,7 @@ def test_failed_lines_are_retried_when_asked_to(sleipnir: Sleipnir, tmp_path: Pa
     assert before["run_id"] != after["run_id"]
 
 
-def test_lines_that_wait_for_a_person_end_the_command_with_4(
+def test_lines_that_wait_for_a_person_end_the_command_with_1(
     sleipnir: Sleipnir, tmp_path: Path
 ) -> None:
     command = ("batch", "ask", write(tmp_path, "in.txt", "a"), "--name", tmp_path.name)
@@ -175,7 +175,7 @@ def test_lines_that_wait_for_a_person_end_the_command_with_4(
     sleipnir("answer", run["run_id"], "fine")
     finished = sleipnir(*command)
 
-    assert (waiting.returncode, waiting.stdout) == (4, "")
+    assert (waiting.returncode, waiting.stdout) == (1, "")
     assert "1 runs wait for a person" in waiting.stderr
     assert lines_of(finished.stdout)[0]["output"] == "fine"
 
