@@ -46,6 +46,7 @@ class ModelCalls:
             timeout_s=left,
         )
         self.usage += completion.usage
+        self.visit.log("llm", self.visit.mask(completion.text))
         return completion.text
 
     def node_seconds_left(self) -> float | None:

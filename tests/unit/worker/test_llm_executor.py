@@ -149,6 +149,15 @@ def test_each_call_is_narrated(server: ModelServer) -> None:
     assert told == [("llm_call", {"model": "openai:m", "tools": ()})] * 2
 
 
+def test_what_the_model_said_is_kept_for_logs_without_secrets(server: ModelServer) -> None:
+    server.script.add(says("it is hunter2"), says('{"name": "Ada"}'))
+    asking = visit({"output_schema": NAME_SCHEMA}, secrets=("hunter2",))
+
+    run_llm(asking)
+
+    assert asking.logged == [("llm", "it is ***"), ("llm", '{"name": "Ada"}')]
+
+
 def test_state_updates_see_the_output_and_win_over_merged_keys(server: ModelServer) -> None:
     server.script.add(says('{"name": "Ada", "age": 36}'))
     updates = {"name": "{{output.name}}!", "whole": "{{output}}"}
