@@ -94,8 +94,8 @@ def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str
         # A finished end node's writes come last.
         last = sorted(in_order, key=lambda pair: pair[1].ended)
         writes = merge_writes(graph, last, current)
-    except NodeFailed as error:
-        return Plan({}, failure=Failure(error.code, error.message, None))
+    except Unmergeable as error:
+        return Plan({}, failure=error.failure)
     if ended:
         dropped = tuple(
             f"{node_id} -> {target}" for node_id, branch in in_order for target in branch.targets
@@ -123,6 +123,14 @@ def _misrouted(
     return None
 
 
+class Unmergeable(Exception):
+    """The writes of a step do not go together; `failure` says why."""
+
+    def __init__(self, code: str, message: str, node: str | None = None) -> None:
+        self.failure = Failure(code, message, node)
+        super().__init__(message)
+
+
 def merge_writes(
     graph: Graph,
     branches: list[tuple[str, Branch]],
@@ -131,7 +139,7 @@ def merge_writes(
     """Merge write sets in the order given; keys without reducer take one writer only.
 
     Raises:
-        NodeFailed: R008 for parallel writers without a reducer, R009 from a reducer.
+        Unmergeable: R008 for parallel writers without a reducer, R009 from a reducer.
     """
     reducers = graph.reducers
     if len(branches) == 1 and not reducers:
@@ -142,16 +150,16 @@ def merge_writes(
             writers.setdefault(key, []).append((node_id, branch))
     merged = {}
     for key, wrote in writers.items():
-        texts = [branch.writes[key] for _, branch in wrote]
+        texts = {node_id: branch.writes[key] for node_id, branch in wrote}
         if key in reducers:
             merged[key] = _reduced(reducers[key], key, current.get(key), texts)
         elif len(wrote) == 1:
-            merged[key] = texts[0]
+            (merged[key],) = texts.values()
         elif key == "error" and all(_is_failed_script(graph, *pair) for pair in wrote):
-            merged[key] = encode("\n".join(json.loads(text) for text in texts))
+            merged[key] = encode("\n".join(map(json.loads, texts.values())))
         else:
-            names = ", ".join(node_id for node_id, _ in wrote)
-            raise NodeFailed(
+            names = ", ".join(texts)
+            raise Unmergeable(
                 "R008",
                 f"nodes {names} wrote '{key}' in the same super-step; "
                 "declare a reducer for it or rename",
@@ -163,8 +171,11 @@ def _is_failed_script(graph: Graph, node_id: str, branch: Branch) -> bool:
     return branch.tolerated is not None and isinstance(graph.nodes[node_id], ScriptNode)
 
 
-def _reduced(name: str, key: str, current: str | None, incoming: list[str]) -> str:
+def _reduced(name: str, key: str, current: str | None, incoming: Mapping[str, str]) -> str:
     value = ABSENT if current is None else json.loads(current)
-    for text in incoming:
-        value = reduce_value(name, key, value, json.loads(text))
+    for node_id, text in incoming.items():
+        try:
+            value = reduce_value(name, key, value, json.loads(text))
+        except NodeFailed as error:
+            raise Unmergeable(error.code, error.message, node_id) from error
     return encode(value)
