@@ -55,8 +55,10 @@ class Commit:
 
     def _log_entries(self) -> list[str]:
         visit = self._visit
-        place = {"step": visit.step, "node": visit.node_id, "index": visit.index}
-        return [encode({**place, "stream": stream, "text": text}) for stream, text in visit.logged]
+        return [
+            _log_entry(visit.step, visit.node_id, visit.index, stream, text)
+            for stream, text in visit.logged
+        ]
 
     def _commit(self, outcome: Outcome) -> None:
         if self._visit.index is not None and isinstance(outcome, Wrote | Failed):
@@ -129,9 +131,22 @@ class Commit:
             usage=usage,
         )
         log_step(self._visit, branches, plan)
+        self._log_other_failures(plan, branches)
         if status != "running":
             log_end(self._visit, status, self._store)
             forget_scratch(self._runtime.scratch, self._visit.run_id)
+
+    def _log_other_failures(self, plan: Plan, branches: Mapping[str, Branch]) -> None:
+        """Of nodes that failed side by side, the run's error tells only the first."""
+        entries = [
+            _log_entry(
+                self._visit.step, node_id, None, "failure", f"{failed.code}: {failed.message}"
+            )
+            for node_id, branch in sorted(branches.items())
+            if (failed := branch.failure) is not None and failed != plan.failure
+        ]
+        if entries:
+            self._store.append_logs(self._visit.run_id, entries)
 
     def _step_event(self, plan: Plan, branches: Mapping[str, Branch]) -> str:
         nodes = self._visit.graph.nodes
@@ -303,6 +318,10 @@ class Commit:
 
 class _ValueTooLarge(Exception):
     """A single value is over its limit."""
+
+
+def _log_entry(step: int, node: str, index: int | None, stream: str, text: str) -> str:
+    return encode({"step": step, "node": node, "index": index, "stream": stream, "text": text})
 
 
 def _unchanged(state: Snapshot, key: str, text: str) -> bool:

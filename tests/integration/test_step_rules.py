@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def test_a_value_the_reducer_cannot_take_fails_the_run(engine: Engine) -> None:
     )
 
     failure = engine.failure(run.run_id)
-    assert failure.code == "R009"
+    assert (failure.code, failure.node) == ("R009", "a")
     assert failure.message == "reducer 'sum' on key 'k': incoming must be number, got string"
 
 
@@ -250,6 +251,24 @@ def test_a_failure_starts_no_sibling_that_waits(engine: Engine, tmp_path: Path) 
 
     assert engine.failure(run_id).node == "c"
     assert not (tmp_path / "ran").exists()
+
+
+def test_of_nodes_that_fail_together_all_but_the_first_are_in_the_log(
+    engine: Engine, tmp_path: Path
+) -> None:
+    graph = SIDE_BY_SIDE.replace("next: [a, b, c]", "next: [a, c]").replace(", next: z}", "}")
+    meet = "touch $SLEIPNIR_NODE_ID; until [ -e a -a -e c ]; do sleep 0.01; done; exit 1"
+    files = {"ok.sh": OK, "a.sh": meet, "b.sh": OK, "c.sh": meet}
+    run_id = engine.submit(graph, files, workdir=str(tmp_path))
+    engine.work_once()
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(lambda _: engine.work_once(), range(2)))
+
+    assert engine.failure(run_id).node == "a"
+    (entry,) = engine.records.logs(run_id)
+    assert (entry["node"], entry["stream"]) == ("c", "failure")
+    assert entry["text"].startswith("R013: script 'c' failed")
 
 
 def test_a_failing_step_keeps_nothing_its_siblings_wrote(engine: Engine) -> None:
