@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError, RedisError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    RedisError,
+    ResponseError,
+)
 from redis.retry import Retry
 
 from scheduler.errors import EngineUnfit, EngineUnreachable
@@ -20,10 +28,48 @@ HASTY = Retry(
     supported_errors=(ConnectionError, BusyLoadingError),
 )
 
+# What a server says that is out of memory, or of disk, also from within a script. It refuses a
+# script's first write, so that nothing of a transition was done.
+_FULL = re.compile(r"\bOOM command not allowed\b|\bMISCONF\b|^command not allowed when used memory")
+
 # Longer than any blocking read, and a connection that has gone silent is still noticed.
 _SOCKET_TIMEOUT_S = 15.0
 
 _OLDEST = (6, 2)
+
+T = TypeVar("T")
+
+
+def is_full(error: Exception) -> bool:
+    """Whether Redis refused a write for want of memory or disk, and so did nothing."""
+    return isinstance(error, ResponseError) and _FULL.search(str(error)) is not None
+
+
+class _Full(Exception):
+    """Redis takes no writes now."""
+
+    def __init__(self, refusal: ResponseError) -> None:
+        self.refusal = refusal
+
+
+_UNTIL_ROOM = Retry(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120, (_Full,))
+
+
+def once_there_is_room(call: Callable[[], T]) -> T:
+    """Call, and again while Redis takes no writes, with the patience of a patient client."""
+
+    def attempt() -> T:
+        try:
+            return call()
+        except ResponseError as error:
+            if is_full(error):
+                raise _Full(error) from error
+            raise
+
+    try:
+        return _UNTIL_ROOM.call_with_retry(attempt, lambda _error: None)
+    except _Full as full:
+        raise full.refusal from None
 
 
 def masked(url: str) -> str:

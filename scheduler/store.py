@@ -15,6 +15,7 @@ from redis.exceptions import WatchError
 
 from graphs.state import Snapshot, encode
 from scheduler.advance import Branch, Plan
+from scheduler.connection import once_there_is_room
 from scheduler.dispatch import Dispatcher, published_ms
 from scheduler.errors import AnswerRefused, RunClosed, TransitionRefused
 from scheduler.keys import (
@@ -40,6 +41,7 @@ class RunStore:
 
     Args:
         clock: the time in ms for tests; by default Redis tells it.
+        patient: repeat transitions of runs that a full Redis refuses until there is room again.
     """
 
     def __init__(
@@ -48,11 +50,14 @@ class RunStore:
         settings: Settings,
         dispatcher: Dispatcher,
         clock: Callable[[], int] | None = None,
+        *,
+        patient: bool = False,
     ) -> None:
         self.client = client
         self.settings = settings
         self.dispatcher = dispatcher
         self._clock = clock
+        self._patient = patient
         self._constants: dict[str, Constant] = {
             "queue": QUEUE,
             "envelope": dispatcher.envelope,
@@ -70,9 +75,12 @@ class RunStore:
         return found
 
     def _call(self, name: str, run_id: str, *arguments: str | int) -> list[Any]:
-        return self._transition(name)(
-            partition_of(run_id), run_id, *arguments, clock=self._now_text()
-        )
+        transition = self._transition(name)
+
+        def call() -> list[Any]:
+            return transition(partition_of(run_id), run_id, *arguments, clock=self._now_text())
+
+        return once_there_is_room(call) if self._patient else call()
 
     def _now_text(self) -> str:
         return "" if self._clock is None else str(self._clock())

@@ -45,7 +45,7 @@ def make_runtime(settings: Settings) -> Runtime:
     for warning in require_fit(client, allow_unsafe=settings.allow_unsafe_redis):
         logger.warning("%s", warning)
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
-    store = RunStore(client, settings, dispatcher)
+    store = RunStore(client, settings, dispatcher, patient=True)
     home = _writable_home()
     for cache in (home / "bundles", home / "scratch"):
         remove_leftovers(cache, settings.retention_s)
@@ -78,7 +78,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     assert broker_url is not None
     app = make_app(broker_url, settings.concurrency)
     register_visits(app, partial(run_visit, runtime))
-    scheduler = Scheduler(runtime.store) if with_scheduler else None
+    scheduler = Scheduler(_impatient(runtime.store)) if with_scheduler else None
     if scheduler is not None:
         scheduler.start()
 
@@ -99,6 +99,11 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
         quiet=True,
     )
     worker.start()
+
+
+def _impatient(store: RunStore) -> RunStore:
+    """The scheduler's: it has other timers to look after, and comes back to each anyway."""
+    return RunStore(store.client, store.settings, store.dispatcher)
 
 
 def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
