@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import logging
 from queue import Empty
+from threading import Event
 from typing import Any
 
 from kombu.transport import TRANSPORT_ALIASES, redis
+from redis.exceptions import ResponseError
+
+from scheduler.connection import is_full
 
 logger = logging.getLogger("sleipnir.worker")
+
+_WHILE_FULL_S = 1.0
 
 
 class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
@@ -22,6 +28,13 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
             return super()._brpop_read(**options)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             logger.warning("dropped something from the queue that is no message: %r", error)
+            raise Empty from error
+        except ResponseError as error:
+            if not is_full(error):
+                raise
+            # Celery would end the worker. On a full disk Redis does not even give messages away.
+            logger.warning("cannot take messages now: %s", error)
+            Event().wait(_WHILE_FULL_S)
             raise Empty from error
 
 

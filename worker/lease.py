@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from redis.exceptions import RedisError
+
 from scheduler.run import Lease
 from worker.cancellation import Cancellation
 
@@ -81,8 +83,11 @@ class Leases:
             return
         try:
             lost = set(self._renew([lease for lease, _ in held]))
-        except Exception:
+        except RedisError as error:
             # The next beat tries again; if none succeeds the leases lapse and others take over.
+            logger.warning("cannot renew %d leases: %s", len(held), error)
+            return
+        except Exception:
             logger.exception("cannot renew %d leases", len(held))
             return
         for lease, cancellation in held:
