@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from time import monotonic
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
+from scheduler.connection import is_full
 from scheduler.store import RunStore
 from scheduler.sweeps import SWEEPS, Tick
 from scheduler.sweeps.bundles import BundleSweep
@@ -23,6 +25,10 @@ TICK_S = 0.5
 # Several ticks: a slow one must not lose a partition, a dead scheduler's must be free soon.
 _OWNERSHIP_S = 5.0
 _BATCH = 200  # timers per partition and tick
+# A call takes milliseconds: after this long Redis was away.
+_AWAY_S = 1.0
+# A heartbeat, and the longest pause before it tries again.
+_RENEWALS_S = 3.0
 
 
 class Scheduler:
@@ -35,6 +41,7 @@ class Scheduler:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="scheduler", daemon=True)
         self._bundles = BundleSweep(store)
+        self._was_refused = False
 
     def start(self) -> None:
         """Run in the background."""
@@ -47,6 +54,7 @@ class Scheduler:
                 busy = self.run_once()
             except RedisError as error:
                 logger.warning("cannot sweep: %s", error)
+                self._was_refused = True
                 busy = False
             if not busy:
                 self._stopping.wait(self._tick_s)
@@ -57,7 +65,7 @@ class Scheduler:
 
     def run_once(self) -> bool:
         """One tick over all partitions this scheduler owns; True if more is due already."""
-        due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH)
+        due = self._sweep()
         tick = Tick(self._store)
         for members in due.values():
             for member in members:
@@ -65,6 +73,20 @@ class Scheduler:
         if due:
             self._bundles.run_if_due()
         return any(len(members) == _BATCH for members in due.values())
+
+    def _sweep(self) -> dict[str, list[str]]:
+        """What is due, by partition.
+
+        After an outage leases have lapsed that nobody could renew. Workers that live do so
+        before those leases are looked at: no visit is given up for what Redis did.
+        """
+        began_at = monotonic()
+        due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH)
+        if self._was_refused or monotonic() - began_at > _AWAY_S:
+            self._was_refused = False
+            self._stopping.wait(_RENEWALS_S)
+            due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH)
+        return due
 
     def request_stop(self) -> None:
         """Let `run` return soon; safe in a signal handler."""
@@ -83,5 +105,7 @@ def _look_after(tick: Tick, member: str) -> None:
         SWEEPS[kind](tick, *names)
     except (ConnectionError, TimeoutError):
         raise
-    except Exception:
+    except Exception as error:
+        if is_full(error):
+            raise  # so would be all others
         logger.exception("cannot act on the timer '%s'", member)
