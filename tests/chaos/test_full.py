@@ -1,0 +1,106 @@
+"""Redis takes no more writes, for want of memory or disk, and then it does again."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from redis.exceptions import RedisError
+
+from scheduler.connection import connect
+from scheduler.redis_server import find_server
+from tests.support.fleet import SETTINGS, Load
+from tests.support.invariants import assert_consistent
+from tests.support.redis_server import RedisServer
+from tests.support.wait import wait_until
+from tests.support.workers import Workers
+
+
+@pytest.fixture
+def server(
+    tmp_path: Path, own_directories: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RedisServer]:
+    """A server to which a limit on its files is what a full disk is: writing fails."""
+    program = tmp_path / "bin" / "redis-server"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntrap '' XFSZ\nexec {find_server().path} \"$@\"\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    with RedisServer(tmp_path / "redis") as started:
+        yield started
+
+
+class Memory:
+    """No memory left."""
+
+    def __init__(self, server: RedisServer, client: Any) -> None:
+        self._client = client
+
+    def fill(self) -> None:
+        self._client.config_set("maxmemory", 1)
+
+    def free(self) -> None:
+        self._client.config_set("maxmemory", 0)
+
+
+class Disk:
+    """No room left for the append-only file."""
+
+    def __init__(self, server: RedisServer, client: Any) -> None:
+        self._pid = server.pid
+
+    def fill(self) -> None:
+        resource.prlimit(self._pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+
+    def free(self) -> None:
+        no_limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(self._pid, resource.RLIMIT_FSIZE, no_limit)
+
+
+def refuses_writes(client: Any) -> bool:
+    try:
+        client.set("sleipnir:batch:probe", "x", px=1)
+    except RedisError:
+        return True
+    return False
+
+
+def pause(seconds: float) -> None:
+    until = monotonic() + seconds
+    wait_until(lambda: monotonic() > until, "it stays like that for a while", seconds + 1)
+
+
+# Fewer than there are threads: the worker goes on looking for messages. More: it does not.
+@pytest.mark.parametrize("runs", [6, 40])
+@pytest.mark.parametrize("what", [Memory, Disk])
+def test_runs_go_on_once_there_is_room_again(
+    what: Any, runs: int, server: RedisServer, tmp_path: Path
+) -> None:
+    with connect(server.url) as client, Workers(server.url, client, tmp_path) as workers:
+        worker = workers.start("--scheduler", **{**SETTINGS, "max_deliveries": 1})
+        load = Load(workers, runs, 5)
+        room = what(server, client)
+        wait_until(lambda: load.tries() > 3, "runs are under way")
+
+        room.fill()
+        wait_until(lambda: refuses_writes(client), "Redis refuses writes", 20)
+        unfinished = not load.is_over()
+        refused_at = monotonic()
+        with pytest.raises(RedisError):
+            load.submit_one()
+        refused_in = monotonic() - refused_at
+        pause(3)  # leases lapse, and none of the single tries is lost by it
+        assert_consistent(client, runs=runs)
+        room.free()
+
+        wait_until(load.is_over, "all runs are over", 60)
+        load.check()
+        assert unfinished
+        assert refused_in < 2
+        assert worker.is_running()
+        assert_consistent(client, runs=runs)
