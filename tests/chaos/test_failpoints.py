@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.dying import survives
+from tests.support.dying import IN_A_WORKER, IN_THE_SCHEDULER, Deaths
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.tour import Tour
 
-TRANSITIONS = ("advance", "stage", "stage_item", "open_map", "spawn", "ask")
-IN_A_WORKER = (
-    *("before.begin", "after.begin", "before.execute", "after.execute"),
-    *(f"{when}.{name}" for name in TRANSITIONS for when in ("before", "after")),
-    "before.read_step",
+# A tour meets all but the ends that somebody else decides.
+PLACES = tuple(
+    place
+    for place in (*IN_A_WORKER, *IN_THE_SCHEDULER)
+    if not place.endswith((".close", ".expire_child"))
 )
-IN_THE_SCHEDULER = tuple(
-    f"{when}.{name}" for name in ("sweep", "redeliver") for when in ("before", "after")
-)
-PLACES = (*IN_A_WORKER, *IN_THE_SCHEDULER)
-LOST_S = 16  # a lease and a bit
-
-
-class Deaths:
-    """Works runs off in processes that may die, and counts where they did."""
-
-    def __init__(self, engine: Engine, rng: random.Random) -> None:
-        self._engine, self._rng = engine, rng
-        self.at: Counter[str] = Counter()
-
-    def work_off(self, tour: Tour, failpoints: Sequence[str]) -> None:
-        """Drive a run to its end; every second process may die at one of the places."""
-        in_a_worker = [place for place in failpoints if place in IN_A_WORKER]
-        in_the_scheduler = [place for place in failpoints if place in IN_THE_SCHEDULER]
-        while not tour.is_over:
-            if self._engine.queued():
-                newest = self._rng.random() < 0.5
-                self._step(in_a_worker, lambda: self._engine.work_once(newest=newest))  # noqa: B023 - called at once
-                if in_the_scheduler and self._rng.random() < 0.3:
-                    self._engine.pop()  # a lost message is work for the scheduler
-            else:
-                tour.answer()
-                self._engine.clock.move(LOST_S)
-                self._step(in_the_scheduler, self._engine.tick)
-
-    def _step(self, failpoints: Sequence[str], action: Callable[[], object]) -> None:
-        place = self._rng.choice(failpoints) if failpoints and self._rng.random() < 0.7 else None
-        if not survives(place and f"{place}:kill", action):
-            self.at[str(place)] += 1
 
 
 @pytest.fixture
@@ -68,7 +33,7 @@ def test_one_death_at_every_place_changes_nothing(
     while places := [place for place in PLACES if not deaths.at[place]]:
         tours += 1
         tour = Tour(engine, tmp_path / str(tours))
-        deaths.work_off(tour, places)
+        deaths.work_off(tour.is_over, places, tour.answer)
         tour.check()
 
     assert_consistent(engine.redis, runs=3 * tours)
@@ -83,7 +48,54 @@ def test_twenty_deaths_at_one_place_change_nothing(
     while deaths.at[place] < 20:
         tours += 1
         tour = Tour(engine, tmp_path / str(tours))
-        deaths.work_off(tour, [place])
+        deaths.work_off(tour.is_over, [place], tour.answer)
         tour.check()
 
     assert_consistent(engine.redis, runs=3 * tours)
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(3, id="short"), pytest.param(40, id="long", marks=pytest.mark.chaos)]
+)
+def test_a_cancelled_run_leaves_no_child_whoever_dies(
+    rounds: int, deaths: Deaths, engine: Engine, rng: random.Random, tmp_path: Path
+) -> None:
+    number = 0
+    while number < rounds or not (deaths.at["before.close"] and deaths.at["after.close"]):
+        number += 1
+        tour = Tour(engine, tmp_path / str(number))
+        for _ in range(rng.randrange(12)):
+            deaths.step(IN_A_WORKER, engine.work_once)
+        while not tour.is_over():
+            deaths.step(["before.close", "after.close"], tour.cancel)
+        deaths.work_off(lambda: not engine.queued(), IN_A_WORKER, tour.answer)
+
+    statuses = {str(run.status) for run in engine.records.recent(1000)}
+    assert statuses <= {"cancelled", "succeeded"}
+    assert_consistent(engine.redis, runs=rounds)
+
+
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(2, id="short"), pytest.param(30, id="long", marks=pytest.mark.chaos)]
+)
+def test_the_visit_cap_holds_whoever_dies(
+    rounds: int, deaths: Deaths, engine: Engine, rng: random.Random, tmp_path: Path
+) -> None:
+    circle = """
+        settings: {max_loop_iterations: 5}
+        start: a
+        nodes: {a: {type: script, script: a.sh}, z: {type: end}}
+    """
+    note = 'echo "$SLEIPNIR_IDEMPOTENCY_KEY" >> effects; echo \'{"_next": "a"}\''
+    for number in range(rounds):
+        workdir = tmp_path / str(number)
+        workdir.mkdir()
+        run_id = engine.submit(circle, {"a.sh": note}, workdir=str(workdir))
+
+        deaths.work_off(lambda: engine.run(run_id).is_final, PLACES, lambda: None)  # noqa: B023
+
+        visits = {key.partition(":")[2] for key in (workdir / "effects").read_text().split()}
+        assert (engine.failure(run_id).code, engine.run(run_id).visits) == ("R004", {"a": 5})
+        assert visits == {f"{step}/a" for step in range(1, 6)}
+    assert deaths.at.total() > rounds
+    assert_consistent(engine.redis, runs=rounds)

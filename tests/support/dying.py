@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from scheduler.failpoints import install
 from scheduler.store import RunStore
+from tests.support.engine import Engine
 from worker import tasks
+
+_TRANSITIONS = ("advance", "stage", "stage_item", "open_map", "spawn", "ask")
+IN_A_WORKER = (
+    *("before.begin", "after.begin", "before.execute", "after.execute"),
+    *(f"{when}.{name}" for name in _TRANSITIONS for when in ("before", "after")),
+    "before.read_step",
+)
+IN_THE_SCHEDULER = tuple(
+    f"{when}.{name}"
+    for name in ("sweep", "redeliver", "close", "expire_child")
+    for when in ("before", "after")
+)
+LOST_S = 16  # a lease and a bit
 
 
 def survives(failpoint: str | None, action: Callable[[], object]) -> bool:
@@ -34,3 +50,42 @@ def survives(failpoint: str | None, action: Callable[[], object]) -> bool:
         return False
     assert os.WEXITSTATUS(ended) == 0, "the step failed; its traceback is above"
     return True
+
+
+class Deaths:
+    """Works runs off in processes that may die, and counts where they did."""
+
+    def __init__(self, engine: Engine, rng: random.Random) -> None:
+        self._engine, self._rng = engine, rng
+        self.at: Counter[str] = Counter()
+
+    def work_off(
+        self, is_over: Callable[[], bool], places: Sequence[str], idle: Callable[[], None]
+    ) -> None:
+        """Be worker and scheduler to the end of runs; most processes may die at one place.
+
+        Args:
+            idle: called when nothing is left to work on, before the scheduler is next.
+        """
+        in_a_worker = [place for place in places if place in IN_A_WORKER]
+        in_the_scheduler = [place for place in places if place in IN_THE_SCHEDULER]
+        while not is_over():
+            if self._engine.queued():
+                self.step(in_a_worker, self._work)
+                if in_the_scheduler and self._rng.random() < 0.3:
+                    self._engine.pop()  # a lost message is work for the scheduler
+            else:
+                idle()
+                self._engine.clock.move(LOST_S)
+                self.step(in_the_scheduler, self._engine.tick)
+
+    def step(self, places: Sequence[str], action: Callable[[], object]) -> bool:
+        """Do something in a process that may die at one of the places; False if it did."""
+        place = self._rng.choice(places) if places and self._rng.random() < 0.7 else None
+        survived = survives(place and f"{place}:kill", action)
+        if not survived:
+            self.at[str(place)] += 1
+        return survived
+
+    def _work(self) -> None:
+        self._engine.work_once(newest=self._rng.random() < 0.5)

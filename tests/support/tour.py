@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scheduler.run import Failure
 from tests.support.agents import Agents
 
 GRAPH = """
@@ -66,7 +67,10 @@ class Tour:
         self._effects = workdir / "effects"
         self.run_id = agents.submit(GRAPH, SCRIPTS, workdir=str(workdir))
 
-    @property
+    def use(self, agents: Agents) -> None:
+        """Go on with another engine that has the run."""
+        self._agents = agents
+
     def is_over(self) -> bool:
         return self._agents.run(self.run_id).is_final
 
@@ -74,6 +78,11 @@ class Tour:
         """Answer what it asks, if it asks."""
         for question in self._agents.records.inbox():
             self._agents.client.answer(question.run_id, ANSWERS[question.node])
+
+    def cancel(self) -> None:
+        """End it from outside, if it is not over."""
+        failure = Failure("cancelled", "enough", None)
+        self._agents.store.close(self.run_id, "cancelled", failure)
 
     def check(self) -> None:
         """It came to what a run without any fault comes to."""
