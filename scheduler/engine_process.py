@@ -27,6 +27,7 @@ from pathlib import Path
 from time import monotonic
 
 from scheduler.errors import EngineUnreachable
+from scheduler.orphans import end_orphans
 from scheduler.redis_server import PrivateRedis, socket_directory
 from scheduler.supervisor import Child, Supervisor
 
@@ -142,7 +143,12 @@ def worker_children(
     command = [sys.executable, "-P", "-m", "worker", "--redis", redis_url]
     command += ["--concurrency", str(concurrency)]
     return [
-        Child(f"worker {n}", [*command, "--scheduler"] if n == 1 else command, env=environment)
+        Child(
+            f"worker {n}",
+            [*command, "--scheduler"] if n == 1 else command,
+            env=environment,
+            after_death=end_orphans,
+        )
         for n in range(1, processes + 1)
     ]
 
@@ -277,7 +283,11 @@ class EngineProcess:
         heard += part
         if heard.endswith(b"\n"):
             try:
-                self._provide(Request(**json.loads(heard)))
+                request = Request(**json.loads(heard))
+                # `up` has the workers its user wanted, with that user's environment: those of
+                # a passing command would stay, and run what others submit.
+                if not self._stays:
+                    self._provide(request)
                 _tell(user, ready=True)
             except (OSError, ValueError, TypeError) as error:
                 # Theirs alone: the others go on.

@@ -45,6 +45,8 @@ class Child:
     death_signal: signal.Signals = signal.SIGKILL
     # Tried before SIGTERM, where the program has a faster way to end.
     farewell: Callable[[], None] | None = None
+    # Called with its process id once it has died before its time.
+    after_death: Callable[[int], object] | None = None
     # Stopped after all others are gone, with patience even in a hurry: it keeps their data.
     outlives_others: bool = False
 
@@ -118,6 +120,12 @@ class _Member:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+            self.clear_up()
+
+    def clear_up(self) -> None:
+        """See to what a process left that could not end properly."""
+        if self.process is not None and self.child.after_death is not None:
+            self.child.after_death(self.process.pid)
 
 
 class Supervisor:
@@ -212,6 +220,7 @@ class Supervisor:
             member.starts_at = now + pause_s
             code = member.process.returncode
             say(f"{member.child.name} ended with {code}; next start in {pause_s:.1f} s")
+            member.clear_up()
         if member.starts_at <= now:
             try:
                 member.start()

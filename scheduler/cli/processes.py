@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from scheduler.orphans import end_orphans
 from scheduler.supervisor import Child
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def worker_children(
             f"worker {number}",
             [*command, "--scheduler"] if with_scheduler and number == 1 else command,
             env=environment,
+            after_death=end_orphans,
         )
         for number in range(1, processes + 1)
     ]

@@ -59,6 +59,15 @@ echo "$PPID $SLEIPNIR_IDEMPOTENCY_KEY" >> tries
 sleep 0.1
 echo '{}'
 """
+# Its first try never ends, nor does what it starts in a session of its own.
+FAMILY = """
+echo "$PPID $SLEIPNIR_IDEMPOTENCY_KEY" >> tries
+test -e family && { echo '{}'; exit; }
+setsid sleep 1000 > /dev/null 2>&1 &
+echo "$$ $!" > family.new
+mv family.new family
+sleep 1000
+"""
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +78,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         fleet.sleipnir.write("gated", GATED, {"work.sh": WAIT})
         fleet.sleipnir.write("poison", GATED, {"work.sh": POISON})
         fleet.sleipnir.write("short", GATED, {"work.sh": SHORT})
+        fleet.sleipnir.write("family", GATED, {"work.sh": FAMILY})
         fleet.start_scheduler()
         fleet.start_worker()
         yield fleet
@@ -104,6 +114,20 @@ def test_a_node_whose_worker_is_killed_runs_again_and_counts_once(
     assert first == second
     nodes = fleet.sleipnir.json("show", found["run_id"])["nodes"]
     assert {node["id"]: node["visits"] for node in nodes} == {"work": 1, "done": 1}
+
+
+def test_programs_do_not_outlive_a_killed_worker(fleet: Fleet, tries: Tries) -> None:
+    run = fleet.sleipnir.start("run", "family", "--json", "--workdir", str(tries.directory))
+    family = tries.directory / "family"
+    wait_until(family.exists, "the script has started another", TIME_LIMIT_S)
+    programs = [int(pid) for pid in family.read_text().split()]
+    alive_before = [is_alive(pid) for pid in programs]
+
+    tries.kill_worker()
+
+    assert alive_before == [True, True]
+    wait_until(lambda: not any(map(is_alive, programs)), "both have ended", TIME_LIMIT_S)
+    assert document(run)["status"] == "succeeded"
 
 
 def test_a_killed_scheduler_is_replaced_by_another(fleet: Fleet, tries: Tries) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from graphs.errors import NodeFailed
 from graphs.schema import ScriptNode
 from graphs.variables import environment_name
 from scheduler.directories import config_dir
+from scheduler.orphans import OWNER, owner_mark
 from worker.environment import read_env_file
 from worker.executors.updates import apply_updates
 from worker.outcome import Outcome, Wrote
@@ -169,6 +171,7 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
         "LLM_ROOT_DIR": str(config_dir()),
         "AUTO_CONFIRM": "true",
         "NO_COLOR": "1",
+        OWNER: owner_mark(os.getpid()),
         "SLEIPNIR_RUN_ID": visit.run_id,
         "SLEIPNIR_NODE_ID": visit.node_id,
         "SLEIPNIR_IDEMPOTENCY_KEY": visit.idempotency_key,
