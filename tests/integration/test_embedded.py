@@ -413,6 +413,20 @@ def test_up_serves_commands_until_ctrl_c(data_dir: Path, notes: Path) -> None:
         assert not any(map(is_alive, pids))
 
 
+def test_commands_share_the_workers_of_up(data_dir: Path, notes: Path) -> None:
+    with command(UP, data_dir) as up:
+        engine_pid_told_by(up)
+        own = workers_in(notes, 1)
+
+        with attach(data_dir, SETTINGS, workers=True, processes=3):
+            shared = children_of(up.pid)
+
+        up.send_signal(signal.SIGINT)
+        assert up.wait(timeout=10) == 0
+        assert len(shared) == 2  # Redis and the worker
+        assert shared >= set(own)
+
+
 def test_a_second_ctrl_c_does_not_wait_for_workers(
     data_dir: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
