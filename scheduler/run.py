@@ -126,6 +126,7 @@ class Begun:
     """A visit whose lease was taken."""
 
     staged: bool  # executed before; only the step's advance is missing
+    tries: int  # this one included, since the visit was last parked
     width: int  # nodes of this super-step
     visit_number: int  # how often the node has been visited, this visit included
     attempt: int  # of an llm node

@@ -167,16 +167,19 @@ class RunStore:
         """
         if keys is not None and not keys:
             keys = ("",)  # no script argument at all would mean every key
-        staged, width, number, attempt, age, left, payload, context, item, state = self._call(
-            "begin_visit",
-            lease.run_id,
-            lease.visit,
-            lease.token,
-            int(self.settings.lease_s * 1000),
-            *(keys or ()),
+        staged, tries, width, number, attempt, age, left, payload, context, item, state = (
+            self._call(
+                "begin_visit",
+                lease.run_id,
+                lease.visit,
+                lease.token,
+                int(self.settings.lease_s * 1000),
+                *(keys or ()),
+            )
         )
         return Begun(
             staged=staged == "staged",
+            tries=tries,
             width=width,
             visit_number=number,
             attempt=attempt,
@@ -307,9 +310,9 @@ class RunStore:
             _usage_text(usage),
         )
 
-    def give_back(self, lease: Lease) -> None:
-        """Return a visit unfinished, for another worker to take at once."""
-        self._call("return_visit", lease.run_id, lease.visit, lease.token)
+    def give_back(self, lease: Lease, delay_s: float = 0) -> None:
+        """Return a visit unfinished, for another worker to take at once, or after a while."""
+        self._call("return_visit", lease.run_id, lease.visit, lease.token, int(delay_s * 1000))
 
     # ---- parking
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from scheduler.settings import Settings
 from scheduler.store import RunStore
@@ -22,3 +23,4 @@ class Runtime:
     settings: Settings
     limits: Limits
     scratch: Path  # holds a directory per run that brought none
+    last_try: Lock = field(default_factory=Lock)  # held by the one visit that is at its last

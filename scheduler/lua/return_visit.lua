@@ -1,6 +1,6 @@
--- Give back a visit unfinished, as a stopping worker does: another takes it at once.
+-- Give back a visit unfinished: another worker takes it at once, or the scheduler later.
 -- KEYS partition
--- ARGV run_id visit token
+-- ARGV run_id visit token delay_ms
 -- USES store dispatch
 -- ERR  run_closed stale_visit
 local status, agent, digest =
@@ -10,5 +10,12 @@ local v = read_visit(run_id, visit)
 if not holds(v, token) or v.status == 'staged' then return {'stale_visit'} end
 
 v.tries = v.tries - 1  -- the visit did nothing wrong
+if tonumber(delay_ms) > 0 then
+  -- Published at 0: no message is on its way that could be waited for.
+  v.status, v.token, v.published = 'ready', '-', 0
+  write_visit(run_id, visit, v)
+  redis.call('ZADD', timers, now_ms + delay_ms, timer('visit', run_id, visit))
+  return reply()
+end
 make_ready(run_id, visit, v, label_of(run_id, visit, agent), digest)
 return reply()
