@@ -54,5 +54,5 @@ else
     end
   end
 end
-return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt, now_ms - v.began,
-  deadline and tonumber(deadline) - now_ms or -1, v.payload, context, item, state}
+return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt,
+  now_ms - v.began, deadline and tonumber(deadline) - now_ms or -1, v.payload, context, item, state}
