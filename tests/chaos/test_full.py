@@ -76,8 +76,15 @@ def pause(seconds: float) -> None:
 
 
 # Fewer than there are threads: the worker goes on looking for messages. More: it does not.
-@pytest.mark.parametrize("runs", [6, 40])
-@pytest.mark.parametrize("what", [Memory, Disk])
+@pytest.mark.parametrize(
+    ("what", "runs"),
+    [
+        pytest.param(Disk, 6, id="disk-idle"),
+        pytest.param(Disk, 40, id="disk-busy", marks=pytest.mark.chaos),
+        pytest.param(Memory, 6, id="memory-idle", marks=pytest.mark.chaos),
+        pytest.param(Memory, 40, id="memory-busy", marks=pytest.mark.chaos),
+    ],
+)
 def test_runs_go_on_once_there_is_room_again(
     what: Any, runs: int, server: RedisServer, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from scheduler.connection import connect
+from scheduler.run import Checkpoint
 from tests.support.fleet import SETTINGS, Fleet, Load, under_fire
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer
@@ -35,6 +36,10 @@ def sizes(short: Size, long: Size) -> pytest.MarkDecorator:
     )
 
 
+def histories(workers: Workers, load: Load) -> list[list[Checkpoint]]:
+    return [workers.records.history(run_id) for run_id in load.run_ids]
+
+
 @pytest.fixture
 def own_redis(tmp_path: Path, own_directories: None) -> Iterator[RedisServer]:
     """A server that may be killed."""
@@ -51,7 +56,7 @@ def fleet_on_own_redis(own_redis: RedisServer, tmp_path: Path) -> Iterator[Worke
         yield started
 
 
-@sizes(Size(40, 6, 4), Size(1000, 12, 20))
+@sizes(Size(20, 5, 3), Size(1000, 12, 24))
 def test_runs_survive_kills_of_workers_and_schedulers(
     size: Size, workers: Workers, redis_client: redis.Redis, rng: random.Random
 ) -> None:
@@ -63,17 +68,17 @@ def test_runs_survive_kills_of_workers_and_schedulers(
         schedulers.append(workers.start_scheduler())
 
     load = Load(workers, size.runs, size.length)
-    faults = [*[fleet.kill_one] * 3, kill_scheduler]
+    faults = [fleet.kill_one, kill_scheduler, fleet.kill_one]
 
-    injected = under_fire(load.is_over, faults, every_s=1, at_least=size.faults, timeout_s=300)
+    injected = under_fire(load.is_over, faults, every_s=0.5, at_least=size.faults, timeout_s=300)
 
     load.check()
-    assert fleet.kills >= injected * 3 // 4
+    assert fleet.kills >= injected * 2 // 3
     assert load.tries() <= size.runs + 8 * fleet.kills  # a kill costs what was in flight, no more
     assert_consistent(redis_client, runs=size.runs)
 
 
-@sizes(Size(20, 5, 2), Size(300, 12, 8))
+@sizes(Size(10, 4, 1), Size(300, 12, 8))
 def test_runs_survive_kills_of_redis(
     size: Size, own_redis: RedisServer, fleet_on_own_redis: Workers, rng: random.Random
 ) -> None:
@@ -87,14 +92,14 @@ def test_runs_survive_kills_of_redis(
         wait_until(lambda: monotonic() > down_until, "Redis is down for a while")
         own_redis.start()
 
-    under_fire(load.is_over, [kill_redis], every_s=1.5, at_least=size.faults, timeout_s=300)
+    under_fire(load.is_over, [kill_redis], every_s=1, at_least=size.faults, timeout_s=300)
 
     load.check()
     assert all(worker.is_running() for worker in fleet.members)
     assert_consistent(workers.store.client, runs=size.runs)
 
 
-@sizes(Size(30, 5, 2), Size(300, 10, 12))
+@sizes(Size(20, 4, 1), Size(300, 10, 12))
 def test_a_worker_that_stood_still_cannot_commit_what_others_took_over(
     size: Size, workers: Workers, redis_client: redis.Redis, rng: random.Random
 ) -> None:
@@ -113,3 +118,45 @@ def test_a_worker_that_stood_still_cannot_commit_what_others_took_over(
     load.check()
     assert all(worker.is_running() for worker in fleet.members)
     assert_consistent(redis_client, runs=size.runs)
+
+
+@pytest.mark.parametrize(
+    "failpoint",
+    [
+        "amid.execute:kill:2",
+        *(
+            pytest.param(f"{place}:kill:3", marks=pytest.mark.chaos)
+            for place in ("before.begin", "after.begin", "before.advance", "after.advance")
+        ),
+    ],
+)
+def test_another_worker_takes_over_where_one_died(
+    failpoint: str, workers: Workers, redis_client: redis.Redis
+) -> None:
+    doomed = workers.start(failpoint=failpoint, **SETTINGS)
+    load = Load(workers, 5, 4)
+    wait_until(lambda: not doomed.is_running(), "it has died")
+
+    workers.start("--scheduler", **SETTINGS)
+
+    wait_until(load.is_over, "the other one has done its work", 20)
+    load.check()
+    assert_consistent(redis_client, runs=5)
+
+
+def test_what_a_zombie_made_is_refused(workers: Workers, redis_client: redis.Redis) -> None:
+    # It stands still with its results in hand, until others have done the work.
+    zombie = workers.start(failpoint="after.execute:stop:1", **SETTINGS)
+    load = Load(workers, 5, 4)
+    wait_until(zombie.is_suspended, "it stands still")
+    workers.start("--scheduler", **SETTINGS)
+    wait_until(load.is_over, "the other one has done its work", 20)
+    before = histories(workers, load)
+
+    zombie.resume()
+    zombie.terminate()
+    zombie.exit_code()
+
+    assert histories(workers, load) == before
+    load.check()
+    assert_consistent(redis_client, runs=5)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
+def state_of(pid: int) -> str | None:
+    """The kernel's letter for what a process does; None if there is none."""
     try:
         # The state follows the name, which stands in parentheses and may contain anything.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return None
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    return state_of(pid) not in (None, "Z")
 
 
 def children_of(pid: int) -> set[int]:

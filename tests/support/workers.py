@@ -17,6 +17,7 @@ from scheduler.settings import Settings
 from scheduler.store import RunStore
 from scheduler.supervisor import die_with_parent
 from tests.support.agents import Agents
+from tests.support.processes import state_of
 from tests.support.wait import wait_until
 
 
@@ -41,6 +42,9 @@ class Worker:
     def suspend(self) -> None:
         """Have it stand still, as in a stalled machine."""
         self._process.send_signal(signal.SIGSTOP)
+
+    def is_suspended(self) -> bool:
+        return state_of(self.pid) == "T"
 
     def resume(self) -> None:
         """Let it go on where it stood."""
@@ -74,6 +78,11 @@ class Workers(Agents):
         """
         command = ("worker", "--redis", url or self._url, "--verbose", *arguments)
         return self._launch(command, " ready.", settings)
+
+    def start_supervised(self, processes: int, **settings: Any) -> Worker:
+        """Worker processes that are started again when they die."""
+        options = ("--processes", str(processes), "--redis", self._url, "-v")
+        return self._launch(("scheduler.cli", "worker", *options), " ready.", settings)
 
     def start_scheduler(self, **settings: Any) -> Worker:
         """A scheduler without a worker, at work already."""
