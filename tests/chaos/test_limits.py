@@ -144,7 +144,7 @@ def test_workers_whose_clocks_are_an_hour_off_do_as_all_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fleets = []
-    for off_s in (-3600, 3600):
+    for off_s, arguments in ((-3600, ()), (3600, ("--scheduler",))):
         directory = tmp_path / str(off_s)
         directory.mkdir()
         (directory / "sitecustomize.py").write_text(
@@ -155,7 +155,7 @@ def test_workers_whose_clocks_are_an_hour_off_do_as_all_do(
             f"print('off by', time.time() - ours())\n"
         )
         monkeypatch.setenv("PYTHONPATH", f"{directory}{os.pathsep}{Path.cwd()}")
-        fleets.append(Fleet(workers, rng, 1, "--scheduler"))
+        fleets.append(Fleet(workers, rng, 1, *arguments))
     late = workers.submit(SLEEPS, {"s.sh": PATIENT}, workdir=str(tmp_path))
     load = Load(workers, runs, 5)
 
