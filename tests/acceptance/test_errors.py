@@ -46,7 +46,7 @@ def test_an_unknown_agent_is_a_usage_error_with_near_names(sleipnir: Sleipnir) -
     done = sleipnir("run", "nedy")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: no agent named 'nedy'; did you mean 'needy'?")
+    assert done.stderr.startswith("error: no agent named 'nedy'; did you mean 'needy'")
 
 
 def test_an_invalid_agent_is_refused_with_all_findings(sleipnir: Sleipnir) -> None:
