@@ -27,7 +27,7 @@ from scheduler.keys import (
     partition_of,
     run_key,
 )
-from scheduler.lua import Constant, Transition
+from scheduler.lua import Constant, Transition, script_names
 from scheduler.run import Begun, Context, Failure, Lease, NewRun, Question, Usage
 from scheduler.settings import Settings
 
@@ -66,6 +66,11 @@ class RunStore:
             "narration_limit": settings.narration_limit,
         }
         self._transitions: dict[str, Transition] = {}
+
+    def load_transitions(self) -> None:
+        """Read every script now: an upgrade of the files must not mix with a running process."""
+        for name in script_names():
+            self._transition(name)
 
     def _transition(self, name: str) -> Transition:
         found = self._transitions.get(name)

@@ -46,6 +46,7 @@ def make_runtime(settings: Settings) -> Runtime:
         logger.warning("%s", warning)
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
     store = RunStore(client, settings, dispatcher, patient=True)
+    store.load_transitions()
     home = _writable_home()
     for cache in (home / "bundles", home / "scratch"):
         remove_leftovers(cache, settings.retention_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from scheduler.cli.arguments import run_argument
@@ -15,7 +17,7 @@ from scheduler.cli.terminal import is_terminal
 @run_argument
 @click.argument("text", required=False)
 @click.option("--node", metavar="NODE", help="Which question, where a run asks several.")
-@common_options()
+@common_options(json=True)
 def answer(options: Options, run_id: str, text: str | None, node: str | None) -> None:
     """Answer RUN's question, or that of its child run, with TEXT.
 
@@ -26,5 +28,8 @@ def answer(options: Options, run_id: str, text: str | None, node: str | None) ->
     with open_client(options, workers=False) as client:
         question = client.open_question(client.records.resolve(run_id), node)
         client.answer(question.run_id, ask(question) if text is None else text, question.node)
+        if options.json:
+            found = {"run_id": question.run_id, "node": question.node}
+            click.echo(json.dumps(found, ensure_ascii=False))
         options.say(f"answered '{question.node}' of run {question.run_id}")
         say_who_goes_on(client, options, question.root_run_id)

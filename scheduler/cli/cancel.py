@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import click
@@ -14,16 +15,20 @@ from scheduler.cli.options import Options, common_options
 
 @click.command
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_runs)
-@common_options()
+@common_options(json=True)
 def cancel(options: Options, run_ids: Sequence[str]) -> ExitCode:
     """Cancel runs with their children; exit 1 if one of them was over already."""
     code = ExitCode.SUCCEEDED
     with open_client(options, workers=False) as client:
         for run_id in [client.records.resolve(prefix) for prefix in run_ids]:
-            if client.cancel(run_id):
+            cancelled = client.cancel(run_id)
+            status = client.records.run(run_id).status
+            if options.json:
+                found = {"run_id": run_id, "cancelled": cancelled, "status": status}
+                click.echo(json.dumps(found))
+            if cancelled:
                 options.say(f"cancelled run {run_id}")
             else:
-                status = client.records.run(run_id).status
                 click.echo(f"error: run {run_id} is over already ({status})", err=True)
                 code = ExitCode.FAILED
     return code

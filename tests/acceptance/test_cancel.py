@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import pytest
@@ -44,6 +45,16 @@ def test_cancelled_runs_end_and_their_watchers_learn_of_it(sleipnir: Sleipnir) -
     assert cancelled.stderr == f"cancelled run {run_id}\n"
     assert (watched.returncode, watched.stdout) == (5, "")
     assert f"error: run {run_id} cancelled: cancelled by its user" in watched.stderr
+
+
+def test_machines_learn_what_was_cancelled(sleipnir: Sleipnir) -> None:
+    run_id = started(sleipnir)
+
+    first = json.loads(sleipnir("cancel", run_id, "--json").stdout)
+    second = json.loads(sleipnir("cancel", run_id, "--json").stdout)
+
+    assert first == {"run_id": run_id, "cancelled": True, "status": "cancelled"}
+    assert second == {"run_id": run_id, "cancelled": False, "status": "cancelled"}
 
 
 def test_a_run_that_is_over_cannot_be_cancelled(sleipnir: Sleipnir) -> None:

@@ -201,3 +201,20 @@ def test_several_open_questions_are_answered_by_node_in_any_order(engine: Engine
 
     assert (between.status, between.step) == ("waiting", 3)
     assert engine.run(run_id).output == "12"
+
+
+def test_a_condition_nobody_checked_before_fails_the_run_clearly(engine: Engine) -> None:
+    run = engine.finish(
+        """
+        settings: {validate_before_run: false}
+        start: ask
+        nodes:
+          ask: {type: input, question: "?", validation: foo, next: done}
+          done: {type: end}
+        """,
+        answers={"ask": ["text"]},
+    )
+
+    assert run.failure is not None
+    assert run.failure.code == "R019"
+    assert "got 'foo'" in run.failure.message

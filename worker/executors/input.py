@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphs.errors import NodeFailed
-from graphs.expression import parse_validation
+from graphs.expression import Condition, parse_validation
 from graphs.schema import InputNode
 from graphs.template import render_lenient
 from worker.executors.updates import apply_updates, require_rendered
@@ -28,7 +28,7 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
     text = visit.resumed_with["answer"]
     if text == "" and default:
         text = default
-    elif node.validation is not None and not parse_validation(node.validation).accepts(text):
+    elif node.validation is not None and not _condition(visit).accepts(text):
         raise NodeFailed(
             "R019",
             f"input '{visit.node_id}': the answer has {len(text)} characters, "
@@ -43,3 +43,11 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
         stringify=visit.graph.settings.stringify_state_updates,
     )
     return Wrote(writes, node.targets)
+
+
+def _condition(visit: Visit[InputNode]) -> Condition:
+    """What the answer must satisfy; validation may have been switched off for the graph."""
+    try:
+        return parse_validation(visit.node.validation or "")
+    except ValueError as error:
+        raise NodeFailed("R019", f"input '{visit.node_id}': {error}") from error
