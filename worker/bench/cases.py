@@ -124,12 +124,17 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
 
     def once() -> Sample:
         began = perf_counter()
-        subprocess.run([*command, "run", agent, "-q"], env=environment, check=True)
+        subprocess.run(
+            [*command, "run", agent, "-q"], env=environment, stdout=subprocess.DEVNULL, check=True
+        )
         return Sample(perf_counter() - began, 0.0)
 
     yield _row("run, cold", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
     up = subprocess.Popen(
-        [*command, "up"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*command, "up", "--no-monitor"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         once()
