@@ -11,6 +11,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from scheduler.embedded import attach
 from scheduler.submit import Request
 from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena, Sample
 
@@ -130,18 +131,10 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
         return Sample(perf_counter() - began, 0.0)
 
     yield _row("run, cold", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
-    up = subprocess.Popen(
-        [*command, "up", "--no-monitor"],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+    # As `sleipnir up` does, this keeps the engine running between commands.
+    with attach(arena.home / "cold", arena.client.store.settings, workers=True):
         once()
         yield _row("run, engine up", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
-    finally:
-        up.terminate()
-        up.wait()
 
 
 CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
