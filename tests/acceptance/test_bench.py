@@ -1,0 +1,26 @@
+"""`sleipnir bench` measures; what it measures is nobody's business here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.command_line import Sleipnir
+
+
+def test_a_node_is_measured_beside_bare_celery(tmp_path: Path) -> None:
+    done = Sleipnir(tmp_path)("bench", "--only", "hop", "--rounds", "1", "--json")
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    assert [row["unit"] for row in rows] == ["node", "hop", "task"]
+    ours, bare, _ = rows
+    assert ours["ratio"] == ours["median"] / bare["median"]
+    assert ours["commands"] > 10
+
+
+def test_nothing_else_can_be_measured(tmp_path: Path) -> None:
+    done = Sleipnir(tmp_path)("bench", "--only", "patience")
+
+    assert done.returncode == 2
+    assert "'patience' is not one of" in done.stderr
