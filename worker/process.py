@@ -25,6 +25,7 @@ from worker.housekeeping import remove_leftovers
 from worker.lease import Leases
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
+from worker.suspects import Suspects
 from worker.tasks import run_visit
 from worker.visit import Limits
 
@@ -63,6 +64,7 @@ def make_runtime(settings: Settings) -> Runtime:
             retry_max_s=settings.retry_max_s,
         ),
         scratch=home / "scratch",
+        suspects=Suspects(settings.max_deliveries),
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from worker.agents import AgentCache
 from worker.lease import Leases
+from worker.suspects import Suspects
 from worker.visit import Limits
 
 
@@ -23,4 +23,4 @@ class Runtime:
     settings: Settings
     limits: Limits
     scratch: Path  # holds a directory per run that brought none
-    last_try: Lock = field(default_factory=Lock)  # held by the one visit that is at its last
+    suspects: Suspects

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -34,7 +33,7 @@ from worker.workdir import workdir_of
 
 logger = logging.getLogger(__name__)
 
-_BETWEEN_LAST_TRIES_S = 1.0
+_UNTIL_ADMITTED_S = 1.0
 
 _NEED_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 
@@ -52,9 +51,12 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
         if runtime.leases.closed:
             runtime.store.give_back(lease)
             return
-        with runtime.leases.holding(lease) as cancelled, last_tries_apart(runtime, begun) as free:
-            if not free:
-                runtime.store.give_back(lease, _BETWEEN_LAST_TRIES_S)
+        with (
+            runtime.leases.holding(lease) as cancelled,
+            runtime.suspects.admitting(1 if begun.staged else begun.tries) as admitted,
+        ):
+            if not admitted:
+                runtime.store.give_back(lease, _UNTIL_ADMITTED_S)
                 return
             visit = make_visit(runtime, lease, agent, begun, cancelled)
             commit = Commit(runtime, lease, visit, begun)
@@ -66,26 +68,6 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
     except TransitionRefused as refusal:
         # Done, parked, in other hands, or over: this message has nothing to say.
         logger.debug("%s %s dropped: %s", run_id, visit_id, refusal)
-
-
-@contextmanager
-def last_tries_apart(runtime: Runtime, begun: Begun) -> Iterator[bool]:
-    """Keep the last tries of visits that lost workers from each other; False if one is on.
-
-    A node that kills its worker takes what runs beside it along, and all of it is tried again
-    at the same time. Without this the last try would find them together once more, and fail
-    runs that have done nothing wrong.
-    """
-    is_last = begun.tries > 1 and begun.tries >= runtime.settings.max_deliveries
-    if not is_last or begun.staged:
-        yield True
-        return
-    free = runtime.last_try.acquire(blocking=False)
-    try:
-        yield free
-    finally:
-        if free:
-            runtime.last_try.release()
 
 
 def begin(runtime: Runtime, lease: Lease, agent: UnpackedAgent) -> Begun:

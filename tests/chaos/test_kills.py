@@ -92,7 +92,7 @@ def test_runs_survive_kills_of_redis(
         wait_until(lambda: monotonic() > down_until, "Redis is down for a while")
         own_redis.start()
 
-    under_fire(load.is_over, [kill_redis], every_s=1, at_least=size.faults, timeout_s=300)
+    under_fire(load.is_over, [kill_redis], every_s=3, at_least=size.faults, timeout_s=300)
 
     load.check()
     assert all(worker.is_running() for worker in fleet.members)

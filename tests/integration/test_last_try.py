@@ -1,4 +1,4 @@
-"""A visit that lost its workers gets its last try apart from others of that kind."""
+"""A visit that lost its workers gets its last try apart from others that did."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_id(engine: Engine) -> str:
 
 
 def test_it_waits_while_another_is_at_its_last(engine: Engine, run_id: str) -> None:
-    with engine.runtime.last_try:
+    with engine.runtime.suspects.admitting(2):
         engine.drive()
         engine.clock.move(1)
         engine.tick()
@@ -46,12 +46,22 @@ def test_it_leaves_the_place_to_the_next(engine: Engine, run_id: str) -> None:
     engine.drive()
 
     assert engine.run(run_id).output == "done"
-    assert not engine.runtime.last_try.locked()
+    with engine.runtime.suspects.admitting(3) as admitted:
+        assert admitted
+
+
+def test_nobody_who_lost_a_worker_runs_beside_it(engine: Engine) -> None:
+    suspects = engine.runtime.suspects
+
+    with suspects.admitting(2), suspects.admitting(2) as both, suspects.admitting(3) as last:
+        assert (both, last) == (True, False)
+    with suspects.admitting(3), suspects.admitting(2) as second, suspects.admitting(1) as first:
+        assert (second, first) == (False, True)
 
 
 def test_a_visit_at_an_earlier_try_does_not_wait(engine: Engine, run_id: str) -> None:
     engine.drive()
-    with engine.runtime.last_try:
+    with engine.runtime.suspects.admitting(3):
         run = engine.finish(GRAPH, SCRIPTS)
 
     assert run.output == "done"

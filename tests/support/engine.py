@@ -19,6 +19,7 @@ from tests.support.agents import Agents
 from worker.agents import AgentCache
 from worker.lease import Leases
 from worker.runtime import Runtime
+from worker.suspects import Suspects
 from worker.tasks import run_visit
 from worker.visit import Limits
 
@@ -63,6 +64,7 @@ class Engine(Agents):
                 tool_env=values.tool_env,
             ),
             scratch=self._directory / "scratch",
+            suspects=Suspects(values.max_deliveries),
         )
 
     def queued(self) -> list[tuple[str, str, str]]:
