@@ -13,6 +13,7 @@ from typing import Any
 import redis
 
 from scheduler.dispatch import DirectDispatcher
+from scheduler.orphans import end_orphans
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from scheduler.supervisor import die_with_parent
@@ -54,6 +55,7 @@ class Worker:
         """End it as a crash would."""
         self._process.kill()
         self._process.wait(timeout=30)
+        end_orphans(self._process.pid)
 
     def exit_code(self, timeout_s: float = 30) -> int:
         """Wait for its end."""
