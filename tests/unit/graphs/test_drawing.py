@@ -258,8 +258,9 @@ def test_a_run_that_has_not_begun_is_pale_altogether() -> None:
 def test_png_is_an_image_of_twice_the_svg_size() -> None:
     try:
         png = to_png(EVERY_TYPE)
-    except NoFonts:
-        pytest.skip("no fonts on this machine")
+    except NoFonts as error:  # what a machine without fonts has to say instead
+        assert "font" in str(error)  # noqa: PT017 - both outcomes are right, each on its machine
+        return
     root = ElementTree.fromstring(to_svg(EVERY_TYPE))
 
     assert png.startswith(b"\x89PNG\r\n")
