@@ -1,0 +1,98 @@
+"""The global tool files that agents may name, and the aliases for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path, PurePath
+from typing import TypeAlias
+
+from graphs.tools.reader import EXTENSIONS
+
+# The names of tool files: a list, or one comma-separated text.
+Members: TypeAlias = str | list[str]
+
+SHIPPED_TOOLS = Path(__file__).parent.parent / "functions" / "tools"
+DEFAULT_ALIASES: Mapping[str, Members] = {
+    "fs": "fs_cat, fs_ls, fs_mkdir, fs_rm, fs_write, fs_read, fs_glob, fs_grep",
+    "web_search_loki": "web_search",
+    "web_search_sleipnir": "web_search",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What an entry of `global_tools` stands for."""
+
+    files: tuple[Path, ...] = ()
+    unknown: tuple[str, ...] = ()  # the entry itself, or members of the alias that it is
+    hidden: tuple[str, ...] = ()  # likewise: they exist, and `visible_tools` leaves them out
+
+
+class ToolLibrary:
+    """Finds global tools in directories; a file of an earlier one hides those after it."""
+
+    def __init__(
+        self,
+        directories: Iterable[Path],
+        aliases: Mapping[str, Members] | None = None,
+        visible: Collection[str] | None = None,
+    ) -> None:
+        """Look at what there is.
+
+        Args:
+            directories: those that do not exist are passed over.
+            aliases: by name.
+            visible: the only entries that agents may use; None: all.
+        """
+        self._directories = [_tool_files(directory) for directory in directories]
+        self.aliases = dict(aliases or {})
+        self._visible: set[Path] | None = None
+        if visible is not None:
+            self._visible = {file for entry in visible for file in self.resolve(entry).files}
+
+    def names(self) -> set[str]:
+        """Everything an entry may say, without extensions."""
+        files = (name for directory in self._directories for name in directory)
+        return {PurePath(name).stem for name in files} | self.aliases.keys()
+
+    def near(self, entry: str) -> list[str]:
+        """Names like one that is unknown."""
+        return get_close_matches(PurePath(entry).stem, self.names(), 1)
+
+    def resolve(self, entry: str) -> Resolved:
+        """The files of an entry: a file name with or without extension, or an alias.
+
+        An alias of an alias is unknown.
+        """
+        members = [entry]
+        if self._file(entry) is None and entry in self.aliases:
+            members = list(members_of(self.aliases[entry]))
+        found = [(member, self._file(member)) for member in members]
+        return Resolved(
+            files=tuple(file for _, file in found if file is not None and self._shows(file)),
+            unknown=tuple(member for member, file in found if file is None),
+            hidden=tuple(m for m, file in found if file is not None and not self._shows(file)),
+        )
+
+    def _shows(self, file: Path) -> bool:
+        return self._visible is None or file in self._visible
+
+    def _file(self, entry: str) -> Path | None:
+        for directory in self._directories:
+            for name in (entry, *(entry + extension for extension in EXTENSIONS)):
+                if name in directory:
+                    return directory[name]
+        return None
+
+
+def members_of(alias: Members) -> Iterator[str]:
+    """The single names in the value of an alias."""
+    parts = alias.split(",") if isinstance(alias, str) else alias
+    return (part.strip() for part in parts if part.strip())
+
+
+def _tool_files(directory: Path) -> dict[str, Path]:
+    files = directory.iterdir() if directory.is_dir() else ()
+    return {file.name: file for file in files if file.suffix in EXTENSIONS and file.is_file()}

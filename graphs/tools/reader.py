@@ -1,0 +1,76 @@
+"""Reads one tool file: the functions it offers, and all that is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphs.finding import Finding
+from graphs.tools.bash import bash_functions
+from graphs.tools.function import Function
+from graphs.tools.python import python_functions
+from graphs.tools.source import INSTRUCTIONS, Source
+from graphs.tools.typescript import typescript_functions
+
+_READERS: Mapping[str, Callable[[Source], list[Function]]] = {
+    ".py": python_functions,
+    ".sh": bash_functions,
+    ".ts": typescript_functions,
+}
+# In the order in which a bare name is looked for.
+EXTENSIONS = tuple(_READERS)
+
+_LEGAL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# Functions that the engine itself offers begin like this.
+RESERVED_PREFIXES = (
+    *("todo__", "agent__", "user__", "rag__"),
+    *("mcp_search_", "mcp_describe_", "mcp_invoke_"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFile:
+    """What a tool file declares; functions that something is wrong with are still listed."""
+
+    path: Path
+    functions: tuple[Function, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    # `_instructions` of an agent's own tools, which writes its prompt; no model is offered it.
+    instructions: Function | None = None
+
+
+def read_tool_file(path: Path, *, own: bool) -> ToolFile:
+    """Read a tool file without running it.
+
+    Args:
+        path: with one of `EXTENSIONS`.
+        own: whether it is an agent's `tools.*`, as opposed to a global tool.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"cannot read the tool file: {error}"
+        return ToolFile(path, findings=(Finding("E603", message, file=str(path)),))
+    source = Source(path, text, own)
+    functions = _READERS[path.suffix](source)
+    offered = tuple(function for function in functions if not function.entry.startswith("_"))
+    for function in offered:
+        _check(function, source)
+    instructions = [function for function in functions if function.entry == INSTRUCTIONS]
+    return ToolFile(
+        path, offered, tuple(source.findings), instructions[0] if own and instructions else None
+    )
+
+
+def _check(function: Function, source: Source) -> None:
+    name, line = function.name, function.line
+    if not function.description:
+        source.report("E604", f"function '{name}' has no description", line)
+    if not _LEGAL_NAME.fullmatch(name):
+        what = "up to 64 letters, digits, '_' and '-'"
+        source.report("E606", f"'{name}' is no function name: expected {what}", line)
+    elif name.startswith(RESERVED_PREFIXES):
+        prefix = next(prefix for prefix in RESERVED_PREFIXES if name.startswith(prefix))
+        source.report("E606", f"function '{name}': names in '{prefix}' are reserved", line)

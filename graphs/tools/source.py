@@ -1,0 +1,56 @@
+"""The text of one tool file, and what its reader finds wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphs.finding import Finding
+from graphs.tools.function import BashDetails, Function
+
+INSTRUCTIONS = "_instructions"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One property of a function's schema."""
+
+    name: str
+    schema: dict[str, Any]
+    required: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tool file while it is read; its reader adds to the findings."""
+
+    path: Path
+    text: str
+    own: bool  # of the agent itself, as opposed to a global tool
+    findings: list[Finding] = field(default_factory=list)
+
+    def report(self, code: str, message: str, line: int, hint: str | None = None) -> None:
+        """Note what is wrong in a line."""
+        self.findings.append(Finding(code, message, file=str(self.path), line=line, hint=hint))
+
+    def function(
+        self,
+        name: str,
+        entry: str,
+        line: int,
+        description: str,
+        parameters: list[Parameter],
+        bash: BashDetails | None = None,
+    ) -> Function:
+        """The function as a model sees it."""
+        properties = {}
+        for parameter in parameters:
+            text = {"description": parameter.description} if parameter.description else {}
+            properties[parameter.name] = {**parameter.schema, **text}
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
+        if required := [parameter.name for parameter in parameters if parameter.required]:
+            schema["required"] = required
+        details = bash or BashDetails()
+        return Function(name, description, schema, self.path, line, entry, self.own, details)

@@ -1,0 +1,140 @@
+"""All functions of one agent, and the choice of some for one node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphs.errors import BundleError
+from graphs.finding import Finding
+from graphs.tools.function import Function
+from graphs.tools.library import Resolved, ToolLibrary
+from graphs.tools.reader import EXTENSIONS, ToolFile, read_tool_file
+
+SERVER_PREFIX = "mcp:"
+MANIFEST_FILE = "manifest.json"
+# Below a configuration directory, and likewise in a bundle.
+TOOLS_DIRECTORY = Path("functions", "tools")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the `tools` of one node stand for, each once and in their order."""
+
+    functions: tuple[Function, ...] = ()
+    servers: tuple[str, ...] = ()  # of `mcp:<server>`: all functions of these
+    # No function, file or alias of the agent: perhaps functions of its MCP servers.
+    others: tuple[str, ...] = ()
+
+
+class Toolbox:
+    """The functions of an agent: its global tools in their order, then its own."""
+
+    def __init__(
+        self, global_tools: Sequence[str], library: ToolLibrary, agent_directory: Path
+    ) -> None:
+        """Read the tool files; whatever is wrong with them is in `findings`."""
+        self._library = library
+        self._resolved = {entry: library.resolve(entry) for entry in global_tools}
+        paths = dict.fromkeys(file for found in self._resolved.values() for file in found.files)
+        own = _own_files(agent_directory)
+        files = [read_tool_file(path, own=False) for path in paths]
+        files += [read_tool_file(path, own=True) for path in own[:1]]
+        self._by_path: dict[Path, tuple[Function, ...]] = {f.path: f.functions for f in files}
+
+        self.files: tuple[Path, ...] = tuple(paths)  # of the global tools
+        self.functions: tuple[Function, ...] = tuple(_distinct(files))
+        self.instructions: Function | None = next(
+            (file.instructions for file in files if file.instructions is not None), None
+        )
+        self.findings: tuple[Finding, ...] = (
+            *_second_files(own),
+            *(finding for file in files for finding in file.findings),
+            *_duplicates(files),
+        )
+
+    def resolved(self, entry: str) -> Resolved:
+        """What an entry of the agent's `global_tools` stands for."""
+        return self._resolved[entry]
+
+    def select(self, entries: Iterable[str]) -> Selection:
+        """The functions and servers that a node's `tools` name."""
+        functions: dict[str, Function] = {}
+        servers: dict[str, None] = {}
+        others: dict[str, None] = {}
+        for entry in entries:
+            found = self._named(entry)
+            if entry.startswith(SERVER_PREFIX):
+                servers[entry.removeprefix(SERVER_PREFIX)] = None
+            elif found is None:
+                others[entry] = None
+            else:
+                functions.update((function.name, function) for function in found)
+        return Selection(tuple(functions.values()), tuple(servers), tuple(others))
+
+    def exists(self, entry: str) -> bool:
+        """Whether an entry names global tools, of this agent or not."""
+        resolved = self._library.resolve(entry)
+        return bool(resolved.files) and not resolved.unknown
+
+    def _named(self, entry: str) -> list[Function] | None:
+        """The functions of an entry: a function, or the files of a name; None: neither."""
+        for function in self.functions:
+            if function.name == entry:
+                return [function]
+        files = self._library.resolve(entry).files
+        if not files or not set(files) <= set(self.files):
+            return None
+        names = {function.name: function for function in self.functions}
+        return [names[function.name] for file in files for function in self._by_path[file]]
+
+
+def unpacked_library(root: Path) -> ToolLibrary:
+    """The global tools in an unpacked bundle, under the names they had at submission.
+
+    Raises:
+        BundleError: the bundle says nothing of its names.
+    """
+    file = root / MANIFEST_FILE
+    try:
+        aliases = json.loads(file.read_text(encoding="utf-8"))["aliases"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BundleError(f"the bundle has no usable {MANIFEST_FILE}: {error}") from error
+    return ToolLibrary([root / TOOLS_DIRECTORY], aliases)
+
+
+def _own_files(directory: Path) -> list[Path]:
+    candidates = (directory / f"tools{extension}" for extension in EXTENSIONS)
+    return [file for file in candidates if file.is_file()]
+
+
+def _distinct(files: Iterable[ToolFile]) -> Collection[Function]:
+    """Of functions that share a name the first."""
+    found: dict[str, Function] = {}
+    for file in files:
+        for function in file.functions:
+            found.setdefault(function.name, function)
+    return found.values()
+
+
+def _second_files(own: Sequence[Path]) -> list[Finding]:
+    if len(own) < 2:
+        return []
+    names = ", ".join(file.name for file in own)
+    message = f"more than one tools file ({names}); keep one"
+    return [Finding("E602", message, file=str(own[1]))]
+
+
+def _duplicates(files: Iterable[ToolFile]) -> list[Finding]:
+    first: dict[str, Function] = {}
+    findings = []
+    for function in (function for file in files for function in file.functions):
+        earlier = first.setdefault(function.name, function)
+        if earlier is not function:
+            place = f"line {earlier.line}" if earlier.file == function.file else str(earlier.file)
+            message = f"function '{function.name}' is already declared in {place}"
+            found = Finding("E606", message, file=str(function.file), line=function.line)
+            findings.append(found)
+    return findings
