@@ -2,6 +2,8 @@
 
 SleipnirError
 ├── SettingInvalid        a setting from a flag, the environment or config.yaml is unusable
+├── SecretsUnusable       the secrets file cannot be read, or other users could read it
+├── SecretsMissing        a `{{NAME}}` that is in neither the secrets file nor the environment
 ├── EngineUnreachable     no usable Redis, or none that can be started
 │   └── EngineUnfit       a Redis answers but may lose or evict what it is given
 ├── SubmissionRefused     a run was not accepted; nothing was stored
@@ -28,6 +30,21 @@ class SleipnirError(Exception):
 
 class SettingInvalid(SleipnirError):
     """A setting cannot be used; names it, its source and the remedy."""
+
+
+class SecretsUnusable(SleipnirError):
+    """The secrets file cannot be read, or must not be because other users could do so."""
+
+
+class SecretsMissing(SleipnirError):
+    """Secrets without a value; `names` lists all of them."""
+
+    def __init__(self, names: Sequence[str], file: str) -> None:
+        self.names = tuple(names)
+        super().__init__(
+            f"no value for {', '.join(f'{{{{{name}}}}}' for name in names)}: "
+            f"put it into {file} or into the environment"
+        )
 
 
 class EngineUnreachable(SleipnirError):

@@ -6,6 +6,7 @@ Precedence: flag > `SLEIPNIR_<NAME>` > `<config dir>/config.yaml` > default.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from scheduler.directories import config_dir
-from scheduler.errors import SettingInvalid
+from scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid
+from scheduler.secrets import Secrets
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -28,7 +30,16 @@ def _split(value: Any) -> Any:
     return [part for part in value.split(":") if part] if isinstance(value, str) else value
 
 
+def _from_json(value: Any) -> Any:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value  # and no mapping, as will be said
+
+
 PathList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+# For each name a list of names, or one comma-separated text.
+Aliases = Annotated[dict[str, str | list[str]], BeforeValidator(_from_json)]
 
 
 class Settings(BaseModel):
@@ -77,6 +88,17 @@ class Settings(BaseModel):
     )
     narration_limit: int = Field(2_000, ge=10, description="events kept of one run's narration")
 
+    mcp_server_support: bool = Field(True, description="agents may use MCP servers")
+    mcp_timeout: float = Field(
+        120.0, gt=0, description="seconds for one call of an MCP server, its start included"
+    )
+    mapping_mcp_servers: Aliases = Field(
+        {}, description="names that stand for several MCP servers; JSON in the environment"
+    )
+    secrets_file: str | None = Field(
+        None, description="file of secrets; unset: `secrets.yaml` in the config directory"
+    )
+
     tool_env: PathList = Field((), description="more environment variables that scripts may see")
     embedding_model: str | None = Field(None, description="default of rag nodes")
     chunk_size: int | None = Field(None, ge=1, description="default of rag nodes, characters")
@@ -87,6 +109,15 @@ class Settings(BaseModel):
     allow_unsafe_redis: bool = Field(
         False, description="work on a Redis that evicts keys, at the risk of losing runs"
     )
+
+    @property
+    def secrets(self) -> Secrets:
+        """What `{{NAME}}`s stand for on this machine."""
+        return _secrets(self.secrets_file)
+
+
+def _secrets(file: str | None) -> Secrets:
+    return Secrets(Path(file).expanduser() if file else config_dir() / "secrets.yaml")
 
 
 @dataclass(frozen=True)
@@ -105,9 +136,10 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
     """
     values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
+    from_environment = _from_environment()
     for source, found in (
-        (str(config_dir() / "config.yaml"), _from_file(config_dir() / "config.yaml")),
-        ("environment", _from_environment()),
+        (str(config_dir() / "config.yaml"), _from_config(from_environment.get("secrets_file"))),
+        ("environment", from_environment),
         ("flag", {k: v for k, v in (flags or {}).items() if v is not None}),
     ):
         values.update(found)
@@ -130,6 +162,17 @@ def _from_environment() -> dict[str, Any]:
         for name in Settings.model_fields
         if (value := os.environ.get(PREFIX + name.upper()))
     }
+
+
+def _from_config(secrets_file: str | None) -> dict[str, Any]:
+    """The values of `config.yaml`, with secrets put in."""
+    file = config_dir() / "config.yaml"
+    found = _from_file(file)
+    secrets = _secrets(secrets_file or str(found.get("secrets_file") or ""))
+    try:
+        return secrets.resolve(found)
+    except (SecretsMissing, SecretsUnusable) as error:
+        raise SettingInvalid(f"{file}: {error}") from error
 
 
 def _from_file(file: Path) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
+from scheduler.secrets import hidden
+
 # Shorter values would mask ordinary words.
 _SHORTEST = 6
 _KEY_SHAPES = re.compile(
@@ -22,7 +24,8 @@ def _environment_secrets() -> Iterator[str]:
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without the given secrets, the worker's own keys, and what looks like a key."""
+    """The text without the given secrets, the worker's own, and what looks like a key."""
+    text = hidden(text)
     for secret in (*secrets, *_environment_secrets()):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, _MASK)

@@ -104,11 +104,12 @@ def _setting_lines(loaded: LoadedSettings) -> Iterator[str]:
 
 
 def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
-    """Every setting, passwords masked."""
+    """Every setting, passwords and secrets masked."""
     from scheduler.connection import masked  # noqa: PLC0415 - loaded already
+    from scheduler.secrets import hidden  # noqa: PLC0415 - loaded already
 
     for name, value in loaded.values.model_dump(mode="json").items():
-        yield name, masked(value) if name.endswith("_url") and value else value
+        yield name, hidden(masked(value) if name.endswith("_url") and value else value)
 
 
 def _text(value: Any) -> str:

@@ -138,3 +138,39 @@ def test_directories_follow_the_xdg_variables(
 
     assert config_dir() == tmp_path / "sleipnir"
     assert data_dir() == Path("/home/ada/.local/share/sleipnir")
+
+
+def test_texts_of_the_file_may_name_secrets(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_PASSWORD", "s3cret-word")
+    config.write_text("redis_url: redis://:{{REDIS_PASSWORD}}@redis:6379/0\n# {{COMMENT}}\n")
+
+    assert load_settings().values.redis_url == "redis://:s3cret-word@redis:6379/0"
+
+
+def test_missing_secrets_are_named_together(config: Path) -> None:
+    config.write_text("redis_url: '{{ONE_SECRET}}'\nmodel: '{{TWO_SECRETS}}'\n")
+
+    with pytest.raises(SettingInvalid, match=r"\{\{ONE_SECRET\}\}, \{\{TWO_SECRETS\}\}"):
+        load_settings()
+
+
+def test_a_setting_says_where_secrets_are(config: Path) -> None:
+    file = config.parent / "hidden.yaml"
+    file.write_text("MODEL_NAME: openai:a\n")
+    file.chmod(0o600)
+    config.write_text(f"secrets_file: {file}\nmodel: '{{{{MODEL_NAME}}}}'\n")
+
+    settings = load_settings().values
+
+    assert settings.model == "openai:a"
+    assert settings.secrets.resolve("{{MODEL_NAME}}") == "openai:a"
+
+
+def test_aliases_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLEIPNIR_MAPPING_MCP_SERVERS", '{"web": "search, fetch", "x": ["y"]}')
+
+    assert load_settings().values.mapping_mcp_servers == {"web": "search, fetch", "x": ["y"]}
+
+    monkeypatch.setenv("SLEIPNIR_MAPPING_MCP_SERVERS", "web")
+    with pytest.raises(SettingInvalid, match="SLEIPNIR_MAPPING_MCP_SERVERS"):
+        load_settings()
