@@ -60,8 +60,12 @@ class McpConfig:
     entries: Mapping[str, Any] = field(default_factory=dict)  # as written, by name
 
     def with_aliases(self, aliases: Mapping[str, Members]) -> McpConfig:
-        """The same servers under these aliases (setting `mapping_mcp_servers`)."""
-        read = {alias: tuple(_members(members)) for alias, members in aliases.items()}
+        """The same servers under these aliases too; a server hides an alias of its name."""
+        read = {
+            alias: tuple(_members(members))
+            for alias, members in aliases.items()
+            if alias not in self.servers
+        }
         return replace(self, aliases={**self.aliases, **read})
 
     def resolve(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -80,17 +84,14 @@ class McpConfig:
         names = tuple(names)
         wanted = [server for server in self.resolve(names) if server in self.entries]
         document: dict[str, Any] = {"mcpServers": {name: self.entries[name] for name in wanted}}
-        if aliases := {name: list(self.aliases[name]) for name in names if self._is_alias(name)}:
+        if aliases := {name: list(self.aliases[name]) for name in names if name in self.aliases}:
             document["aliases"] = aliases
         return document
 
     def _meant_by(self, name: str) -> tuple[str, ...]:
         if name == ALL_SERVERS and name not in self.servers:
             return tuple(server.name for server in self.servers.values() if not server.disabled)
-        return self.aliases[name] if self._is_alias(name) else (name,)
-
-    def _is_alias(self, name: str) -> bool:
-        return name in self.aliases and name not in self.servers
+        return self.aliases.get(name, (name,))
 
 
 def function_suffix(server: str) -> str:

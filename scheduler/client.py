@@ -23,6 +23,7 @@ from scheduler.connection import connect, require_fit
 from scheduler.directories import config_dir
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import AnswerRefused, SubmissionRefused
+from scheduler.mcp import configured_servers
 from scheduler.records import Records
 from scheduler.run import Event, Failure, NewRun, Question, Run
 from scheduler.settings import Settings
@@ -277,6 +278,7 @@ def resources_of(
     settings: Settings, search: AgentSearch, *, require_knowledge: bool = False
 ) -> Resources:
     """What agents are validated against under these settings."""
+    mcp, mcp_findings = configured_servers(settings)
     return Resources(
         search=search,
         default_model=settings.model,
@@ -287,5 +289,8 @@ def resources_of(
         },
         allow_absolute_documents=settings.allow_absolute_documents,
         tool_directories=(config_dir() / "functions" / "tools",),
+        mcp_servers=frozenset(mcp.servers),
+        mcp_aliases=mcp.aliases,
+        mcp_findings=mcp_findings,
         require_knowledge=require_knowledge,
     )

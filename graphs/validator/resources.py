@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from graphs.finding import Finding
 from graphs.references import AgentSearch
 
 
@@ -23,8 +24,11 @@ class Resources:
     tool_directories: tuple[Path, ...] = ()
     # Aliases of global tools: a list of tool files, or one comma-separated text.
     mapping_tools: Mapping[str, str | list[str]] = field(default_factory=dict)
-    # The MCP servers that are configured.
+    # The MCP servers that are configured, and the names that stand for several.
     mcp_servers: frozenset[str] = frozenset()
+    mcp_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Why none is configured, if the file of them is wrong (E608).
+    mcp_findings: tuple[Finding, ...] = ()
     # Asks a configured server for its functions, None if it cannot be reached. Called only for
     # names nothing else explains; without it such names are taken on trust.
     list_mcp_functions: Callable[[str], Collection[str] | None] | None = None

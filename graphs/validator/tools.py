@@ -1,26 +1,33 @@
-"""Rules about tools and MCP servers: E209, E210, W021."""
+"""Rules about tools and MCP servers: E209, E210, E608, W021."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 
 from graphs.finding import Finding
+from graphs.mcp_config import ALL_SERVERS, function_suffix
 from graphs.schema import LlmNode
 from graphs.tool_names import GlobalTools, own_functions
 from graphs.validator.context import Context, near_names
 from graphs.validator.resources import Resources
 
 _SERVER_PREFIX = "mcp:"
-_ALL_SERVERS = "all"
 
 
 def servers_are_configured(context: Context) -> Iterator[Finding]:
-    """W021: the run goes on without the functions of a server that is not there."""
-    known = context.resources.mcp_servers | {_ALL_SERVERS}
-    for index, server in enumerate(context.graph.mcp_servers):
-        if server not in known:
-            yield context.finding("W021", _unavailable(server), "mcp_servers", index)
+    """W021: the run goes on without the functions of a server that is not there.
+
+    E608 instead, if nobody can tell because the file of them is wrong.
+    """
+    resources = context.resources
+    known = resources.mcp_servers | {ALL_SERVERS}
+    if context.graph.mcp_servers and resources.mcp_findings:
+        yield from resources.mcp_findings
+        return
+    for index, entry in enumerate(context.graph.mcp_servers):
+        for server in resources.mcp_aliases.get(entry, (entry,)):
+            if server not in known:
+                yield context.finding("W021", _unavailable(server), "mcp_servers", index)
 
 
 def global_tools_exist(context: Context) -> Iterator[Finding]:
@@ -71,10 +78,13 @@ class _Servers:
     """The MCP servers of an agent, each asked for its functions once and only if need be."""
 
     def __init__(self, context: Context) -> None:
-        self.names = list(dict.fromkeys(context.graph.mcp_servers))
+        entries = context.graph.mcp_servers
+        aliases = context.resources.mcp_aliases
         self._configured = context.resources.mcp_servers
-        if _ALL_SERVERS in self.names:
-            self.names += sorted(self._configured)
+        self._groups = {ALL_SERVERS, *aliases} - self._configured
+        members = [server for entry in entries for server in aliases.get(entry, ())]
+        everything = sorted(self._configured) if ALL_SERVERS in entries else []
+        self.names = list(dict.fromkeys([*entries, *members, *everything]))
         self._ask = context.resources.list_mcp_functions
         self._answers: dict[str, Collection[str] | None] = {}
 
@@ -87,7 +97,7 @@ class _Servers:
 
     def silent(self) -> str | None:
         """The first one that cannot be asked."""
-        unheard = (name for name in self.names if name != _ALL_SERVERS)
+        unheard = (name for name in self.names if name not in self._groups)
         return next((name for name in unheard if self._functions(name) is None), None)
 
     def _functions(self, server: str) -> Collection[str] | None:
@@ -109,7 +119,7 @@ class _Universe:
         for file in self._files:
             self.functions |= self._tools.functions(file)
         for server in servers.names:
-            suffix = re.sub(r"[^A-Za-z0-9_-]", "_", server)
+            suffix = function_suffix(server)
             self.functions |= {f"mcp_{verb}_{suffix}" for verb in ("search", "describe", "invoke")}
 
     def holds(self, entry: str) -> bool:

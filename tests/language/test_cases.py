@@ -6,7 +6,8 @@
     graph    the text of graph.yaml; left out: there is none
     files    more files by path, from the agent's directory `agent`
     links    symbolic links by path
-    engine   what the engine around it offers; a field of `Resources`, or `tool_files`
+    engine   what the engine around it offers; a field of `Resources`, `tool_files`, or the text
+             of its `mcp_json`
     given    values of variables, as at submission
     finds    all findings as `line:column: CODE [node] message`; a second line is the hint,
              which may be left out. `$DIR` is the agent's directory.
@@ -25,6 +26,7 @@ import graphs
 from graphs.errors import InvalidAgent, MissingVariables
 from graphs.finding import Finding
 from graphs.loader import load_agent
+from graphs.mcp_config import read_mcp_config
 from graphs.references import AgentSearch
 from graphs.validator import Resources, validate
 from graphs.variables import resolve_variables
@@ -100,6 +102,9 @@ def resources(directory: Path, **offers: Any) -> Resources:
         tools.mkdir(exist_ok=True)
         (tools / name).write_text(content, encoding="utf-8")
     offers["mcp_servers"] = frozenset(offers.get("mcp_servers", ()))
+    if "mcp_json" in offers:
+        (directory.parent.parent / "mcp.json").write_text(offers.pop("mcp_json"), encoding="utf-8")
+        _, offers["mcp_findings"] = read_mcp_config(directory.parent.parent)
     if "list_mcp_functions" in offers:
         offers["list_mcp_functions"] = offers["list_mcp_functions"].get
     search = AgentSearch((directory.parent,))
