@@ -194,7 +194,14 @@ class Audit:
 
 
 def _trace(
-    visit: str, packed: str, timer: str, child: str, asked: str, question: int, invocations: str
+    visit: str,
+    packed: str,
+    timer: str,
+    child: str,
+    asked: str,
+    question: int,
+    invocations: str,
+    turns: int,
 ) -> VisitTrace:
     return VisitTrace(
         visit=visit,
@@ -204,6 +211,7 @@ def _trace(
         asked_at=_instant(asked),
         has_question=bool(question),
         invocations=int(invocations) if invocations else None,
+        turns=turns,
     )
 
 

@@ -39,13 +39,14 @@ class OpenVisit:
 
     status: str
     tries: int
+    turns: int
     payload: str
 
     @classmethod
     def parse(cls, packed: str) -> OpenVisit:
         """Read the form that lua/lib/store.lua packs."""
-        status, _token, tries, _attempt, _began, _published, payload = packed.split(" ", 6)
-        return cls(status, int(tries), payload)
+        status, _token, tries, _attempt, _began, _published, turns, payload = packed.split(" ", 7)
+        return cls(status, int(tries), int(turns), payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class VisitTrace:
     asked_at: int | None  # ms, in the inbox
     has_question: bool
     invocations: int | None  # in flight, of a map
+    turns: int  # entries of its conversation
 
     @property
     def is_invocation(self) -> bool:
@@ -224,6 +226,8 @@ def _remains(trace: VisitTrace) -> Iterator[str]:
         yield f"visit {trace.visit} has a question"
     if trace.invocations is not None:
         yield f"visit {trace.visit} has a map"
+    if trace.turns:
+        yield f"visit {trace.visit} has a conversation"
 
 
 def _it_will_expire(run: RunSnapshot) -> Iterator[str]:
@@ -285,6 +289,8 @@ def _indexes_name_what_is_open(run: RunSnapshot) -> Iterator[str]:
         is_map = status == "map" or trace.open.payload == "collect"
         if trace.invocations is not None and not is_map:
             yield f"visit {trace.visit} is {status} and has a map"
+        if trace.turns != trace.open.turns:
+            yield f"visit {trace.visit} counts {trace.open.turns} turns, has {trace.turns}"
 
 
 def _frontier_is_accounted_for(run: RunSnapshot) -> Iterator[str]:

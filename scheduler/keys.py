@@ -16,6 +16,7 @@ Of a run, gone with its end at the latest:
     pending   list    visits that the step's window holds back
     questions hash    visit → open question
     map       hash    (`:<run> <visit>`) items, results and window of a map
+    turns     list    (`:<run> <visit>`) a conversation: replies of the model, results of calls
 Of a partition, without expiry, each entry removed with what it names:
     {pNN}:timers   zset    when to look, ms, at `visit|child <run> <visit>`, `deadline <run>`,
                            `expiry <run> <bundle digest>`

@@ -4,7 +4,9 @@ Events are written by the transitions and by `worker.commit`:
     submitted  agent, start [id, type], warnings
     step       step, from [{id, to, failure}], next [[id, type]], dropped, warnings
     llm_call   node, model, tools
+    tool       node, tool, ms, failure
     retry      node, attempt, of, delay_s, reason
+    wait       node, delay_s, reason
     child      node, agent, run_id
     item       map, index, done, total, failure, warnings
     question   node, text, options, default
@@ -69,6 +71,15 @@ def _retry(fields: Mapping[str, Any]) -> Iterator[str]:
     yield f"  retry {count} in {fields['delay_s']:.1f}s: {fields['reason']}"
 
 
+def _tool(fields: Mapping[str, Any]) -> Iterator[str]:
+    how = f"failed: {fields['failure']}" if fields["failure"] else f"{fields['ms']}ms"
+    yield f"  tool {fields['tool']}: {how}"
+
+
+def _wait(fields: Mapping[str, Any]) -> Iterator[str]:
+    yield f"  waiting {fields['delay_s']:.1f}s: {fields['reason']}"
+
+
 def _child(fields: Mapping[str, Any]) -> Iterator[str]:
     yield f"  agent {fields['agent']}: run {fields['run_id']}"
 
@@ -109,6 +120,8 @@ _WRITERS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "step": _step,
     "llm_call": _llm_call,
     "retry": _retry,
+    "tool": _tool,
+    "wait": _wait,
     "child": _child,
     "item": _item,
     "question": _question,

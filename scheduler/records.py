@@ -24,7 +24,15 @@ from scheduler.run import Checkpoint, Context, Event, Failure, Question, Run, St
 _BLOCK_MS = 5_000
 # Fewer digits could not choose a partition.
 _SHORTEST_PREFIX = 2
-_STANDING = ("status", "agent", "prompt_tokens", "completion_tokens", "cost", "unpriced")
+_STANDING = (
+    "status",
+    "agent",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "cost",
+    "unpriced",
+)
 _AT_ONCE = 100
 
 
@@ -305,6 +313,7 @@ def _usage(fields: Mapping[str, str]) -> Usage:
         int(fields.get("prompt_tokens", 0)),
         int(fields.get("completion_tokens", 0)),
         None if "unpriced" in fields else float(fields.get("cost", 0)),
+        int(fields.get("cached_tokens", 0)),
     )
 
 

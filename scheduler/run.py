@@ -37,6 +37,7 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+    cached_tokens: int = 0  # of the prompt's, those the provider had kept from an earlier call
 
     def __add__(self, other: Usage) -> Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
@@ -44,6 +45,7 @@ class Usage:
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            self.cached_tokens + other.cached_tokens,
         )
 
     def __bool__(self) -> bool:
@@ -54,8 +56,25 @@ class Usage:
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
+            "cached_tokens": self.cached_tokens,
             "cost_usd": self.cost_usd,
         }
+
+    def to_list(self) -> list[float | None]:
+        """As checkpoints and transitions carry it; `Usage(*list)` reads it back."""
+        return [self.prompt_tokens, self.completion_tokens, self.cost_usd, self.cached_tokens]
+
+    def to_text(self) -> str:
+        """As transitions take it: `prompt completion cost cached`, cost `-` if not known."""
+        cost = "-" if self.cost_usd is None else f"{self.cost_usd:.10f}"
+        return f"{self.prompt_tokens} {self.completion_tokens} {cost} {self.cached_tokens}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Usage:
+        """The reverse of `to_text`."""
+        prompt, completion, cost, cached = text.split()
+        known = None if cost == "-" else float(cost)
+        return cls(int(prompt), int(completion), known, int(cached))
 
 
 NO_USAGE = Usage()
@@ -79,6 +98,7 @@ class Context:
 
     depth: int = 0  # of child runs; a root is 0
     root: str = ""  # the root run's id
+    batch: str | None = None  # the root's
     workdir: str | None = None  # where scripts run, if that directory exists on the worker
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # names of the variables whose values are masked
@@ -130,6 +150,7 @@ class Begun:
     width: int  # nodes of this super-step
     visit_number: int  # how often the node has been visited, this visit included
     attempt: int  # of an llm node
+    turns: int  # entries that its conversation has recorded
     age_s: float  # since the visit first began
     left_s: float | None  # until the run's deadline
     payload: str  # what it was resumed with; empty before that

@@ -172,7 +172,7 @@ class RunStore:
         """
         if keys is not None and not keys:
             keys = ("",)  # no script argument at all would mean every key
-        staged, tries, width, number, attempt, age, left, payload, context, item, state = (
+        staged, tries, width, number, attempt, turns, age, left, payload, context, item, state = (
             self._call(
                 "begin_visit",
                 lease.run_id,
@@ -188,6 +188,7 @@ class RunStore:
             width=width,
             visit_number=number,
             attempt=attempt,
+            turns=turns,
             age_s=age / 1000,
             left_s=left / 1000 if left >= 0 else None,
             payload=payload,
@@ -302,9 +303,20 @@ class RunStore:
         return branches, dict(zip(current[::2], current[1::2], strict=True))
 
     def postpone(
-        self, lease: Lease, delay_s: float, *, event: str = "", usage: Usage | None = None
+        self,
+        lease: Lease,
+        delay_s: float,
+        *,
+        event: str = "",
+        turn: str = "",
+        usage: Usage | None = None,
     ) -> None:
-        """Let a visit rest before its next attempt, holding no worker."""
+        """Let a visit rest, holding no worker.
+
+        Args:
+            turn: how its attempt ended, for its conversation: then another attempt begins.
+                Without it this one goes on.
+        """
         self._call(
             "postpone_visit",
             lease.run_id,
@@ -312,8 +324,42 @@ class RunStore:
             lease.token,
             int(delay_s * 1000),
             event,
+            turn,
             _usage_text(usage),
         )
+
+    def record_turn(
+        self,
+        lease: Lease,
+        position: int,
+        turn: str,
+        *,
+        event: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        """Add an entry to a visit's conversation, at most once.
+
+        Args:
+            position: how many entries there were before.
+
+        Raises:
+            RunClosed, StaleVisit: it is somebody else's to go on.
+        """
+        self._call(
+            "record_turn",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            position,
+            turn,
+            event,
+            _usage_text(usage),
+        )
+
+    def read_turns(self, run_id: str, visit: str) -> list[str]:
+        """Everything a visit's conversation has recorded, in order."""
+        (turns,) = self._call("read_turns", run_id, visit)
+        return list(map(str, turns))
 
     def give_back(self, lease: Lease, delay_s: float = 0) -> None:
         """Return a visit unfinished, for another worker to take at once, or after a while."""
@@ -321,8 +367,8 @@ class RunStore:
 
     # ---- parking
 
-    def ask(self, lease: Lease, question: Question, *, event: str = "") -> None:
-        """Park a visit on a question."""
+    def ask(self, lease: Lease, question: Question, *, event: str = "", turn: str = "") -> None:
+        """Park a visit on a question; `turn` is what its conversation records of it."""
         text = encode(
             {
                 "root_run_id": question.root_run_id,
@@ -336,7 +382,7 @@ class RunStore:
                 "validation": question.validation,
             }
         )
-        self._call("ask_question", lease.run_id, lease.visit, lease.token, text, event)
+        self._call("ask_question", lease.run_id, lease.visit, lease.token, text, event, turn)
 
     def answer(self, run_id: str, visit: str, answer: str, *, event: str = "") -> None:
         """Accept the first answer to an open question.
@@ -387,8 +433,14 @@ class RunStore:
         elapsed_s: float,
         event: str = "",
         usage: Usage | None = None,
+        spent: Usage | None = None,
     ) -> None:
-        """Put aside one invocation's result; `halt` starts no further ones."""
+        """Put aside one invocation's result; `halt` starts no further ones.
+
+        Args:
+            usage: what the run does not count yet.
+            spent: what the invocation used in all.
+        """
         self._call(
             "stage_item",
             lease.run_id,
@@ -399,6 +451,7 @@ class RunStore:
             int(elapsed_s * 1000),
             event,
             _usage_text(usage),
+            _usage_text(spent),
         )
 
     def read_map(self, run_id: str, visit: str) -> dict[str, str]:
@@ -491,10 +544,7 @@ def _flat(pairs: Mapping[str, str]) -> list[str]:
 
 
 def _usage_text(usage: Usage | None) -> str:
-    if not usage:
-        return ""
-    cost = "-" if usage.cost_usd is None else f"{usage.cost_usd:.10f}"
-    return f"{usage.prompt_tokens} {usage.completion_tokens} {cost}"
+    return usage.to_text() if usage else ""
 
 
 def _checkpoint(

@@ -77,6 +77,7 @@ def new_run(
         state=_seeds(graph, variables, request.state, request.prompt),
         context=Context(
             root=run_id,
+            batch=request.batch,
             workdir=request.workdir,
             variables=variables,
             secrets=_secrets(graph),
@@ -135,6 +136,7 @@ def child_run(
         context=Context(
             depth=parent.depth + 1,
             root=parent.root,
+            batch=parent.batch,
             workdir=parent.workdir,
             variables=variables,
             secrets=_secrets(graph),

@@ -16,6 +16,7 @@ from scheduler.submit import NestedTooDeep, child_digest, child_run
 from worker.journal import log_end, log_step
 from worker.outcome import (
     Asked,
+    Deferred,
     Ended,
     Failed,
     Mapped,
@@ -80,6 +81,8 @@ class Commit:
                 self._open_map(outcome)
             case Postponed():
                 self._postpone(outcome)
+            case Deferred():
+                self._defer(outcome)
             case _:
                 assert_never(outcome)
 
@@ -205,8 +208,9 @@ class Commit:
 
     def _timing(self, usage: Usage) -> dict[str, Any]:
         timing: dict[str, Any] = {"ms": round(self._elapsed_s() * 1000)}
+        usage += self._visit.recorded_usage
         if usage:
-            timing["usage"] = [usage.prompt_tokens, usage.completion_tokens, usage.cost_usd]
+            timing["usage"] = usage.to_list()
         if isinstance(self._visit.node, MapNode) and self._visit.resumed_with is not None:
             timing["branch"] = _branch_timing(self._visit.node, self._visit.resumed_with)
         return timing
@@ -241,6 +245,7 @@ class Commit:
             elapsed_s=self._elapsed_s(),
             event=encode(event).replace('"@DONE@"', "@DONE@").replace('"@TOTAL@"', "@TOTAL@"),
             usage=outcome.usage,
+            spent=outcome.usage + visit.recorded_usage,
         )
 
     # ---- parking
@@ -267,7 +272,8 @@ class Commit:
             "options": list(asked.options),
             "default": asked.default,
         }
-        self._store.ask(self._lease, question, event=encode(event))
+        turn = encode(asked.turn) if asked.turn is not None else ""
+        self._store.ask(self._lease, question, event=encode(event), turn=turn)
 
     def _spawn(self, spawned: Spawned) -> None:
         context = self._begun.context
@@ -303,17 +309,28 @@ class Commit:
         self._store.open_map(self._lease, node.branch, mapped.window, items)
 
     def _postpone(self, postponed: Postponed) -> None:
+        visit, usage = self._visit, postponed.usage
         event = {
             "kind": "retry",
-            "node": self._visit.node_id,
-            "attempt": self._visit.attempt + 1,
-            "of": getattr(self._visit.node, "max_attempts", None),
+            "node": visit.node_id,
+            "attempt": visit.attempt + 1,
+            "of": getattr(visit.node, "max_attempts", None),
             "delay_s": postponed.delay_s,
             "reason": postponed.reason,
         }
+        turn = encode({"attempt": visit.attempt, "usage": usage.to_list()})
         self._store.postpone(
-            self._lease, postponed.delay_s, event=encode(event), usage=postponed.usage
+            self._lease, postponed.delay_s, event=encode(event), turn=turn, usage=usage
         )
+
+    def _defer(self, deferred: Deferred) -> None:
+        event = {
+            "kind": "wait",
+            "node": self._visit.node_id,
+            "delay_s": deferred.delay_s,
+            "reason": deferred.reason,
+        }
+        self._store.postpone(self._lease, deferred.delay_s, event=encode(event))
 
 
 class _ValueTooLarge(Exception):
@@ -364,12 +381,11 @@ def _branch_timing(node: MapNode, fields: Mapping[str, str]) -> dict[str, Any]:
     usage = NO_USAGE
     for name, text in fields.items():
         if name.startswith("usage:"):
-            prompt, completion, cost = text.split()
-            usage += Usage(int(prompt), int(completion), None if cost == "-" else float(cost))
+            usage += Usage.from_text(text)
     return {
         "id": node.branch,
         "visits": int(fields["done"]),
         "ms": int(fields["total_ms"]),
         "max_ms": int(float(fields["max_ms"])),
-        "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cost_usd],
+        "usage": usage.to_list(),
     }

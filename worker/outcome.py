@@ -33,6 +33,7 @@ class Wrote:
     output: Any = NOTHING
     # The reason of a tolerated failure; the visit still commits and routes.
     failure: str | None = None
+    # Without what its conversation has recorded: that is counted already.
     usage: Usage = NO_USAGE
     warnings: tuple[str, ...] = ()
 
@@ -49,12 +50,14 @@ class Ended:
 class Asked:
     """The visit parks until a person answers."""
 
-    kind: str  # "approval" or "input"
+    kind: str  # "approval" or "input"; "confirm" of a guarded tool
     text: str
     options: tuple[str, ...] = ()
     default: str | None = None
     # `input` only: the condition a terminal checks before it accepts an answer.
     validation: str | None = None
+    # What the visit's conversation records of the question.
+    turn: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,19 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """The visit is tried again after `delay_s`, holding no worker meanwhile."""
+    """The visit makes another attempt after `delay_s`, holding no worker meanwhile."""
 
     delay_s: float
     reason: str
     usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The visit goes on where it is after `delay_s`: a limit makes it wait, nothing failed."""
+
+    delay_s: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +103,4 @@ class Failed:
     usage: Usage = field(default=NO_USAGE)
 
 
-Outcome: TypeAlias = Wrote | Ended | Asked | Spawned | Mapped | Postponed | Failed
+Outcome: TypeAlias = Wrote | Ended | Asked | Spawned | Mapped | Postponed | Deferred | Failed

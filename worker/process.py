@@ -23,6 +23,7 @@ from worker.agents import AgentCache
 from worker.app import make_app, register_visits
 from worker.housekeeping import remove_leftovers
 from worker.lease import Leases
+from worker.llm.models import Models
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
 from worker.suspects import Suspects
@@ -55,6 +56,7 @@ def make_runtime(settings: Settings) -> Runtime:
         store=store,
         agents=AgentCache(store, home / "bundles"),
         leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
+        models=Models(),
         settings=settings,
         limits=Limits(
             output_bytes=settings.output_limit_bytes,

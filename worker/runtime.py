@@ -9,6 +9,7 @@ from scheduler.settings import Settings
 from scheduler.store import RunStore
 from worker.agents import AgentCache
 from worker.lease import Leases
+from worker.llm.models import Models
 from worker.suspects import Suspects
 from worker.visit import Limits
 
@@ -20,6 +21,7 @@ class Runtime:
     store: RunStore
     agents: AgentCache
     leases: Leases
+    models: Models
     settings: Settings
     limits: Limits
     scratch: Path  # holds a directory per run that brought none

@@ -19,7 +19,7 @@ from graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
 from graphs.state import encode
 from scheduler.errors import TransitionRefused
 from scheduler.keys import parse_visit_id
-from scheduler.run import NO_USAGE, Begun, Failure, Lease
+from scheduler.run import NO_USAGE, Begun, Failure, Lease, Usage
 from scheduler.store import RunStore
 from worker.agents import UnpackedAgent
 from worker.cancellation import Cancellation
@@ -105,6 +105,7 @@ def make_visit(
         attempt=begun.attempt,
         age_s=begun.age_s,
         resumed_with=_resumption(runtime.store, lease, node_id, begun),
+        context=begun.context,
         variables=begun.context.variables,
         secrets=tuple(begun.context.variables[name] for name in begun.context.secrets),
         default_model=runtime.settings.model,
@@ -112,6 +113,9 @@ def make_visit(
         limits=runtime.limits,
         cancelled=cancelled,
         narrate=partial(_narrate, runtime.store, lease.run_id, node_id),
+        ask_model=runtime.models.ask,
+        turns=partial(_turns, runtime.store, lease, begun.turns),
+        record=partial(_record, runtime.store, lease),
     )
     if begun.left_s is not None:
         visit.run_ends_at = visit.began_at + begun.left_s
@@ -122,8 +126,24 @@ def _narrate(store: RunStore, run_id: str, node_id: str, kind: str, **fields: An
     store.narrate(run_id, encode({"kind": kind, "node": node_id, **fields}))
 
 
+def _turns(store: RunStore, lease: Lease, count: int) -> list[dict[str, Any]]:
+    return list(map(json.loads, store.read_turns(lease.run_id, lease.visit))) if count else []
+
+
+def _record(
+    store: RunStore,
+    lease: Lease,
+    position: int,
+    entry: Mapping[str, Any],
+    event: Mapping[str, Any] | None,
+    usage: Usage,
+) -> None:
+    text = encode(event) if event is not None else ""
+    store.record_turn(lease, position, encode(entry), event=text, usage=usage)
+
+
 def execute(visit: Visit[Any]) -> Outcome:
-    """Run the node's body; never raises. The agent's code runs here, and only here."""
+    """Run the node's body: the agent's code runs here, and only here. Raises what Redis does."""
     node = visit.node
     if isinstance(node, _NEED_NEXT) and visit.index is None and not node.targets:
         return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
@@ -131,6 +151,8 @@ def execute(visit: Visit[Any]) -> Outcome:
         return EXECUTORS[node.type](visit)
     except NodeFailed as failure:
         return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
+    except (TransitionRefused, RedisError):
+        raise  # while recording a turn: the visit is not ours any more, or comes back
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
         return _internal_error(visit, error)

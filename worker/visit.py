@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from graphs.schema import BaseNode, Graph
 from graphs.state import Snapshot
+from scheduler.run import NO_USAGE, Context, Usage
 from worker.cancellation import Cancellation
+from worker.llm.caller import Caller
+from worker.llm.client import Reply, Request, complete
 from worker.masking import mask
 
 N = TypeVar("N", bound=BaseNode)
+AskModel: TypeAlias = Callable[[Request, Caller, float | None], Reply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Visit(Generic[N]):
     age_s: float = 0.0  # since the visit first began, earlier tries and parking included
     # What the visit parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None
+    context: Context = field(default_factory=Context)  # of the run
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # values that nobody may see
     # Where its programs run: the submitter's directory, or a scratch one of the run.
@@ -55,6 +60,14 @@ class Visit(Generic[N]):
     run_ends_at: float | None = None
     # Set by the heartbeat when the run was closed or the lease lost: stop, the result is void.
     cancelled: Cancellation = field(default_factory=Cancellation)
+    ask_model: AskModel = lambda request, _caller, timeout_s: complete(request, timeout_s)
+    # The conversation with a model so far, oldest first (see worker.llm.transcript), and how to
+    # go on with it: (position, entry, event, usage).
+    turns: Callable[[], Sequence[Mapping[str, Any]]] = lambda: ()
+    record: Callable[[int, Mapping[str, Any], Mapping[str, Any] | None, Usage], None] = lambda *_: (
+        None
+    )
+    recorded_usage: Usage = NO_USAGE  # of entries recorded, earlier attempts included
     # Appends an event to the run's narration at once: (kind, fields).
     narrate: Callable[..., None] = lambda _kind, **_fields: None
     # What `logs` shows of this try, kept with the run when it commits: (stream, text).

@@ -39,7 +39,12 @@ def result_line(item: Item, run: Run) -> str:
 
 
 def _usage(document: Mapping[str, Any]) -> Usage:
-    return Usage(document["prompt_tokens"], document["completion_tokens"], document["cost_usd"])
+    return Usage(
+        document["prompt_tokens"],
+        document["completion_tokens"],
+        document["cost_usd"],
+        document.get("cached_tokens", 0),
+    )
 
 
 class ResultsFile:

@@ -1,6 +1,7 @@
 -- Park a visit on a question to a person.
 -- KEYS partition
--- ARGV run_id visit token question event
+-- ARGV run_id visit token question event turn
+-- turn: what the visit's conversation records of it; '' without a conversation
 -- USES store dispatch waiting
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  a sibling failed for good: stage this visit as discarded
@@ -12,6 +13,9 @@ local v = read_visit(run_id, visit)
 if not holds(v, token) then return {'stale_visit'} end
 
 v.status, v.token, v.tries = 'asked', '-', 0
+if turn ~= '' then
+  record_turn(run_id, visit, v, turn)
+end
 write_visit(run_id, visit, v)
 redis.call('ZREM', timers, timer('visit', run_id, visit))
 redis.call('HSET', key('questions', run_id), visit, question)

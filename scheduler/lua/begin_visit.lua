@@ -3,7 +3,7 @@
 -- ARGV run_id visit token lease_ms rest
 -- REST the state's keys to read; none for all of them
 -- USES store
--- OK   status tries width visit_number attempt age_ms left_ms payload context item state
+-- OK   status tries width visit_number attempt turns age_ms left_ms payload context item state
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
 -- ERR  run_closed   the run reached a final status, or its time is over
 -- ERR  stale_visit  it is done, parked, or in other hands: nothing to do
@@ -55,4 +55,4 @@ else
   end
 end
 return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt,
-  now_ms - v.began, deadline and tonumber(deadline) - now_ms or -1, v.payload, context, item, state}
+  v.turns, now_ms - v.began, deadline and tonumber(deadline) - now_ms or -1, v.payload, context, item, state}

@@ -4,7 +4,7 @@
 -- REST visits that some index names with this run, besides those that are open
 -- USES store
 -- OK   record visits staged pending indexed deadline expiry children parent keys steps
---      visits    visit, packed, its timer, its child's timer, asked at, question, invocations
+--      visits    visit, packed, its timer, its child's timer, asked at, question, invocations, turns
 --      children  run id, status, parent; parent: status, the visit packed, whether it lists us
 --      keys      kind, ms until it expires: -1 never, -2 it does not exist
 --      '' stands for what does not exist
@@ -29,6 +29,7 @@ local function add(names)
         score(timers, timer('visit', run_id, visit)), score(timers, timer('child', run_id, visit)),
         score(inbox, run_id .. ' ' .. visit),
         redis.call('HEXISTS', key('questions', run_id), visit), invocations,
+        redis.call('LLEN', key('turns', run_id .. ' ' .. visit)),
       }
     end
   end

@@ -1,6 +1,7 @@
--- Let a visit rest until its next attempt; it holds no worker meanwhile.
+-- Let a visit rest until its next attempt, or the rest of this one; it holds no worker meanwhile.
 -- KEYS partition
--- ARGV run_id visit token delay_ms event usage
+-- ARGV run_id visit token delay_ms event turn usage
+-- turn: how the attempt ended, for the visit's conversation; '' if it goes on later
 -- USES store dispatch waiting
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  a sibling failed for good: stage this visit as discarded
@@ -10,7 +11,11 @@ if failing then return {'step_failing'} end
 local v = read_visit(run_id, visit)
 if not holds(v, token) then return {'stale_visit'} end
 
-v.status, v.token, v.tries, v.attempt = 'backoff', '-', 0, v.attempt + 1
+v.status, v.token, v.tries = 'backoff', '-', 0
+if turn ~= '' then
+  v.attempt = v.attempt + 1
+  record_turn(run_id, visit, v, turn)
+end
 write_visit(run_id, visit, v)
 redis.call('ZADD', timers, now_ms + delay_ms, timer('visit', run_id, visit))
 add_usage(run_id, usage)

@@ -1,18 +1,21 @@
 -- Put aside the result of one invocation of a map; announce the next, or the map itself.
 -- KEYS partition
--- ARGV run_id visit token result halt elapsed_ms event usage
+-- ARGV run_id visit token result halt elapsed_ms event usage spent
 -- halt '1': this failure stops the map, no further invocation starts
+-- spent: what the invocation used in all; usage: what of it the run does not count yet
 -- USES store dispatch waiting
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
 if not status or FINAL[status] then return {'run_closed'} end
-if not holds(read_visit(run_id, visit), token) then return {'stale_visit'} end
+local v = read_visit(run_id, visit)
+if not holds(v, token) then return {'stale_visit'} end
 
 local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
 local map = key('map', run_id .. ' ' .. map_visit)
 redis.call('HDEL', key('visits', run_id), visit)
 redis.call('ZREM', timers, timer('visit', run_id, visit))
+forget_turns(run_id, visit, v)
 redis.call('HDEL', map, 'item:' .. index)
 local branch, total, following, inflight, halted, longest = unpack(
   redis.call('HMGET', map, 'branch', 'total', 'next', 'inflight', 'halted', 'max_ms'))
@@ -20,8 +23,8 @@ local done = redis.call('HINCRBY', map, 'done', 1)
 redis.call('HINCRBY', map, 'total_ms', elapsed_ms)
 redis.call('HSET', map, 'result:' .. index, result,
   'max_ms', math.max(tonumber(longest) or 0, tonumber(elapsed_ms)))
-if usage ~= '' then
-  redis.call('HSET', map, 'usage:' .. index, usage)
+if spent ~= '' then
+  redis.call('HSET', map, 'usage:' .. index, spent)
 end
 add_usage(run_id, usage)
 narrate(run_id, (string.gsub(event, '@(%u+)@', {DONE = tostring(done), TOTAL = total})))

@@ -101,6 +101,7 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
             "prompt_tokens": 0,
             "completion_tokens": 0,
             "total_tokens": 0,
+            "cached_tokens": 0,
             "cost_usd": 0.0,
         },
         "elapsed_s": document["elapsed_s"],

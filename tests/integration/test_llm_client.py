@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.model_server import DRIPS, HANGS, RESETS, ModelServer, Reply, fails, says
 from tests.support.wait import wait_until
-from worker.llm.client import Completion, ModelCallFailed, complete, preload
+from worker.llm.client import ModelCallFailed, Request, complete, preload
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -37,14 +37,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 def failure(server: ModelServer, reply: Reply, timeout_s: float = 30.0) -> ModelCallFailed:
     server.script.add(reply)
     with pytest.raises(ModelCallFailed) as raised:
-        complete("openai:gpt-4o-mini", HELLO, timeout_s=timeout_s)
+        complete(Request("openai:gpt-4o-mini", HELLO), timeout_s)
     return raised.value
 
 
 def test_an_answer_comes_with_its_tokens_and_price(server: ModelServer) -> None:
     server.script.add(says("hi", prompt_tokens=1_000, completion_tokens=100))
 
-    completion = complete("openai:gpt-4o-mini", HELLO)
+    completion = complete(Request("openai:gpt-4o-mini", HELLO))
 
     assert completion.text == "hi"
     assert completion.usage.prompt_tokens == 1_000
@@ -56,7 +56,7 @@ def test_an_answer_comes_with_its_tokens_and_price(server: ModelServer) -> None:
 def test_a_model_without_a_known_price_costs_none_not_zero(server: ModelServer) -> None:
     server.script.add(says("hi"))
 
-    completion = complete("openai:home-made", HELLO)
+    completion = complete(Request("openai:home-made", HELLO))
 
     assert completion.usage.cost_usd is None
 
@@ -64,14 +64,14 @@ def test_a_model_without_a_known_price_costs_none_not_zero(server: ModelServer) 
 def test_an_answer_without_text_is_empty(server: ModelServer) -> None:
     server.script.add(says(None))
 
-    assert complete("openai:home-made", HELLO).text == ""
+    assert complete(Request("openai:home-made", HELLO)).text == ""
 
 
 def test_only_given_settings_are_sent(server: ModelServer) -> None:
     server.script.add(says("hi"), says("hi"))
 
-    complete("openai:home-made", HELLO, temperature=0.0, reasoning_effort="low")
-    complete("openai:home-made", HELLO)
+    complete(Request("openai:home-made", HELLO, temperature=0.0, reasoning_effort="low"))
+    complete(Request("openai:home-made", HELLO))
 
     first, second = (request.body for request in server.requests)
     assert first.pop("temperature") == 0.0
@@ -82,7 +82,7 @@ def test_only_given_settings_are_sent(server: ModelServer) -> None:
 def test_everything_after_the_first_colon_is_the_model(server: ModelServer) -> None:
     server.script.add(says("hi"))
 
-    complete("openai:llama3:8b", HELLO)
+    complete(Request("openai:llama3:8b", HELLO))
 
     assert server.requests[0].body["model"] == "llama3:8b"
 
@@ -118,7 +118,7 @@ def test_a_refused_connection_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
 
     with pytest.raises(ModelCallFailed, match=r"Connection refused at http://127\.0\.0\.1:"):
-        complete("openai:gpt-4o-mini", HELLO)
+        complete(Request("openai:gpt-4o-mini", HELLO))
 
 
 @pytest.mark.parametrize("reply", [HANGS, DRIPS], ids=["silence", "an endless body"])
@@ -150,7 +150,7 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch, model: str, var
         monkeypatch.delenv(name)
 
     with pytest.raises(ModelCallFailed, match=rf"^no API key: set .*{variable}"):
-        complete(model, HELLO)
+        complete(Request(model, HELLO))
 
 
 def test_another_provider_fails_in_the_same_words(
@@ -161,9 +161,9 @@ def test_another_provider_fails_in_the_same_words(
     server.script.add(fails(429, "slow down", {"Retry-After": "2"}), HANGS)
 
     with pytest.raises(ModelCallFailed, match="HTTP 429: slow down") as limited:
-        complete("anthropic:claude-sonnet-4-5", HELLO)
+        complete(Request("anthropic:claude-sonnet-4-5", HELLO))
     with pytest.raises(ModelCallFailed, match=r"timed out after 0\.3s"):
-        complete("anthropic:claude-sonnet-4-5", HELLO, timeout_s=0.3)
+        complete(Request("anthropic:claude-sonnet-4-5", HELLO), 0.3)
 
     assert limited.value.retry_after_s == 2.0
 
@@ -171,9 +171,11 @@ def test_another_provider_fails_in_the_same_words(
 def test_a_hundred_calls_wait_side_by_side(server: ModelServer) -> None:
     together = threading.Barrier(100, timeout=60)
     server.script.when(lambda _request: together.wait() >= 0, says("hi"))
-    answers: list[Completion] = []
+    answers: list[str] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(complete("openai:home-made", HELLO)))
+        threading.Thread(
+            target=lambda: answers.append(complete(Request("openai:home-made", HELLO)).text)
+        )
         for _ in range(100)
     ]
 
@@ -196,7 +198,7 @@ def test_the_server_runs_as_a_program_of_its_own(
         monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port_file.read_text()}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
 
-        completion = complete("openai:home-made", HELLO)
+        completion = complete(Request("openai:home-made", HELLO))
         program.send_signal(signal.SIGTERM)
 
     assert completion.text == "hi"

@@ -44,7 +44,7 @@ LEASED: dict[str, Action] = {
     "stage_item": lambda engine, lease: engine.store.stage_item(
         lease, '{"value":1}', halt=False, elapsed_s=1
     ),
-    "postpone": lambda engine, lease: engine.store.postpone(lease, 5),
+    "postpone": lambda engine, lease: engine.store.postpone(lease, 5, turn="{}"),
     "give_back": lambda engine, lease: engine.store.give_back(lease),
     "ask": lambda engine, lease: engine.store.ask(lease, a_question(lease.visit)),
     "spawn": lambda engine, lease: engine.store.spawn(

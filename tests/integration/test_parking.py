@@ -379,9 +379,9 @@ def test_usage_of_invocations_is_the_run_s_and_kept_for_the_map(engine: Engine) 
     opened(engine, items=2, window=2)
     for index, usage in enumerate([Usage(1, 2, 0.25), Usage(10, 20, None)]):
         lease = begin(engine, f"1/s/{index}")
-        engine.store.stage_item(lease, "{}", halt=False, elapsed_s=0, usage=usage)
+        engine.store.stage_item(lease, "{}", halt=False, elapsed_s=0, usage=usage, spent=usage)
 
     fields = engine.store.read_map(RUN, "1/s")
 
     assert engine.run(RUN).usage == Usage(11, 22, None)
-    assert (fields["usage:0"], fields["usage:1"]) == ("1 2 0.2500000000", "10 20 -")
+    assert (fields["usage:0"], fields["usage:1"]) == ("1 2 0.2500000000 0", "10 20 - 0")

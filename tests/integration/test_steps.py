@@ -311,7 +311,7 @@ def test_a_held_visit_is_neither_begun_nor_published(engine: Engine) -> None:
 def test_a_rest_makes_room_too(engine: Engine) -> None:
     fanned_out(engine, "a", "b", window=1)
     messages(engine)
-    engine.store.postpone(begin(engine, "2/a"), 1)
+    engine.store.postpone(begin(engine, "2/a"), 1, turn="{}")
     after_resting = messages(engine)
 
     engine.clock.move(1)

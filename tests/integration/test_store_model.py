@@ -246,7 +246,7 @@ class StoreAndModel(RuleBasedStateMachine):
         for late in (
             lambda: self.store.advance(lease, run.step, Plan({}, frontier=("a",)), cap=9, window=8),
             lambda: self.store.stage(lease, run.step, Branch({})),
-            lambda: self.store.postpone(lease, 1),
+            lambda: self.store.postpone(lease, 1, turn="{}"),
             lambda: self.store.give_back(lease),
         ):
             with pytest.raises(TransitionRefused):
@@ -268,7 +268,7 @@ class StoreAndModel(RuleBasedStateMachine):
     def postpone(self, data: st.DataObject, delay_s: int) -> None:
         run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
 
-        self.store.postpone(Lease(run.run_id, name, visit.token), delay_s)
+        self.store.postpone(Lease(run.run_id, name, visit.token), delay_s, turn="{}")
 
         run.visits[name] = Visit("backoff", due=self.clock.ms + delay_s * 1000)
 

@@ -263,7 +263,7 @@ def test_advancing_a_step_that_kills_its_worker_is_given_up_too(engine: Engine) 
 def test_a_postponed_visit_rests_and_comes_back_as_the_next_attempt(engine: Engine) -> None:
     lease = started(engine)
     messages(engine)
-    engine.store.postpone(lease, 2.5)
+    engine.store.postpone(lease, 2.5, turn="{}")
 
     engine.clock.move(2.4)
     engine.tick()
@@ -277,7 +277,7 @@ def test_a_postponed_visit_rests_and_comes_back_as_the_next_attempt(engine: Engi
 
 
 def test_a_resting_visit_cannot_be_begun(engine: Engine) -> None:
-    engine.store.postpone(started(engine), 2.5)
+    engine.store.postpone(started(engine), 2.5, turn="{}")
 
     with unchanged(engine), pytest.raises(StaleVisit):
         begin(engine, "1/s", "t2")
@@ -286,7 +286,7 @@ def test_a_resting_visit_cannot_be_begun(engine: Engine) -> None:
 def test_lost_workers_are_counted_anew_after_a_rest(engine: Engine) -> None:
     engine.store.submit(a_run())
     for attempt in range(4):
-        engine.store.postpone(begin(engine, "1/s", f"t{attempt}"), 1)
+        engine.store.postpone(begin(engine, "1/s", f"t{attempt}"), 1, turn="{}")
         engine.clock.move(1)
         engine.tick()
 

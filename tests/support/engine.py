@@ -18,6 +18,7 @@ from scheduler.store import RunStore
 from tests.support.agents import Agents
 from worker.agents import AgentCache
 from worker.lease import Leases
+from worker.llm.models import Models
 from worker.runtime import Runtime
 from worker.suspects import Suspects
 from worker.tasks import run_visit
@@ -57,6 +58,7 @@ class Engine(Agents):
             store=self.store,
             agents=AgentCache(self.store, self._directory / "unpacked"),
             leases=Leases(self.store.renew, interval_s=1.0),
+            models=Models(),
             settings=values,
             limits=Limits(
                 output_bytes=values.output_limit_bytes,

@@ -9,9 +9,10 @@ from graphs.errors import NodeFailed
 from graphs.schema import AgentNode
 from scheduler.run import Usage
 from worker.executors.updates import apply_updates, require_rendered
+from worker.llm.caller import MustWait
 from worker.llm.calls import ModelCalls
 from worker.llm.structured import ExtractionFailed, extract
-from worker.outcome import Outcome, Spawned, Wrote
+from worker.outcome import Deferred, Outcome, Spawned, Wrote
 from worker.visit import Visit
 
 
@@ -27,7 +28,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
         prompt = require_rendered(node.prompt, "prompt", visit.state)
         return Spawned(node.agent, prompt, node.timeout)
     child = visit.resumed_with
-    usage = _usage_of(child)
+    usage = Usage.from_text(child["usage"])
     text = _result_of(visit, child, usage)
     output: Any = text
     writes: dict[str, Any] = {}
@@ -35,6 +36,8 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
         calls = ModelCalls(visit, visit.graph.model or visit.default_model or "")
         try:
             output = extract(node.output_schema, text, calls.complete)
+        except MustWait as wait:
+            return Deferred(wait.delay_s, wait.reason)
         except ExtractionFailed as error:
             message = f"agent '{node.agent}': {error}"
             raise NodeFailed("R018", message, usage + calls.usage) from error
@@ -76,8 +79,3 @@ def _quoted(failure: str) -> str:
         return ""
     found = json.loads(failure)
     return f": {found['code']}: {found['message']}"
-
-
-def _usage_of(child: dict[str, Any]) -> Usage:
-    prompt, completion, cost = child["usage"]
-    return Usage(int(prompt), int(completion), None if cost == "-" else float(cost))

@@ -9,10 +9,11 @@ from graphs.errors import MissingReference, NodeFailed
 from graphs.schema import LlmNode
 from graphs.template import render_strict
 from worker.executors.updates import apply_updates
+from worker.llm.caller import MustWait
 from worker.llm.calls import ModelCalls
 from worker.llm.client import Message, ModelCallFailed
 from worker.llm.structured import ExtractionFailed, extract, schema_hint
-from worker.outcome import Outcome, Postponed, Wrote
+from worker.outcome import Deferred, Outcome, Postponed, Wrote
 from worker.visit import Visit
 
 # The words, in lower case, by which a failure counts as passing.
@@ -54,6 +55,8 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         output = _output(visit, calls)
     except _LlmFailed as failure:
         return _after_failure(visit, calls, failure)
+    except MustWait as wait:
+        return Deferred(wait.delay_s, wait.reason)
     writes = dict(output) if node.output_schema is not None and isinstance(output, dict) else {}
     _update(visit, writes, output)
     return Wrote(writes, node.targets, output, usage=calls.usage)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from scheduler.run import NO_USAGE, Usage
-from worker.llm.client import Message, ModelCallFailed, complete
+from scheduler.run import Usage
+from worker.llm.caller import Caller
+from worker.llm.client import Declaration, Message, ModelCallFailed, Reply, Request
+from worker.llm.transcript import Transcript
 from worker.visit import Visit
 
 
 @dataclass(slots=True)
 class ModelCalls:
-    """Calls the model for a visit, within the time it has left, and adds up what that used."""
+    """Asks the model for a visit, within the time it has left, each question once."""
 
     visit: Visit[Any]
     model: str
@@ -23,34 +25,61 @@ class ModelCalls:
     reasoning_effort: str | None = None
     # The node's own limit, over all its tries; the run's is kept as well.
     timeout_s: float | None = None
-    usage: Usage = NO_USAGE
+    transcript: Transcript = field(init=False)
+    _asked: int = 0
 
-    def complete(self, messages: Sequence[Message]) -> str:
-        """The model's answer.
+    def __post_init__(self) -> None:
+        self.transcript = Transcript(self.visit)
+
+    @property
+    def usage(self) -> Usage:
+        """What the calls used, but for what is recorded and so counted already."""
+        return self.transcript.unrecorded_usage
+
+    def ask(self, messages: Sequence[Message], tools: Sequence[Declaration] = ()) -> Reply:
+        """The model's reply; from the record, if the question was asked before.
 
         Raises:
             ModelCallFailed: also if there is no model, or no time left to ask.
+            MustWait: a limit stands against the call for now.
         """
+        self._asked += 1
+        replied = self.transcript.next_reply()
+        if replied is not None:
+            return replied
         if not self.model:
             raise ModelCallFailed("no model set in the graph or as engine default")
         left = self.visit.seconds_left(self.timeout_s)
         if left is not None and left <= 0:
             raise ModelCallFailed("timed out before the model was called")
-        self.visit.narrate("llm_call", model=self.model, tools=())
-        completion = complete(
-            self.model,
-            messages,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            reasoning_effort=self.reasoning_effort,
-            timeout_s=left,
+        self.transcript.record()
+        names = tuple(tool["function"]["name"] for tool in tools)
+        self.visit.narrate("llm_call", model=self.model, tools=names)
+        request = Request(
+            self.model, messages, tools, self.temperature, self.top_p, self.reasoning_effort
         )
-        self.usage += completion.usage
-        self.visit.log("llm", self.visit.mask(completion.text))
-        return completion.text
+        reply = self.visit.ask_model(request, self._caller(), left)
+        self.transcript.took(reply)
+        if reply.text:
+            self.visit.log("llm", self.visit.mask(reply.text))
+        return reply
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        """The text of the model's reply; raises what `ask` does."""
+        return self.ask(messages).text
 
     def node_seconds_left(self) -> float | None:
         """What remains of the node's own limit; None without one."""
         if self.timeout_s is None:
             return None
         return self.timeout_s - self.visit.age_s - (monotonic() - self.visit.began_at)
+
+    def _caller(self) -> Caller:
+        visit = self.visit
+        return Caller(
+            run_id=visit.run_id,
+            root=visit.context.root or visit.run_id,
+            batch=visit.context.batch,
+            node=visit.node_id,
+            key=f"{visit.idempotency_key}:{visit.attempt}:{self._asked}",
+        )

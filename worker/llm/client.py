@@ -5,20 +5,63 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from graphs.models import missing_keys
 from scheduler.run import Usage
 
-Message: TypeAlias = Mapping[str, str]
+# A message, and a function's declaration, in the shape of OpenAI's chat completions.
+Message: TypeAlias = Mapping[str, Any]
+Declaration: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class Request:
+    """What a model is asked. A setting of None leaves the choice to the provider."""
+
+    model: str  # provider:model
+    messages: Sequence[Message]
+    tools: Sequence[Declaration] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    reasoning_effort: str | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """The sampling settings that are given."""
+        settings = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "reasoning_effort": self.reasoning_effort,
+        }
+        return {name: value for name, value in settings.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function the model wants called."""
+
+    call_id: str
+    name: str
+    arguments: str  # as the model wrote them: JSON, one hopes
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
     """A model's answer. `usage.cost_usd` is None where the model's price is not known."""
 
-    text: str
+    message: Message  # the assistant's message, as the provider wants to see it again
     usage: Usage
+
+    @property
+    def text(self) -> str:
+        return self.message.get("content") or ""
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(
+            ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+            for call in self.message.get("tool_calls") or ()
+        )
 
 
 class ModelCallFailed(Exception):
@@ -35,30 +78,19 @@ class ModelCallFailed(Exception):
         super().__init__(message)
 
 
-def complete(
-    model: str,
-    messages: Sequence[Message],
-    *,
-    temperature: float | None = None,
-    top_p: float | None = None,
-    reasoning_effort: str | None = None,
-    timeout_s: float | None = None,
-) -> Completion:
-    """Ask `provider:model` once; address and key come from the environment, as litellm reads them.
+def complete(request: Request, timeout_s: float | None = None) -> Reply:
+    """Ask a model once; address and key come from the environment, as litellm reads them.
 
-    A setting of None leaves the choice to the provider. May be called from many threads at
-    once. Never retries.
+    May be called from many threads at once. Never retries.
 
     Raises:
         ModelCallFailed: for whatever went wrong, `timeout_s` included.
     """
-    if missing := missing_keys(model, os.environ):
+    if missing := missing_keys(request.model, os.environ):
         raise ModelCallFailed(no_key(missing))
     from worker.llm import gateway  # noqa: PLC0415  (imports litellm, which takes seconds)
 
-    settings = {"temperature": temperature, "top_p": top_p, "reasoning_effort": reasoning_effort}
-    given = {name: value for name, value in settings.items() if value is not None}
-    return gateway.call(model, messages, given, timeout_s)
+    return gateway.call(request, timeout_s)
 
 
 def no_key(variables: Sequence[str]) -> str:

@@ -6,12 +6,11 @@ Importing it takes seconds and some 180 MB, so `worker.llm.client` does it at th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 
 from scheduler.run import Usage
-from worker.llm.client import Completion, Message
+from worker.llm.client import Message, Reply, Request
 from worker.llm.failures import failure_of
 from worker.llm.transport import DEADLINE, SharedTransport
 
@@ -38,20 +37,18 @@ litellm.sync_transport = SharedTransport(get_ssl_configuration())
 litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
 
 
-def call(
-    model: str,
-    messages: Sequence[Message],
-    settings: Mapping[str, Any],
-    timeout_s: float | None,
-) -> Completion:
-    """What `worker.llm.client.complete` does, with the sampling `settings` that are given."""
+def call(request: Request, timeout_s: float | None) -> Reply:
+    """What `worker.llm.client.complete` does."""
     limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
-    litellm_model = model.replace(":", "/", 1)
+    model = request.model.replace(":", "/", 1)
+    settings = request.settings()
+    if request.tools:
+        settings["tools"] = [dict(tool) for tool in request.tools]
     deadline = DEADLINE.set(monotonic() + limit_s)
     try:
         response = litellm.completion(
-            model=litellm_model,
-            messages=[dict(message) for message in messages],
+            model=model,
+            messages=[dict(message) for message in request.messages],
             # A constant, because litellm keeps one client per distinct value; what holds the
             # call to its limit is the deadline.
             timeout=LONGEST_CALL_S,
@@ -60,23 +57,28 @@ def call(
             allowed_openai_params=list(settings),
             **settings,
         )
-        return Completion(_text(response), _usage(response))
+        return Reply(_message(response), _usage(response))
     except Exception as error:
-        raise failure_of(error, limit_s, _missing_keys(litellm_model)) from error
+        raise failure_of(error, limit_s, _missing_keys(model)) from error
     finally:
         DEADLINE.reset(deadline)
 
 
-def _text(response: Any) -> str:
-    return (response.choices[0].message.content or "") if response.choices else ""
+def _message(response: Any) -> Message:
+    if not response.choices:
+        return {"role": "assistant", "content": ""}
+    message: dict[str, Any] = response.choices[0].message.model_dump(exclude_none=True)
+    return message
 
 
 def _usage(response: Any) -> Usage:
     counted = getattr(response, "usage", None)
+    details = getattr(counted, "prompt_tokens_details", None)
     return Usage(
         prompt_tokens=getattr(counted, "prompt_tokens", 0) or 0,
         completion_tokens=getattr(counted, "completion_tokens", 0) or 0,
         cost_usd=response._hidden_params.get("response_cost"),
+        cached_tokens=getattr(details, "cached_tokens", 0) or 0,
     )
 
 

@@ -3,6 +3,7 @@
 -- Take a visit out of every index; whatever it was doing has become void.
 local function drop_visit(run_id, visit, v, close_child)
   redis.call('ZREM', timers, timer('visit', run_id, visit), timer('child', run_id, visit))
+  forget_turns(run_id, visit, v)
   if v.status == 'asked' then
     redis.call('ZREM', inbox, run_id .. ' ' .. visit)
     redis.call('HDEL', key('questions', run_id), visit)
@@ -26,11 +27,12 @@ end
 -- What a parent's agent node is resumed with when its child ends.
 local function child_result(child_id, status, output, failure)
   local run = key('run', child_id)
-  local prompt, completion, cost, unpriced =
-    unpack(redis.call('HMGET', run, 'prompt_tokens', 'completion_tokens', 'cost', 'unpriced'))
+  local prompt, completion, cost, unpriced, cached = unpack(redis.call('HMGET', run,
+    'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens'))
   return cjson.encode({
     run_id = child_id, status = status, output = output, error = failure,
-    usage = {prompt or '0', completion or '0', unpriced and '-' or cost or '0'},
+    usage = table.concat(
+      {prompt or '0', completion or '0', unpriced and '-' or cost or '0', cached or '0'}, ' '),
   })
 end
 

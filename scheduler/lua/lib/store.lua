@@ -25,19 +25,21 @@ end
 --   attempt    counts from 1, plus one after each back-off
 --   began      ms of the first begin; 0 before it
 --   published  ms of the last message
+--   turns      entries in the list `turns`: what a conversation with a model recorded so far
 --   payload    what it waits for or was resumed with; opaque here, except a child's run id
 local function parse_visit(packed)
-  local status, token, tries, attempt, began, published, payload =
-    string.match(packed, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  local status, token, tries, attempt, began, published, turns, payload =
+    string.match(packed, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   return {
     status = status, token = token, tries = tonumber(tries), attempt = tonumber(attempt),
-    began = tonumber(began), published = tonumber(published), payload = payload,
+    began = tonumber(began), published = tonumber(published), turns = tonumber(turns),
+    payload = payload,
   }
 end
 
 local function pack_visit(v)
-  return string.format('%s %s %d %d %.0f %.0f ', v.status, v.token, v.tries, v.attempt, v.began,
-    v.published) .. v.payload
+  return string.format('%s %s %d %d %.0f %.0f %d ', v.status, v.token, v.tries, v.attempt,
+    v.began, v.published, v.turns) .. v.payload
 end
 
 local function read_visit(run_id, visit)
@@ -52,14 +54,27 @@ end
 local function new_visit()
   return {
     status = 'ready', token = '-', tries = 0, attempt = 1, began = 0, published = now_ms,
-    payload = '',
+    turns = 0, payload = '',
   }
+end
+
+-- Append to a visit's conversation. The caller writes the visit.
+local function record_turn(run_id, visit, v, entry)
+  redis.call('RPUSH', key('turns', run_id .. ' ' .. visit), entry)
+  v.turns = v.turns + 1
+end
+
+local function forget_turns(run_id, visit, v)
+  if v.turns > 0 then
+    redis.call('DEL', key('turns', run_id .. ' ' .. visit))
+  end
 end
 
 -- A visit has done its part: only then may a map's items and results go.
 local function forget_visit(run_id, visit, v)
   redis.call('HDEL', key('visits', run_id), visit)
   redis.call('ZREM', timers, timer('visit', run_id, visit))
+  forget_turns(run_id, visit, v)
   if v.payload == 'collect' then
     redis.call('DEL', key('map', run_id .. ' ' .. visit))
   end
@@ -83,13 +98,16 @@ local function in_pieces(command, target, arguments)
   end
 end
 
--- `usage` is '' or 'prompt_tokens completion_tokens cost', cost '-' when unknown.
+-- `usage` is '' or 'prompt_tokens completion_tokens cost cached_tokens', cost '-' when unknown.
 local function add_usage(run_id, usage)
   if usage == '' then return end
-  local prompt, completion, cost = string.match(usage, '^(%d+) (%d+) (%S+)$')
+  local prompt, completion, cost, cached = string.match(usage, '^(%d+) (%d+) (%S+) (%d+)$')
   local run = key('run', run_id)
   redis.call('HINCRBY', run, 'prompt_tokens', prompt)
   redis.call('HINCRBY', run, 'completion_tokens', completion)
+  if cached ~= '0' then
+    redis.call('HINCRBY', run, 'cached_tokens', cached)
+  end
   if cost == '-' then
     redis.call('HSET', run, 'unpriced', '1')
   else

@@ -64,6 +64,7 @@ def test_a_row_says_where_a_run_is() -> None:
             "prompt_tokens": 10,
             "completion_tokens": 5,
             "total_tokens": 15,
+            "cached_tokens": 0,
             "cost_usd": 0.25,
         },
     }

@@ -202,22 +202,25 @@ def test_the_hint_is_never_interpolated(server: ModelServer) -> None:
 def test_an_extractor_call_counts_in_the_usage(server: ModelServer) -> None:
     server.script.add(says("It is Ada."), says('{"name": "Ada"}'))
 
-    outcome = run_llm(visit({"output_schema": NAME_SCHEMA, "temperature": 0.25}))
+    extracting = visit({"output_schema": NAME_SCHEMA, "temperature": 0.25})
+    outcome = run_llm(extracting)
 
     assert isinstance(outcome, Wrote)
     assert outcome.output == {"name": "Ada"}
-    assert outcome.usage == Usage(20, 10, None)
+    assert extracting.recorded_usage == Usage(10, 5, None)  # before the extractor was asked
+    assert outcome.usage == Usage(10, 5, None)
     assert [request.body["temperature"] for request in server.requests] == [0.25, 0.25]
 
 
 def test_a_failed_extraction_is_tolerated_and_not_retried(server: ModelServer) -> None:
     server.script.add(says("It is Ada."), fails(429, "slow down"))
 
-    outcome = run_llm(visit({"output_schema": NAME_SCHEMA, "max_attempts": 3}))
+    extracting = visit({"output_schema": NAME_SCHEMA, "max_attempts": 3})
+    outcome = run_llm(extracting)
 
     assert tolerated(outcome) == "structured output: HTTP 429: slow down"
     assert isinstance(outcome, Wrote)
-    assert outcome.usage == Usage(10, 5, None)
+    assert extracting.recorded_usage + outcome.usage == Usage(10, 5, None)
 
 
 def test_a_missing_reference_fails_before_any_call(server: ModelServer) -> None:

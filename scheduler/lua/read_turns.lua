@@ -1,0 +1,6 @@
+-- Everything the conversation of a visit has recorded.
+-- KEYS partition
+-- ARGV run_id visit
+-- USES store
+-- OK   turns
+return {'OK', {}, redis.call('LRANGE', key('turns', run_id .. ' ' .. visit), 0, -1)}

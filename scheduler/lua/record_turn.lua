@@ -1,0 +1,18 @@
+-- Add an entry to the conversation of a visit, at most once: a crash repeats nothing before it.
+-- KEYS partition
+-- ARGV run_id visit token position turn event usage
+-- position: how many entries the caller knows of
+-- USES store
+-- ERR  run_closed stale_visit
+local status = redis.call('HGET', key('run', run_id), 'status')
+if not status or FINAL[status] then return {'run_closed'} end
+local v = read_visit(run_id, visit)
+if not holds(v, token) then return {'stale_visit'} end
+
+if v.turns == tonumber(position) then
+  record_turn(run_id, visit, v, turn)
+  write_visit(run_id, visit, v)
+  add_usage(run_id, usage)
+  narrate(run_id, event)
+end
+return {'OK', {}}

@@ -1,0 +1,120 @@
+"""A conversation as it survives its worker: what is recorded is never asked or done again.
+
+Every reply of the model is recorded before anything is done on its account, and so is every
+result of a call. Another worker that takes the visit over asks the same questions in the same
+order, and is answered from the record as far as that goes.
+
+Entries of a visit, in the order they were made:
+    {"reply": message, "usage": […]}             of the model, or of the extractor
+    {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1
+    {"turn": n, "call": id, "question": text}    a guarded call asked a person, and the visit parked
+    {"turn": n, "call": id, "answer": text}      the person's answer
+    {"attempt": n, "usage": […]}                 the attempt failed; what follows is a fresh one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+from scheduler.run import NO_USAGE, Usage
+from worker.llm.client import Reply
+from worker.visit import Visit
+
+
+class Transcript:
+    """The record of one visit's conversation; calls of one turn may add to it side by side."""
+
+    def __init__(self, visit: Visit[Any]) -> None:
+        entries = visit.turns()
+        self._visit = visit
+        self._lock = Lock()
+        self._position = len(entries)
+        self._replies: list[Reply] = []
+        self._results: dict[tuple[int, str], Any] = {}
+        self._asked: tuple[int, str, str] | None = None
+        self._granted: dict[tuple[int, str], tuple[str, str]] = {}
+        self._turn = 0
+        self._unrecorded: Reply | None = None
+        for entry in entries:
+            self._replay(entry)
+
+    @property
+    def unrecorded_usage(self) -> Usage:
+        """Of the last reply, if that is not in the record yet."""
+        return self._unrecorded.usage if self._unrecorded is not None else NO_USAGE
+
+    def next_reply(self) -> Reply | None:
+        """The reply to the next question, if it was given before."""
+        if self._turn == len(self._replies):
+            return None
+        self._turn += 1
+        return self._replies[self._turn - 1]
+
+    def took(self, reply: Reply) -> None:
+        """The model replied. `record` makes it last."""
+        self._replies.append(reply)
+        self._turn += 1
+        self._unrecorded = reply
+
+    def record(self) -> None:
+        """Record the last reply, if it is not: what comes next is done on its account."""
+        reply, self._unrecorded = self._unrecorded, None
+        if reply is not None:
+            self._visit.recorded_usage += reply.usage
+            entry = {"reply": reply.message, "usage": reply.usage.to_list()}
+            self._append(entry, usage=reply.usage)
+
+    def result_of(self, call_id: str) -> tuple[bool, Any]:
+        """Whether a call of the last reply has its result, and that."""
+        key = (self._turn, call_id)
+        return key in self._results, self._results.get(key)
+
+    def keep_result(self, call_id: str, value: Any, event: Mapping[str, Any]) -> None:
+        """A call of the last reply was carried out."""
+        self._append({"turn": self._turn, "call": call_id, "result": value}, event)
+
+    def question(self, call_id: str, text: str) -> dict[str, Any]:
+        """The entry of a question about a call of the last reply; parking records it."""
+        return {"turn": self._turn, "call": call_id, "question": text}
+
+    def answer(self, text: str) -> None:
+        """A person answered the question that is open, if one is."""
+        if self._asked is not None:
+            turn, call_id, question = self._asked
+            self._asked = None
+            self._granted[turn, call_id] = (question, text)
+            self._append({"turn": turn, "call": call_id, "answer": text})
+
+    def answer_to(self, call_id: str) -> tuple[str, str] | None:
+        """The question that a call of the last reply asked, and its answer."""
+        return self._granted.get((self._turn, call_id))
+
+    def _append(
+        self,
+        entry: Mapping[str, Any],
+        event: Mapping[str, Any] | None = None,
+        usage: Usage = NO_USAGE,
+    ) -> None:
+        with self._lock:
+            self._visit.record(self._position, entry, event, usage)
+            self._position += 1
+
+    def _replay(self, entry: Mapping[str, Any]) -> None:
+        if "usage" in entry:
+            self._visit.recorded_usage += Usage(*entry["usage"])
+        if "attempt" in entry:
+            self._replies.clear()
+            self._results.clear()
+            self._granted.clear()
+        elif "reply" in entry:
+            self._replies.append(Reply(entry["reply"], Usage(*entry["usage"])))
+        elif "result" in entry:
+            self._results[entry["turn"], entry["call"]] = entry["result"]
+        elif "question" in entry:
+            self._asked = (entry["turn"], entry["call"], entry["question"])
+        else:
+            assert self._asked is not None, "an answer follows its question"
+            self._granted[entry["turn"], entry["call"]] = (self._asked[2], entry["answer"])
+            self._asked = None
