@@ -1,4 +1,4 @@
-"""Packs an agent directory into one blob named by its hash, and unpacks it on a worker.
+"""Packs files of an agent into one blob named by its hash, and unpacks it on a worker.
 
 Bundles come from outside as far as a worker is concerned, so unpacking trusts nothing: only
 plain files, directories, and links that stay inside are made, all of them read-only.
@@ -16,11 +16,12 @@ import stat
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from graphs.errors import BundleError
 
@@ -41,24 +42,33 @@ NEVER_PACKED = (
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Something to pack, and where in the bundle it goes."""
+
+    place: str  # a relative path with slashes
+    source: Path | bytes  # a directory, a file, or the content of a file
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
-    """A packed agent directory; the same files always make the same bundle."""
+    """Packed files; the same files always make the same bundle."""
 
     digest: str  # sha256 of `data`, hexadecimal
     data: bytes
 
 
-def pack(directory: Path, limit_bytes: int = BUNDLE_LIMIT_BYTES) -> Bundle:
-    """Pack a directory without what `NEVER_PACKED` and its `.sleipnirignore` name.
+def pack(parts: Iterable[Part], limit_bytes: int = BUNDLE_LIMIT_BYTES) -> Bundle:
+    """Pack parts without what `NEVER_PACKED` and a directory's own `.sleipnirignore` name.
 
     Raises:
         BundleError: naming the member that leads outside, is no file, or is too much.
     """
     buffer = io.BytesIO()
+    ordered = sorted(parts, key=lambda part: part.place)
     try:
-        _write(buffer, directory.resolve(), limit_bytes)
+        _write(buffer, ordered, limit_bytes)
     except OSError as error:
-        place = error.filename or directory
+        place = error.filename or "the agent"
         raise BundleError(f"cannot pack {place}: {error.strerror or error}") from error
     data = buffer.getvalue()
     return Bundle(hashlib.sha256(data).hexdigest(), data)
@@ -94,34 +104,57 @@ def remove_unpacked(directory: Path) -> None:
     shutil.rmtree(directory)
 
 
-def _write(buffer: io.BytesIO, root: Path, limit_bytes: int) -> None:
-    unpacked = 0
-    # No name, time or owner gets in: they would change the digest of unchanged files.
+def _write(buffer: io.BytesIO, parts: list[Part], limit_bytes: int) -> None:
+    places = {part.source.resolve(): part.place for part in parts if isinstance(part.source, Path)}
+    unpacked, name = 0, ""
+    # No owner or time gets in: they would change the digest of unchanged files.
     with (
         gzip.GzipFile("", "wb", mtime=0, fileobj=buffer) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for path in _members(root, root, _ignored(root)):
-            member = _describe(path, root)
+        for name, source in _members(parts):
+            member = _describe(name, source, places)
             unpacked += member.size + tarfile.BLOCKSIZE
             if unpacked > UNPACKED_LIMIT_BYTES:
-                raise _too_large(member.name, UNPACKED_LIMIT_BYTES, "unpacked")
-            with path.open("rb") if member.isfile() else nullcontext() as content:
+                raise _too_large(name, UNPACKED_LIMIT_BYTES, "unpacked")
+            with _opened(member, source) as content:
                 archive.addfile(member, content)
             if buffer.tell() > limit_bytes:
-                raise _too_large(member.name, limit_bytes, "packed")
+                raise _too_large(name, limit_bytes, "packed")
     if buffer.tell() > limit_bytes:  # the compressor held the rest back until now
-        raise _too_large(root.name, limit_bytes, "packed")
+        raise _too_large(name, limit_bytes, "packed")
 
 
-def _members(directory: Path, root: Path, ignored: tuple[str, ...]) -> Iterator[Path]:
+def _opened(
+    member: tarfile.TarInfo, source: Path | bytes
+) -> AbstractContextManager[IO[bytes] | None]:
+    if isinstance(source, bytes):
+        return io.BytesIO(source)
+    return source.open("rb") if member.isfile() else nullcontext()
+
+
+def _members(parts: list[Part]) -> Iterator[tuple[str, Path | bytes]]:
+    """Everything to pack under its name in the bundle."""
+    for part in parts:
+        if isinstance(part.source, bytes):
+            yield part.place, part.source
+            continue
+        # A part may be a link itself: people link the tools they work on.
+        root = part.source.resolve()
+        yield part.place, root
+        if root.is_dir():
+            for path in _below(root, root, _ignored(root)):
+                yield f"{part.place}/{path.relative_to(root).as_posix()}", path
+
+
+def _below(directory: Path, root: Path, ignored: tuple[str, ...]) -> Iterator[Path]:
     """Everything to pack below a directory, each directory before what it holds."""
     for path in sorted(directory.iterdir()):
         if _is_ignored(path.relative_to(root).as_posix(), path.is_dir(), ignored):
             continue
         yield path
         if path.is_dir() and not path.is_symlink():
-            yield from _members(path, root, ignored)
+            yield from _below(path, root, ignored)
 
 
 def _ignored(root: Path) -> tuple[str, ...]:
@@ -143,31 +176,35 @@ def _is_ignored(name: str, is_directory: bool, patterns: tuple[str, ...]) -> boo
     return False
 
 
-def _describe(path: Path, root: Path) -> tarfile.TarInfo:
-    member = tarfile.TarInfo(path.relative_to(root).as_posix())
-    status = path.lstat()
+def _describe(name: str, source: Path | bytes, places: Mapping[Path, str]) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    if isinstance(source, bytes):
+        member.size = len(source)
+        return member
+    status = source.lstat()
     if stat.S_ISLNK(status.st_mode):
-        member.type, member.linkname = tarfile.SYMTYPE, _link_target(path, root)
+        member.type, member.linkname = tarfile.SYMTYPE, _link_target(name, source, places)
     elif stat.S_ISDIR(status.st_mode):
         member.type, member.mode = tarfile.DIRTYPE, 0o755
     elif stat.S_ISREG(status.st_mode):
         member.size = status.st_size
         member.mode = 0o755 if status.st_mode & 0o111 else 0o644
     else:
-        raise BundleError(f"cannot pack '{member.name}': it is neither a file nor a directory")
+        raise BundleError(f"cannot pack '{name}': it is neither a file nor a directory")
     return member
 
 
-def _link_target(link: Path, root: Path) -> str:
+def _link_target(name: str, link: Path, places: Mapping[Path, str]) -> str:
     """Where a link leads in the end, as seen from the link: no other link is on the way."""
-    name = link.relative_to(root).as_posix()
     try:
         end = link.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise BundleError(f"cannot pack '{name}': the link leads nowhere") from error
-    if not end.is_relative_to(root):
-        raise BundleError(f"cannot pack '{name}': the link leaves the agent directory")
-    return posixpath.relpath(end.as_posix(), link.parent.as_posix())
+    for root, place in places.items():
+        if end.is_relative_to(root):
+            inside = posixpath.normpath(f"{place}/{end.relative_to(root).as_posix()}")
+            return posixpath.relpath(inside, posixpath.dirname(name))
+    raise BundleError(f"cannot pack '{name}': the link leaves the agent directory")
 
 
 def _too_large(name: str, limit_bytes: int, how: str) -> BundleError:

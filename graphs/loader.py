@@ -35,6 +35,18 @@ class Agent:
     def is_graph(self) -> bool:
         return self.document.file.name == GRAPH_FILE
 
+    @property
+    def global_tools(self) -> list[str]:
+        """The entries of its file; none if the file has no usable ones."""
+        described = self.graph or self.normal
+        return described.global_tools if described is not None else []
+
+    @property
+    def mcp_servers(self) -> list[str]:
+        """The entries of its file; none if the file has no usable ones."""
+        described = self.graph or self.normal
+        return described.mcp_servers if described is not None else []
+
 
 def load_agent(path: Path) -> Agent:
     """Load the agent in a directory, or the one a graph.yaml or config.yaml belongs to.

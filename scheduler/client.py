@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from graphs.bundle import pack, remove_unpacked, unpack
+from graphs.bundle import Part, pack, remove_unpacked, unpack
+from graphs.bundle_layout import agent_directory, bundle_parts
 from graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from graphs.finding import Finding
 from graphs.loader import Agent, load_agent
 from graphs.references import AgentSearch
 from graphs.schema import AgentNode, Graph
 from graphs.state import encode
+from graphs.tools.library import SHIPPED_TOOLS
 from graphs.validator import Resources, validate
 from scheduler.connection import connect, require_fit
 from scheduler.directories import config_dir
@@ -98,7 +100,7 @@ class Client:
         packed: dict[Path, str],
     ) -> str:
         """Store the bundle of an agent and of all it may spawn; returns its digest."""
-        bundle = pack(agent.directory, self.store.settings.bundle_limit_bytes)
+        bundle = pack(self._parts(agent), self.store.settings.bundle_limit_bytes)
         self.store.put_bundle(bundle.digest, bundle.data)
         packed[agent.directory] = bundle.digest
         if agent.graph is None:
@@ -119,6 +121,14 @@ class Client:
                     f"'{node.agent}' means different agents in different places; rename one"
                 )
         return bundle.digest
+
+    def _parts(self, agent: Agent) -> list[Part]:
+        """What goes into the bundle of an agent."""
+        settings = self.store.settings
+        servers = None
+        if agent.mcp_servers:
+            servers = configured_servers(settings)[0].bundled(agent.mcp_servers)
+        return bundle_parts(agent, self.resources().library(), config_dir(), servers)
 
     def _require_valid(self, agent: Agent) -> tuple[Finding, ...]:
         """What there is to warn of.
@@ -192,8 +202,8 @@ class Client:
             raise BundleError(f"the files of agent '{run.agent}' are not kept any more")
         scratch = Path(tempfile.mkdtemp(prefix="sleipnir-"))
         try:
-            unpack(data, run.digest, scratch / run.agent)
-            graph = load_agent(scratch / run.agent).graph
+            unpack(data, run.digest, scratch / "bundle")
+            graph = load_agent(agent_directory(scratch / "bundle")).graph
         finally:
             remove_unpacked(scratch)
         assert graph is not None, "only graphs are run"
@@ -288,7 +298,9 @@ def resources_of(
             "chunk_overlap": settings.chunk_overlap,
         },
         allow_absolute_documents=settings.allow_absolute_documents,
-        tool_directories=(config_dir() / "functions" / "tools",),
+        tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
+        mapping_tools=settings.mapping_tools,
+        visible_tools=settings.visible_tools,
         mcp_servers=frozenset(mcp.servers),
         mcp_aliases=mcp.aliases,
         mcp_findings=mcp_findings,

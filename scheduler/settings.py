@@ -38,6 +38,15 @@ def _from_json(value: Any) -> Any:
 
 
 PathList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+def _split_names(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return [name for part in value.split(",") if (name := part.strip())]
+
+
+NameList = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 # For each name a list of names, or one comma-separated text.
 Aliases = Annotated[dict[str, str | list[str]], BeforeValidator(_from_json)]
 
@@ -88,6 +97,12 @@ class Settings(BaseModel):
     )
     narration_limit: int = Field(2_000, ge=10, description="events kept of one run's narration")
 
+    mapping_tools: dict[str, str | list[str]] = Field(
+        {}, description="names for several global tools, in `config.yaml` only"
+    )
+    visible_tools: NameList | None = Field(
+        None, description="the only global tools that agents may use; unset: all"
+    )
     mcp_server_support: bool = Field(True, description="agents may use MCP servers")
     mcp_timeout: float = Field(
         120.0, gt=0, description="seconds for one call of an MCP server, its start included"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Protocol
 
 from graphs.bundle import unpack
+from graphs.bundle_layout import agent_directory, library_of
 from graphs.dataflow import declared_writes, reads
 from graphs.errors import BundleError, InvalidAgent
 from graphs.loader import load_agent
 from graphs.models import missing_keys
 from graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from graphs.template import references
+from graphs.tools.toolbox import Toolbox
 from scheduler.keys import parse_visit_id
 from worker.llm.client import preload
 
@@ -23,13 +26,20 @@ class BundleSource(Protocol):
     def get_bundle(self, digest: str) -> bytes | None: ...
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: the toolbox is kept in the instance.
+@dataclass(frozen=True)
 class UnpackedAgent:
     """An agent's graph and its files on this machine."""
 
     graph: Graph
-    directory: Path
+    root: Path  # of the bundle: a configuration directory in miniature
+    directory: Path  # the agent's own, in there
     _keys: dict[str, frozenset[str] | None] = field(default_factory=dict)
+
+    @cached_property
+    def toolbox(self) -> Toolbox:
+        """The functions its nodes may name, read off its tool files when first needed."""
+        return Toolbox(self.graph.global_tools, library_of(self.root), self.directory)
 
     def executed_node(self, visit: str) -> str:
         """The node a visit executes: in a map's invocation the branch."""
@@ -94,7 +104,7 @@ class AgentCache:
             unpack(data, digest, target)
         os.utime(target)  # in use: see worker.housekeeping
         try:
-            agent = load_agent(target)
+            agent = load_agent(agent_directory(target))
         except InvalidAgent as error:
             raise BundleError(f"bundle {digest}: {error}") from error
         if agent.graph is None:
@@ -102,7 +112,7 @@ class AgentCache:
         if _calls_models(agent.graph):
             # The library takes seconds to import: better now, beside the nodes before the call.
             Thread(target=preload, name="preload", daemon=True).start()
-        return UnpackedAgent(agent.graph, target)
+        return UnpackedAgent(agent.graph, target, agent.directory)
 
 
 def _calls_models(graph: Graph) -> bool:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphs.errors import BundleError
 from graphs.finding import Finding
 from graphs.tools.function import Function
 from graphs.tools.library import Resolved, ToolLibrary
 from graphs.tools.reader import EXTENSIONS, ToolFile, read_tool_file
 
 SERVER_PREFIX = "mcp:"
-MANIFEST_FILE = "manifest.json"
-# Below a configuration directory, and likewise in a bundle.
-TOOLS_DIRECTORY = Path("functions", "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +60,12 @@ class Toolbox:
         servers: dict[str, None] = {}
         others: dict[str, None] = {}
         for entry in entries:
-            found = self._named(entry)
             if entry.startswith(SERVER_PREFIX):
                 servers[entry.removeprefix(SERVER_PREFIX)] = None
-            elif found is None:
-                others[entry] = None
-            else:
+            elif (found := self._named(entry)) is not None:
                 functions.update((function.name, function) for function in found)
+            else:
+                others[entry] = None
         return Selection(tuple(functions.values()), tuple(servers), tuple(others))
 
     def exists(self, entry: str) -> bool:
@@ -89,20 +83,6 @@ class Toolbox:
             return None
         names = {function.name: function for function in self.functions}
         return [names[function.name] for file in files for function in self._by_path[file]]
-
-
-def unpacked_library(root: Path) -> ToolLibrary:
-    """The global tools in an unpacked bundle, under the names they had at submission.
-
-    Raises:
-        BundleError: the bundle says nothing of its names.
-    """
-    file = root / MANIFEST_FILE
-    try:
-        aliases = json.loads(file.read_text(encoding="utf-8"))["aliases"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"the bundle has no usable {MANIFEST_FILE}: {error}") from error
-    return ToolLibrary([root / TOOLS_DIRECTORY], aliases)
 
 
 def _own_files(directory: Path) -> list[Path]:

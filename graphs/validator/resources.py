@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from graphs.finding import Finding
 from graphs.references import AgentSearch
+from graphs.tools.library import DEFAULT_ALIASES, ToolLibrary
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Resources:
     tool_directories: tuple[Path, ...] = ()
     # Aliases of global tools: a list of tool files, or one comma-separated text.
     mapping_tools: Mapping[str, str | list[str]] = field(default_factory=dict)
+    # The only tool files that agents may use; None: all.
+    visible_tools: Sequence[str] | None = None
     # The MCP servers that are configured, and the names that stand for several.
     mcp_servers: frozenset[str] = frozenset()
     mcp_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -34,3 +37,8 @@ class Resources:
     list_mcp_functions: Callable[[str], Collection[str] | None] | None = None
     # True when a run is submitted: only then a missing knowledge base is an error.
     require_knowledge: bool = False
+
+    def library(self) -> ToolLibrary:
+        """The global tools that agents may name."""
+        aliases = {**DEFAULT_ALIASES, **self.mapping_tools}
+        return ToolLibrary(self.tool_directories, aliases, self.visible_tools)

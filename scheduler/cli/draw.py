@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,20 +89,8 @@ def _graph_of_agent(options: Options, reference: str) -> Graph:
 
 def _graph_of_run(client: Client, run_id: str) -> tuple[Graph, Colours]:
     """The graph as it was when the run began, and what the run has done."""
-    from graphs.bundle import unpack  # noqa: PLC0415 - see above
-    from graphs.loader import load_agent  # noqa: PLC0415 - see above
-    from scheduler.errors import RunNotFound  # noqa: PLC0415 - see above
-
     run = client.records.run(run_id)
-    data = client.store.get_bundle(run.digest)
-    if data is None:
-        raise RunNotFound(run_id)
-    with tempfile.TemporaryDirectory() as directory:
-        unpacked = Path(directory, run.agent)
-        unpack(data, run.digest, unpacked)
-        graph = load_agent(unpacked).graph
-    assert graph is not None  # it was valid enough to run
-    return graph, progress_of(run, client.records)
+    return client.graph_of(run), progress_of(run, client.records)
 
 
 def progress_of(run: Run, records: Records) -> dict[str, Progress]:

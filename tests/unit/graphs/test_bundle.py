@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from graphs import bundle as bundle_module
-from graphs.bundle import Bundle, pack, remove_unpacked, unpack
+from graphs.bundle import Bundle, Part, pack, remove_unpacked, unpack
 from graphs.errors import BundleError
 
 
@@ -24,6 +24,10 @@ def agent(tmp_path: Path) -> Path:
     (directory / "scripts" / "go.sh").write_text("echo '{}'\n")
     (directory / "scripts" / "go.sh").chmod(0o755)
     return directory
+
+
+def pack_agent(directory: Path, **limits: int) -> Bundle:
+    return pack([Part("agent", directory)], **limits)
 
 
 def contents(directory: Path) -> dict[str, str | None]:
@@ -50,16 +54,16 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, linkname: str = "") -> tarf
 
 
 def test_what_was_packed_comes_out_again(agent: Path, tmp_path: Path) -> None:
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
 
     unpack(bundle.data, bundle.digest, tmp_path / "cache" / "out")
 
-    assert contents(tmp_path / "cache" / "out") == contents(agent)
+    assert contents(tmp_path / "cache" / "out" / "agent") == contents(agent)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["out"]
 
 
 def test_the_same_files_make_the_same_bundle(agent: Path, tmp_path: Path) -> None:
-    first = pack(agent)
+    first = pack_agent(agent)
     copy = tmp_path / "elsewhere"
     for name, text in reversed(contents(agent).items()):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -68,14 +72,14 @@ def test_the_same_files_make_the_same_bundle(agent: Path, tmp_path: Path) -> Non
     (copy / "scripts" / "go.sh").chmod(0o700)
     os.utime(copy / "graph.yaml", (1, 1))
 
-    assert pack(copy) == first
+    assert pack_agent(copy) == first
 
 
 def test_another_content_makes_another_bundle(agent: Path) -> None:
-    first = pack(agent)
+    first = pack_agent(agent)
     (agent / "graph.yaml").write_text("name: agenT\n")
 
-    assert pack(agent).digest != first.digest
+    assert pack_agent(agent).digest != first.digest
 
 
 def test_some_files_are_never_packed(agent: Path, tmp_path: Path) -> None:
@@ -85,10 +89,10 @@ def test_some_files_are_never_packed(agent: Path, tmp_path: Path) -> None:
         (agent / name).touch()
     (agent / "secrets.yaml").touch()
 
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
 
     unpack(bundle.data, bundle.digest, tmp_path / "out")
-    assert contents(tmp_path / "out") == expected
+    assert contents(tmp_path / "out" / "agent") == expected
 
 
 def test_the_ignore_file_names_more(agent: Path, tmp_path: Path) -> None:
@@ -99,10 +103,10 @@ def test_the_ignore_file_names_more(agent: Path, tmp_path: Path) -> None:
         (agent / name).touch()
     (agent / "raw").touch()  # a file: the pattern names directories
 
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
 
     unpack(bundle.data, bundle.digest, tmp_path / "out")
-    assert set(contents(tmp_path / "out")) == expected
+    assert set(contents(tmp_path / "out" / "agent")) == expected
 
 
 def test_links_inside_the_agent_survive(agent: Path, tmp_path: Path) -> None:
@@ -111,10 +115,10 @@ def test_links_inside_the_agent_survive(agent: Path, tmp_path: Path) -> None:
     (agent / "dir").symlink_to("scripts")
     (agent / "scripts" / "root").symlink_to("..")
 
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
 
-    out = tmp_path / "out"
-    unpack(bundle.data, bundle.digest, out)
+    unpack(bundle.data, bundle.digest, tmp_path / "out")
+    out = tmp_path / "out" / "agent"
     assert str((out / "scripts" / "same.sh").readlink()) == "go.sh"
     assert str((out / "up.yaml").readlink()) == "graph.yaml"
     assert (out / "dir" / "root" / "graph.yaml").read_text() == "name: agent\n"
@@ -127,43 +131,76 @@ def test_links_inside_the_agent_survive(agent: Path, tmp_path: Path) -> None:
 def test_links_that_leave_are_refused_by_name(agent: Path, target: str, words: str) -> None:
     (agent / "scripts" / "bad").symlink_to(target if target != ".." else "../..")
 
-    with pytest.raises(BundleError, match=rf"'scripts/bad'.*{words}"):
-        pack(agent)
+    with pytest.raises(BundleError, match=rf"'agent/scripts/bad'.*{words}"):
+        pack_agent(agent)
+
+
+def test_a_link_may_lead_to_another_part(agent: Path, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "help.sh").write_text("help\n")
+    (agent / "scripts" / "help.sh").symlink_to(tmp_path / "lib" / "help.sh")
+
+    bundle = pack([Part("agents/a", agent), Part("agents/.shared", tmp_path / "lib")])
+
+    unpack(bundle.data, bundle.digest, tmp_path / "out")
+    link = tmp_path / "out" / "agents" / "a" / "scripts" / "help.sh"
+    assert str(link.readlink()) == "../../.shared/help.sh"
+    assert link.read_text() == "help\n"
+
+
+def test_a_part_may_be_a_file_a_link_or_a_text(agent: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(agent / "graph.yaml")
+    parts = [
+        Part("a/file", agent / "scripts" / "go.sh"),
+        Part("a/linked", tmp_path / "link"),
+        Part("text", b"{}"),
+    ]
+
+    bundle = pack(parts)
+
+    unpack(bundle.data, bundle.digest, tmp_path / "out")
+    assert contents(tmp_path / "out") == {
+        "a": None,
+        "a/file": "echo '{}'\n",
+        "a/linked": "name: agent\n",
+        "text": "{}",
+    }
+    assert pack(reversed(parts)) == bundle
 
 
 def test_special_files_are_refused_by_name(agent: Path) -> None:
     os.mkfifo(agent / "pipe")
 
-    with pytest.raises(BundleError, match="'pipe': it is neither a file nor a directory"):
-        pack(agent)
+    with pytest.raises(BundleError, match="'agent/pipe': it is neither a file nor a directory"):
+        pack_agent(agent)
 
 
 def test_too_large_an_agent_is_refused_naming_where_it_was_too_much(agent: Path) -> None:
     (agent / "big.bin").write_bytes(os.urandom(300_000))
 
-    with pytest.raises(BundleError, match=r"more than 0\.25 MiB packed.*'big\.bin'"):
-        pack(agent, limit_bytes=256 * 1024)
+    with pytest.raises(BundleError, match=r"more than 0\.25 MiB packed.*'agent/big\.bin'"):
+        pack_agent(agent, limit_bytes=256 * 1024)
 
 
 def test_a_directory_that_is_not_there_cannot_be_packed(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"cannot pack .*gone: No such file"):
-        pack(tmp_path / "gone")
+        pack_agent(tmp_path / "gone")
 
 
 def test_the_result_is_read_only_and_keeps_what_may_be_run(agent: Path, tmp_path: Path) -> None:
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
 
     unpack(bundle.data, bundle.digest, tmp_path / "out")
 
     modes = {
-        name: stat.S_IMODE((tmp_path / "out" / name).stat().st_mode)
+        name: stat.S_IMODE((tmp_path / "out" / "agent" / name).stat().st_mode)
         for name in (".", "scripts", "graph.yaml", "scripts/go.sh")
     }
     assert modes == {".": 0o555, "scripts": 0o555, "graph.yaml": 0o444, "scripts/go.sh": 0o555}
 
 
 def test_what_was_unpacked_can_be_removed(agent: Path, tmp_path: Path) -> None:
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
     unpack(bundle.data, bundle.digest, tmp_path / "out")
 
     remove_unpacked(tmp_path / "out")
@@ -172,7 +209,7 @@ def test_what_was_unpacked_can_be_removed(agent: Path, tmp_path: Path) -> None:
 
 
 def test_a_digest_that_does_not_match_leaves_nothing(agent: Path, tmp_path: Path) -> None:
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
 
     with pytest.raises(BundleError, match="its hash differs"):
         unpack(bundle.data[:-1], bundle.digest, tmp_path / "cache" / "out")
@@ -181,7 +218,7 @@ def test_a_digest_that_does_not_match_leaves_nothing(agent: Path, tmp_path: Path
 
 
 def test_unpacking_again_changes_nothing(agent: Path, tmp_path: Path) -> None:
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
     unpack(bundle.data, bundle.digest, tmp_path / "out")
     before = (tmp_path / "out").stat()
 
@@ -191,7 +228,7 @@ def test_unpacking_again_changes_nothing(agent: Path, tmp_path: Path) -> None:
 
 
 def test_racing_processes_leave_one_complete_directory(agent: Path, tmp_path: Path) -> None:
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
     out = tmp_path / "cache" / "out"
 
     with ThreadPoolExecutor(8) as pool:
@@ -199,7 +236,7 @@ def test_racing_processes_leave_one_complete_directory(agent: Path, tmp_path: Pa
         errors = [future.exception() for future in done]
 
     assert not any(errors)
-    assert contents(out) == contents(agent)
+    assert contents(out / "agent") == contents(agent)
     assert [path.name for path in out.parent.iterdir()] == ["out"]
 
 
@@ -240,13 +277,13 @@ def test_a_bundle_that_unfolds_too_far_is_refused(
     agent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (agent / "zeros").write_bytes(bytes(1024 * 1024))
-    bundle = pack(agent)
+    bundle = pack_agent(agent)
     monkeypatch.setattr(bundle_module, "UNPACKED_LIMIT_BYTES", 512 * 1024)
 
-    with pytest.raises(BundleError, match=r"more than 0\.5 MiB unpacked, reached at 'zeros'"):
+    with pytest.raises(BundleError, match=r"more than 0\.5 MiB unpacked, reached at 'agent/zeros'"):
         unpack(bundle.data, bundle.digest, tmp_path / "out")
-    with pytest.raises(BundleError, match=r"more than 0\.5 MiB unpacked, reached at 'zeros'"):
-        pack(agent)
+    with pytest.raises(BundleError, match=r"more than 0\.5 MiB unpacked, reached at 'agent/zeros'"):
+        pack_agent(agent)
 
 
 @pytest.mark.parametrize(
