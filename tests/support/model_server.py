@@ -20,7 +20,7 @@ import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -42,6 +42,9 @@ class Reply:
     delay_s: float = 0.0
     prompt_tokens: int = 10
     completion_tokens: int = 5
+    # Functions the model calls: {"name", "arguments", "id"?}; arguments that are no text become
+    # JSON, and ids that are missing are made up.
+    calls: Sequence[Mapping[str, Any]] = ()
     # reset: the connection is reset; hang: nothing is ever sent;
     # drip: the body never ends, one blank after another, as gateways do to keep a line open.
     fault: Literal["reset", "hang", "drip"] | None = None
@@ -50,6 +53,12 @@ class Reply:
 def says(text: str | None, **options: Any) -> Reply:
     """A completion with this text."""
     return Reply(text=text, **options)
+
+
+def calls(*calls: tuple[str, Mapping[str, Any]], text: str | None = None) -> Reply:
+    """A reply that calls functions: (name, arguments) each."""
+    made = tuple({"name": name, "arguments": arguments} for name, arguments in calls)
+    return Reply(text=text, calls=made)
 
 
 def fails(status: int, error: str, headers: Mapping[str, str] | None = None) -> Reply:
@@ -266,19 +275,32 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _completion(reply: Reply, request: Request) -> dict[str, Any]:
-    message = {"role": "assistant", "content": reply.text}
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+    if reply.calls:
+        turn = len(request.messages)
+        message["tool_calls"] = [
+            _tool_call(call, f"call_{turn}_{position}") for position, call in enumerate(reply.calls)
+        ]
+    reason = "tool_calls" if reply.calls else "stop"
     return {
         "id": "chatcmpl-scripted",
         "object": "chat.completion",
         "created": 0,
         "model": request.body.get("model", ""),
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "choices": [{"index": 0, "finish_reason": reason, "message": message}],
         "usage": {
             "prompt_tokens": reply.prompt_tokens,
             "completion_tokens": reply.completion_tokens,
             "total_tokens": reply.prompt_tokens + reply.completion_tokens,
         },
     }
+
+
+def _tool_call(call: Mapping[str, Any], made_up_id: str) -> dict[str, Any]:
+    arguments = call["arguments"]
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    function = {"name": call["name"], "arguments": text}
+    return {"id": call.get("id", made_up_id), "type": "function", "function": function}
 
 
 def main() -> None:
