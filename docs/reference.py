@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import BaseModel
 
 from graphs.json_schema import json_schema
 from graphs.models import PROVIDER_KEYS
@@ -196,7 +197,9 @@ def _settings() -> Iterator[str]:
 
 
 def _setting_default(value: object) -> str:
-    return "-" if value in (None, ()) else f"`{str(value).removesuffix('.0').lower()}`"
+    # A section's own defaults are the matter of its page.
+    empty = value in (None, ()) or isinstance(value, BaseModel)
+    return "-" if empty else f"`{str(value).removesuffix('.0').lower()}`"
 
 
 def _model_keys() -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 # What may stand before the first colon: the provider ids of litellm 1.106. Kept here because
 # importing litellm takes seconds, and naming a wrong provider should cost milliseconds.
@@ -28,6 +28,20 @@ _PROVIDER_IDS = """
 """
 PROVIDERS: frozenset[str] = frozenset(_PROVIDER_IDS.split())
 
+# What else providers are called, by other tools that agents are written for.
+OTHER_NAMES: Mapping[str, str] = {
+    "azure-openai": "azure",
+    "claude": "anthropic",
+    "fireworks": "fireworks_ai",
+    "jina": "jina_ai",
+    "openai-compatible": "custom_openai",
+    "qianwen": "dashscope",
+    "together": "together_ai",
+    "vertexai": "vertex_ai",
+    "voyageai": "voyage",
+    "zhipuai": "zai",
+}
+
 # The environment variables that may hold the key of a provider; one of them is enough.
 # Providers with other ways to sign in are not listed: litellm finds out.
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -47,13 +61,25 @@ PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def standard_provider(provider: str) -> str:
+    """The provider's one name in the engine."""
+    return OTHER_NAMES.get(provider, provider)
+
+
+def standard_model(model: str) -> str:
+    """The model with its provider's one name; only the first colon splits."""
+    provider, colon, name = model.partition(":")
+    return f"{standard_provider(provider)}{colon}{name}"
+
+
 def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
     """The variables one of which the model's provider needs, if the environment has none."""
-    names = PROVIDER_KEYS.get(model.partition(":")[0], ())
+    names = PROVIDER_KEYS.get(standard_provider(model.partition(":")[0]), ())
     return () if any(environment.get(name) for name in names) else names
 
 
-def is_known_model(model: str) -> bool:
-    """Whether the text is `provider:model` with a known provider; the first colon splits."""
+def is_known_model(model: str, more_providers: Collection[str] = ()) -> bool:
+    """Whether the text is `provider:model` with a provider that is known, or one of those given."""
     provider, _, name = model.partition(":")
-    return provider in PROVIDERS and bool(name.strip())
+    known = standard_provider(provider) in PROVIDERS or provider in more_providers
+    return known and bool(name.strip())

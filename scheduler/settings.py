@@ -15,9 +15,11 @@ from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from scheduler.directories import config_dir
 from scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid
+from scheduler.model_settings import ModelSettings
 from scheduler.secrets import Secrets
 
 KIB = 1024
@@ -47,6 +49,7 @@ def _split_names(value: Any) -> Any:
 
 
 NameList = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
+Models = Annotated[ModelSettings, BeforeValidator(_from_json)]
 # For each name a list of names, or one comma-separated text.
 Aliases = Annotated[dict[str, str | list[str]], BeforeValidator(_from_json)]
 
@@ -63,7 +66,11 @@ class Settings(BaseModel):
         None, description="Celery broker for wake-ups; unset: the same Redis"
     )
     agents_dir: PathList = Field((), description="directories to look for agents in")
-    model: str | None = Field(None, description="default model, `provider:model`")
+    model: str | None = Field(None, description="default model: `provider:model`, or an alias")
+    models: Models = Field(
+        ModelSettings(),
+        description="aliases, keys, limits, prices and budgets of models; JSON in the environment",
+    )
 
     workers: int = Field(
         0, ge=0, description="worker processes of the embedded engine; 0: automatic"
@@ -162,13 +169,23 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
     try:
         return LoadedSettings(Settings.model_validate(values), origins)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else "settings"
-        place = f"{PREFIX}{name.upper()}" if origins.get(name) == "environment" else name
-        raise SettingInvalid(
-            f"{place} (from {origins.get(name, 'settings')}): {first['msg']}, "
-            f"got {first['input']!r}"
-        ) from error
+        raise SettingInvalid(_complaint(error.errors()[0], origins)) from error
+
+
+def _complaint(error: ErrorDetails, origins: Mapping[str, str]) -> str:
+    """The setting, where it is from, and what is wrong with it."""
+    name, *path = map(str, error["loc"])
+    place = f"{PREFIX}{name.upper()}" if origins.get(name) == "environment" else name
+    # Pydantic says of a mapping's key that it is one; what the key is it says before.
+    place = ".".join([place, *(step for step in path if step != "[key]")])
+    where = f"{place} (from {origins.get(name, 'settings')})"
+    match error["type"]:
+        case "extra_forbidden":
+            return f"{where}: there is no such setting"
+        case "value_error":
+            return f"{where}: {error['ctx']['error']}"
+        case _:
+            return f"{where}: {error['msg']}, got {error['input']!r}"
 
 
 def _from_environment() -> dict[str, Any]:
