@@ -37,7 +37,8 @@ _SCALARS = {"string": "string", "number": "number", "boolean": "boolean"}
 class _Token:
     text: str
     line: int
-    doc: str  # the JSDoc block right before it
+    doc: str = ""  # the JSDoc block right before it
+    begins_line: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         match = _token_at(text, position, before)
         found = match[0]
         if match.re is _REGEX or match.lastgroup not in ("space", "comment"):
-            yield _Token(found, line, doc)
+            yield _Token(found, line, doc, begins_line=text[position - 1 : position] in ("", "\n"))
             before, doc = found, ""
         elif match.lastgroup == "comment":
             doc = found if found.startswith("/**") else ""
@@ -108,7 +109,8 @@ def _exported(tokens: Sequence[_Token]) -> Iterator[tuple[int, int, Sequence[_To
             depth += 1
         elif token.text in ("}", ")", "]"):
             depth -= 1
-        elif token.text == "export" and depth == 0:
+        elif token.text == "export" and (depth == 0 or token.begins_line):
+            depth = 0  # where brackets within nested templates were miscounted
             name = index + 1
             while name < len(tokens) and tokens[name].text in ("default", "async"):
                 name += 1
@@ -191,7 +193,7 @@ def _typed(words: Sequence[str]) -> tuple[dict[str, Any], bool]:
 
 
 def _union(words: Sequence[str]) -> list[list[str]]:
-    parts = _split([_Token(word, 0, "") for word in words], "|")
+    parts = _split([_Token(word, 0) for word in words], "|")
     return [[token.text for token in part] for part in parts]
 
 
