@@ -36,6 +36,8 @@ def make_app(broker_url: str, concurrency: int) -> Celery:
         task_serializer="json",
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        # RabbitMQ closes the channel of a node that takes longer than its consumer_timeout.
+        broker_channel_error_retry=True,
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_hijack_root_logger=False,
         # Flower switches events on while it watches; without a watcher they would only cost.

@@ -1,7 +1,8 @@
 -- A visit's timer is due: publish it again, or find that it was given up too often.
 -- KEYS partition
 -- ARGV run_id visit max_deliveries oldest_ms
--- oldest_ms: when the oldest message still in the queue was published; -1 for an empty queue
+-- oldest_ms: when the oldest message still in the queue was published; -1 for an empty queue,
+-- and for one elsewhere
 -- USES store dispatch waiting finish
 -- OK   done  published | gone | queued | given_up
 local member = timer('visit', run_id, visit)
@@ -22,11 +23,15 @@ if lost_worker and v.tries >= tonumber(max_deliveries) then
   return reply('given_up')
 end
 local label = label_of(run_id, visit, agent)
+local pause = republish_ms
 if v.status == 'ready' then
+  if envelope == '' and v.published > 0 then
+    -- Nobody knows how long that queue is: each time the message is given twice as long.
+    pause = math.max(pause, math.min(2 * (due - v.published), 12 * republish_ms))
   -- Its message may just be waiting its turn: then another one would only lengthen the queue.
-  if tonumber(oldest_ms) >= 0 and tonumber(oldest_ms) <= v.published then
+  elseif tonumber(oldest_ms) >= 0 and tonumber(oldest_ms) <= v.published then
     -- The longer it has waited, the rarer it is looked at: queues may be very long.
-    local pause = math.max(republish_ms, math.min(now_ms - v.published, 12 * republish_ms))
+    pause = math.max(pause, math.min(now_ms - v.published, 12 * republish_ms))
     redis.call('ZADD', timers, now_ms + pause, member)
     return reply('queued')
   end
@@ -44,4 +49,5 @@ elseif v.status ~= 'leased' then
   return reply('gone')
 end
 make_ready(run_id, visit, v, label, digest)
+redis.call('ZADD', timers, now_ms + pause, member)
 return reply('published')

@@ -14,6 +14,7 @@ from celery import Celery
 
 from scheduler.dispatch import TASK, make_dispatcher
 from scheduler.keys import QUEUE
+from scheduler.service import Scheduler
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from tests.support.engine import Engine
@@ -102,6 +103,26 @@ def test_a_broker_that_is_down_fails_no_transition(
     assert created
     assert engine.run(RUN).status == "queued"
     assert "cannot publish" in caplog.text
+
+
+def test_on_another_broker_a_message_is_repeated_ever_more_rarely(
+    engine: Engine, redis_server: RedisServer
+) -> None:
+    # How long that queue is nobody knows: repeating each of its messages every few seconds
+    # would be what fills it.
+    dispatcher = make_dispatcher("redis://elsewhere", redis_server.broker_url)
+    store = RunStore(engine.redis, engine.store.settings, dispatcher, engine.clock)
+    store.submit(a_run())
+    scheduler = Scheduler(store)
+    published_after = []
+
+    for second in range(0, 260, 5):
+        scheduler.run_once()
+        if engine.redis.rpop(QUEUE):
+            published_after.append(second)
+        engine.clock.move(5)
+
+    assert published_after == [0, 5, 15, 35, 75, 135, 195, 255]
 
 
 def test_a_worker_runs_what_celery_published(
