@@ -1,0 +1,103 @@
+"""A web server on the loopback interface with the pages a test gives it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+
+# How often a dripping page sends its next byte.
+DRIP_INTERVAL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a path answers with."""
+
+    body: bytes | str = b""
+    content_type: str = "text/html; charset=utf-8"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    drips: bool = False  # the body never ends, one byte after another
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request as it came in; header names in lower case."""
+
+    method: str
+    target: str  # the path with its query
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def redirect(to: str) -> Page:
+    """A page that sends elsewhere."""
+    return Page(status=302, headers={"Location": to})
+
+
+class WebServer:
+    """Serves pages until its `with` block ends, and keeps every request it got."""
+
+    def __init__(self, pages: Mapping[str, Page]) -> None:
+        self.pages = dict(pages)
+        self.visits: list[Visit] = []
+        self.stopping = threading.Event()
+        self._http = _Server(("127.0.0.1", 0), _Handler)
+        self._http.owner = self
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+
+    def __enter__(self) -> WebServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def url(self, path: str = "", host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self._http.server_address[1]}{path}"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    owner: WebServer
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away is part of many tests, not worth a traceback."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def log_message(self, *_: object) -> None:
+        """Silent: tests read `visits`."""
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        owner = self.server.owner
+        owner.visits.append(Visit(self.command, self.path, headers, body))
+        self._send(owner.pages.get(self.path.partition("?")[0], Page("not found", status=404)))
+
+    do_POST = do_GET
+
+    def _send(self, page: Page) -> None:
+        self.send_response(page.status)
+        self.send_header("Content-Type", page.content_type)
+        for name, value in page.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(page.body.encode() if isinstance(page.body, str) else page.body)
+        while page.drips and not self.server.owner.stopping.wait(DRIP_INTERVAL_S):
+            self.wfile.write(b".")
+            self.wfile.flush()

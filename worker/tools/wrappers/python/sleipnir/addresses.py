@@ -1,0 +1,75 @@
+"""Which network addresses a tool may speak to: the public ones, unless the engine allows others.
+
+What a name resolves to is what counts: `127.1`, `0x7f000001` and a DNS name that points to a
+private network are refused alike. The addresses returned are the ones to connect to; resolving
+the name a second time would let its owner answer differently.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+
+ALLOW_PRIVATE = "LLM_ALLOW_PRIVATE_ADDRESSES"
+
+# IPv6 addresses in here stand for the IPv4 address in their last 32 bits.
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class AddressRefused(Exception):
+    """A host has an address that tools may not reach."""
+
+
+class HostUnknown(Exception):
+    """A host name has no address."""
+
+
+def private_allowed() -> bool:
+    """Whether the engine lets tools reach addresses that are not public."""
+    return bool(os.environ.get(ALLOW_PRIVATE))
+
+
+def resolve(host: str, port: int, allow_private: bool) -> list[str]:
+    """The addresses of a host, all of them allowed.
+
+    Raises:
+        HostUnknown: the name does not resolve.
+        AddressRefused: one of its addresses is not public, and private ones are not allowed.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise HostUnknown(f"cannot resolve the host {host!r}: {error}") from error
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    for address in addresses:
+        if not allow_private and not is_public(address):
+            raise AddressRefused(
+                f"refused: {host} is {address}, which is not a public address; "
+                "the engine's setting allow_private_addresses permits it"
+            )
+    return addresses
+
+
+def is_public(address: str) -> bool:
+    """Whether an address, with whatever IPv4 address it carries, belongs to the public network."""
+    # An IPv6 address may name a network interface: fe80::1%eth0.
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            ip = ip.ipv4_mapped
+        elif not all(_is_global(carried) for carried in _carried(ip)):
+            return False
+    return _is_global(ip)
+
+
+def _is_global(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return ip.is_global and not ip.is_multicast
+
+
+def _carried(ip: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that a tunnel or translator would make of it."""
+    carried = [ip.sixtofour, *(ip.teredo or ())]
+    if ip in _NAT64:
+        carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return [address for address in carried if address is not None]

@@ -1,0 +1,262 @@
+"""Turns HTML into Markdown: text, headings, links, lists, tables and code; no images.
+
+Made for pages as they are: nothing in a page can make it fail, and what is not understood
+counts as text.
+"""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+# Nothing in here is for a reader.
+_DROPPED = {"script", "style", "template", "svg", "math", "iframe", "object", "select", "title"}
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_BLOCKS = {
+    *("address", "article", "aside", "body", "caption", "dd", "details", "div", "dl", "dt"),
+    *("fieldset", "figcaption", "figure", "footer", "form", "header", "html", "main", "nav"),
+    *("p", "section", "summary", "table", "tbody", "tfoot", "thead"),
+}
+_MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
+# Deeper lists and quotes look like this many: their indentation would outgrow the page.
+_DEEPEST = 12
+_BLANKS = re.compile(r"[ \t\n\r\f]+")
+_BACKTICKS = re.compile(r"`+")
+
+
+def from_html(html: str, base_url: str = "") -> str:
+    """A page as Markdown; links are made absolute with the page's own address."""
+    converter = _Converter(base_url)
+    converter.feed(html)
+    converter.close()
+    return converter.markdown()
+
+
+class _Converter(HTMLParser):
+    """Collects finished blocks, and inline text in frames: the block's, a link's, a code's."""
+
+    def __init__(self, base_url: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self._base_url = base_url
+        self._blocks: list[str] = []
+        self._frames: list[list[str]] = [[]]
+        self._links: list[str] = []  # the targets of the open links
+        self._lists: list[int | None] = []  # the next number of each open list; None: bullets
+        self._after = (0, 0)  # how many quotes and lists the last block was in
+        self._item = ""  # the mark that the next block of a list item gets
+        self._quotes = 0
+        self._dropping: list[str] = []
+        self._pre = 0
+        self._rows: list[list[str]] | None = None  # of the open table
+        self._heading = ""
+
+    def markdown(self) -> str:
+        while len(self._frames) > 1:
+            self._close_frame()
+        self._end_block()
+        self._end_table()
+        return "\n".join(self._blocks).strip("\n")
+
+    # ---- events
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _DROPPED:
+            self._dropping.append(tag)
+        elif not self._dropping:
+            self._open(tag, {name: value or "" for name, value in attrs})
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _DROPPED:
+            self.handle_starttag(tag, attrs)
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._dropping:
+            del self._dropping[self._dropping.index(tag) :]
+        elif not self._dropping:
+            self._close(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self._dropping:
+            self._frames[-1].append(data if self._pre else _BLANKS.sub(" ", data))
+
+    # ---- tags
+
+    def _open(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "a":
+            self._links.append(attributes.get("href", ""))
+            self._frames.append([])
+        elif tag in _MARKS or (tag == "code" and not self._pre):
+            self._frames.append([])
+        elif tag == "br":
+            self._frames[-1].append("\n")
+        elif tag == "hr":
+            self._end_block()
+            self._add("---")
+        else:
+            self._open_block(tag)
+
+    def _open_block(self, tag: str) -> None:
+        if tag in _BLOCKS or tag in _HEADINGS or tag in ("ul", "ol", "li", "blockquote", "pre"):
+            self._end_block()
+        if tag in _HEADINGS:
+            self._heading = _HEADINGS[tag] + " "
+        elif tag in ("ul", "ol"):
+            self._lists.append(1 if tag == "ol" else None)
+        elif tag == "li":
+            self._start_item()
+        elif tag == "blockquote":
+            self._quotes += 1
+        elif tag == "pre":
+            self._pre += 1
+        elif tag == "table":
+            self._end_table()
+            self._rows = []
+        elif tag == "tr" and self._rows is not None:
+            self._end_cell()
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._end_cell()
+
+    def _close(self, tag: str) -> None:
+        if tag == "a" or tag in _MARKS or (tag == "code" and not self._pre):
+            self._close_inline(tag)
+        elif tag in ("td", "th", "tr"):
+            self._end_cell()
+        elif tag == "pre":
+            self._end_code()
+        elif tag in _BLOCKS or tag in _HEADINGS or tag in ("ul", "ol", "li", "blockquote"):
+            self._end_block()
+            self._close_block(tag)
+
+    def _close_block(self, tag: str) -> None:
+        if tag in ("ul", "ol") and self._lists:
+            self._lists.pop()
+        elif tag == "blockquote":
+            self._quotes = max(0, self._quotes - 1)
+        elif tag == "table":
+            self._end_table()
+        if tag in ("li", "ul", "ol"):
+            self._item = ""
+
+    # ---- inline
+
+    def _close_inline(self, tag: str) -> None:
+        if len(self._frames) == 1:  # never opened, or its block has ended
+            return
+        text = self._close_frame()
+        inner = text.strip()
+        if tag == "a":
+            href = self._links.pop() if self._links else ""
+            self._frames[-1].append(_around(text, self._link(inner, href)))
+        elif tag == "code":
+            self._frames[-1].append(_around(text, _code(inner)))
+        elif inner:
+            self._frames[-1].append(_around(text, f"{_MARKS[tag]}{inner}{_MARKS[tag]}"))
+
+    def _close_frame(self) -> str:
+        return "".join(self._frames.pop())
+
+    def _link(self, text: str, href: str) -> str:
+        try:
+            target = urljoin(self._base_url, href.strip())
+        except ValueError:  # a broken address
+            return text
+        if not text or not href or target.startswith(("javascript:", "data:")):
+            return text
+        return f"[{' '.join(text.split())}]({target.replace(' ', '%20')})"
+
+    # ---- blocks
+
+    def _end_block(self) -> None:
+        """Finish the paragraph, heading or list item under way."""
+        while len(self._frames) > 1:  # marks that were never closed
+            text = self._close_frame()
+            self._frames[-1].append(text)
+        self._links.clear()
+        if self._rows is not None and self._rows:  # the cell goes on
+            self._frames[-1].append(" ")
+            return
+        lines = [line.strip() for line in "".join(self._frames[-1]).split("\n")]
+        self._frames[-1].clear()
+        text = "\n".join(lines).strip("\n")
+        if text:
+            self._add(self._heading + (" ".join(lines).strip() if self._heading else text))
+        self._heading = ""
+
+    def _end_code(self) -> None:
+        text = "".join(self._frames[-1]).strip("\n")
+        self._frames[-1].clear()
+        self._pre = max(0, self._pre - 1)
+        if text.strip():
+            fence = "`" * max(3, 1 + _longest_backticks(text))
+            self._add(f"{fence}\n{text}\n{fence}")
+
+    def _start_item(self) -> None:
+        number = self._lists[-1] if self._lists else None
+        if number is None:
+            self._item = "- "
+        else:
+            self._item = f"{number}. "
+            self._lists[-1] = number + 1
+
+    def _add(self, text: str) -> None:
+        """Append a block, indented as the open lists and quotes demand."""
+        quotes, depth = min(self._quotes, _DEEPEST), min(len(self._lists), _DEEPEST)
+        quote, inside = "> " * quotes, "   " * depth
+        first = "   " * (depth - 1) + self._item if self._item and depth else inside
+        lines = text.split("\n")
+        prefixed = [quote + first + lines[0], *(quote + inside + line for line in lines[1:])]
+        in_list = bool(self._item) and self._after[1] > 0
+        if self._blocks and not in_list:  # items follow one another closely
+            self._blocks.append(("> " * min(quotes, self._after[0])).rstrip())
+        self._blocks.extend(line.rstrip() for line in prefixed)
+        self._item = ""
+        self._after = (quotes, depth)
+
+    # ---- tables
+
+    def _end_cell(self) -> None:
+        text = " ".join("".join("".join(frame) for frame in self._frames).split())
+        self._frames = [[]]
+        self._links.clear()
+        if self._rows is None:
+            if text:
+                self._frames[-1].append(text + " ")
+        elif text:
+            if not self._rows:
+                self._rows.append([])
+            self._rows[-1].append(text.replace("|", r"\|"))
+
+    def _end_table(self) -> None:
+        if self._rows is None:
+            return
+        self._end_cell()
+        rows = [row for row in self._rows if row]
+        self._rows = None
+        if rows:
+            width = max(map(len, rows))
+            lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
+            self._add("\n".join([lines[0], "|" + "---|" * width, *lines[1:]]))
+
+
+def _around(text: str, inner: str) -> str:
+    """What replaces a text, with the blanks that were around it kept outside."""
+    if not inner:
+        return " " if text else ""
+    before = " " if text[:1].isspace() else ""
+    after = " " if text[-1:].isspace() else ""
+    return before + inner + after
+
+
+def _code(text: str) -> str:
+    if not text:
+        return ""
+    fence = "`" * (1 + _longest_backticks(text) if "`" in text else 1)
+    blank = " " if "`" in text else ""
+    return f"{fence}{blank}{text}{blank}{fence}"
+
+
+def _longest_backticks(text: str) -> int:
+    return max(map(len, _BACKTICKS.findall(text)), default=0)

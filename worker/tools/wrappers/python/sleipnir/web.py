@@ -1,0 +1,295 @@
+"""Fetches over HTTP for tools: public addresses only, bounded in size, time and redirects.
+
+A fetch connects to the very addresses that were checked, at every redirect again. Where the
+environment names a proxy, the proxy resolves the names; they are still checked as far as they
+resolve here.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import re
+import socket
+import ssl
+import threading
+import urllib.request
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, quote, unquote, urlencode, urljoin, urlsplit
+
+from .addresses import AddressRefused, HostUnknown, private_allowed, resolve
+
+MAX_BYTES = 10 * 1024 * 1024
+MAX_REDIRECTS = 5
+TIMEOUT_S = 30.0
+USER_AGENT = "Mozilla/5.0 (compatible; Sleipnir/1.0)"
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_PORTS = {"http": 80, "https": 443}
+_META_CHARSET = re.compile(rb"""<meta[^>]+charset=["']?([\w.:-]+)""", re.IGNORECASE)
+
+
+class FetchError(Exception):
+    """A fetch failed; the text says why."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to ask for. A body or headers of a service go to its own host only."""
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Response:
+    """What came back."""
+
+    url: str  # after redirects
+    status: int
+    content_type: str  # without parameters, in lower case
+    charset: str
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text, in the charset the server or the page names, else UTF-8."""
+        named = _META_CHARSET.search(self.body[:2048])
+        for charset in (self.charset, named.group(1).decode("ascii") if named else "", "utf-8"):
+            try:
+                return self.body.decode(charset, errors="replace")
+            except LookupError:  # no such charset
+                continue
+        raise AssertionError("UTF-8 is always known")
+
+
+def fetch(
+    request: Request, *, timeout_s: float = TIMEOUT_S, allow_private: bool | None = None
+) -> Response:
+    """Fetch a URL, following redirects; any HTTP status is returned.
+
+    Args:
+        request: what to fetch.
+        timeout_s: for each hop, resolving its name apart.
+        allow_private: whether addresses that are not public may be reached; None: as the
+            engine's setting says.
+
+    Raises:
+        FetchError: for whatever went wrong.
+    """
+    allowed = private_allowed() if allow_private is None else allow_private
+    for _ in range(MAX_REDIRECTS + 1):
+        try:
+            response, location = _hop(request, timeout_s, allowed)
+        except (AddressRefused, HostUnknown) as error:
+            raise FetchError(str(error)) from error
+        except (OSError, http.client.HTTPException, zlib.error, ValueError) as error:
+            raise FetchError(f"cannot fetch {request.url}: {_reason(error)}") from error
+        if location is None:
+            return response
+        request = _redirected(request, location)
+    raise FetchError(f"cannot fetch {request.url}: more than {MAX_REDIRECTS} redirects")
+
+
+def ask(service: str, request: Request, *, timeout_s: float = TIMEOUT_S) -> Response:
+    """Fetch from a service on behalf of a tool; whatever goes wrong ends the tool with a text."""
+    try:
+        response = fetch(request, timeout_s=timeout_s)
+    except FetchError as error:
+        raise SystemExit(f"{service}: {error}") from error
+    if response.status >= 400:
+        detail = " ".join(response.text.split())[:500]
+        raise SystemExit(f"{service} answered with HTTP status {response.status}: {detail}")
+    return response
+
+
+def ask_json(service: str, request: Request, *, timeout_s: float = TIMEOUT_S) -> Any:
+    """As `ask`, for a service that answers in JSON."""
+    response = ask(service, request, timeout_s=timeout_s)
+    try:
+        return json.loads(response.text)
+    except ValueError as error:
+        raise SystemExit(f"{service} did not answer in JSON: {response.text[:200]!r}") from error
+
+
+def get(url: str, headers: Mapping[str, str] | None = None, **query: object) -> Request:
+    """A GET of a URL with these query parameters."""
+    return Request(f"{url}?{urlencode(query)}" if query else url, headers=headers or {})
+
+
+def post(url: str, document: object, headers: Mapping[str, str] | None = None) -> Request:
+    """A POST of a JSON document."""
+    body = json.dumps(document).encode()
+    return Request(url, "POST", {"Content-Type": "application/json", **(headers or {})}, body)
+
+
+# ---- one hop
+
+
+def _hop(request: Request, timeout_s: float, allowed: bool) -> tuple[Response, str | None]:
+    """One request and its response, with the place it redirects to."""
+    url = _checked(request.url)
+    connection, target = _connected(url, timeout_s, allowed)
+    headers = {
+        "Host": url.netloc,
+        "User-Agent": USER_AGENT,
+        "Accept": "*/*",
+        "Accept-Encoding": "gzip",
+        "Connection": "close",
+        # Through a tunnel the host itself would read them.
+        **(_proxy_credentials(url) if url.scheme == "http" else {}),
+        **request.headers,
+    }
+    with _Limit(connection.sock, timeout_s):
+        try:
+            if url.scheme == "https":
+                context = ssl.create_default_context()
+                connection.sock = context.wrap_socket(connection.sock, server_hostname=_host(url))
+            connection.request(request.method, target, request.body, headers)
+            with connection.getresponse() as answer:
+                location = answer.headers.get("Location") if answer.status in _REDIRECTS else None
+                body = b"" if location else _body(answer)
+        finally:
+            connection.close()
+    response = Response(
+        url=request.url,
+        status=answer.status,
+        content_type=answer.headers.get_content_type(),
+        charset=answer.headers.get_content_charset() or "",
+        body=body,
+    )
+    return response, location
+
+
+def _checked(text: str) -> SplitResult:
+    """A URL that can be asked for: spaces and letters beyond ASCII are quoted."""
+    url = urlsplit(text.strip())
+    if url.scheme not in _PORTS or not url.hostname:
+        raise ValueError("only http:// and https:// URLs with a host can be fetched")
+    kept = "%/:=&?~+!$,;'@()*[]"
+    return url._replace(
+        netloc=url.netloc.rpartition("@")[2].encode("idna").decode("ascii"),
+        path=quote(url.path, safe=kept) or "/",
+        query=quote(url.query, safe=kept),
+        fragment="",
+    )
+
+
+def _connected(
+    url: SplitResult, timeout_s: float, allowed: bool
+) -> tuple[http.client.HTTPConnection, str]:
+    """A connection to the host or its proxy, and what to ask it for."""
+    port = _port(url)
+    path = url._replace(scheme="", netloc="").geturl()
+    proxy = _proxy(url)
+    if proxy is None:
+        connection = http.client.HTTPConnection(_host(url), port)
+        connection.sock = _socket(resolve(_host(url), port, allowed), port, timeout_s)
+        return connection, path
+    with contextlib.suppress(HostUnknown):  # here; the proxy may know it
+        resolve(_host(url), port, allowed)
+    connection = http.client.HTTPConnection(_host(proxy), proxy.port or 3128, timeout=timeout_s)
+    if url.scheme == "https":
+        connection.set_tunnel(_host(url), port, _proxy_credentials(url))
+    connection.connect()
+    return connection, path if url.scheme == "https" else url.geturl()
+
+
+def _socket(addresses: list[str], port: int, timeout_s: float) -> socket.socket:
+    """A connection to the first address that takes one."""
+    for address in addresses[:-1]:
+        try:
+            return socket.create_connection((address, port), timeout_s)
+        except OSError:
+            continue
+    return socket.create_connection((addresses[-1], port), timeout_s)
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """The body, unpacked; never more than `MAX_BYTES` are held."""
+    body = answer.read(MAX_BYTES + 1)
+    if answer.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip") and body:
+        body = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, MAX_BYTES + 1)
+    if len(body) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES // 1024 // 1024} MiB")
+    return body
+
+
+class _Limit:
+    """Cuts a connection off at a time limit, however slowly bytes still arrive."""
+
+    def __init__(self, sock: socket.socket, timeout_s: float) -> None:
+        # The socket itself is replaced when TLS begins; its duplicate reaches the connection.
+        self._sock = sock.dup()
+        self._timeout_s = timeout_s
+        self._timer = threading.Timer(timeout_s, self._cut)
+        self._timer.daemon = True
+        self._passed = False
+
+    def _cut(self) -> None:
+        self._passed = True
+        with contextlib.suppress(OSError):  # the other side was faster
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        self._sock.close()
+        if self._passed:
+            raise TimeoutError(f"no complete answer within {self._timeout_s:g} s")
+
+
+# ---- what follows from a URL
+
+
+def _redirected(request: Request, location: str) -> Request:
+    """The next hop; only a plain GET or HEAD is sent to another host."""
+    if request.body is not None:
+        raise FetchError(f"cannot fetch {request.url}: it redirects to {location}")
+    url = urljoin(request.url, location)
+    before, after = urlsplit(request.url), urlsplit(url)
+    same = (before.scheme, before.netloc) == (after.scheme, after.netloc)
+    return Request(url, request.method, request.headers if same else {})
+
+
+def _host(url: SplitResult) -> str:
+    assert url.hostname is not None, "it was checked"
+    return url.hostname
+
+
+def _port(url: SplitResult) -> int:
+    return url.port or _PORTS[url.scheme]
+
+
+def _proxy(url: SplitResult) -> SplitResult | None:
+    """The proxy that the environment names for a URL."""
+    proxies = urllib.request.getproxies()
+    named = proxies.get(url.scheme) or proxies.get("all")
+    if not named or urllib.request.proxy_bypass(_host(url)):
+        return None
+    proxy = urlsplit(named if "://" in named else f"http://{named}")
+    if proxy.scheme != "http" or not proxy.hostname:
+        raise ValueError(f"the proxy {proxy.hostname or named} is not of the kind http://host:port")
+    return proxy
+
+
+def _proxy_credentials(url: SplitResult) -> dict[str, str]:
+    proxy = _proxy(url)
+    if proxy is None or proxy.username is None:
+        return {}
+    credentials = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": "Basic " + base64.b64encode(credentials.encode()).decode()}
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
