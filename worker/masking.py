@@ -23,10 +23,15 @@ def _environment_secrets() -> Iterator[str]:
             yield value
 
 
-def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without the given secrets, the worker's own, and what looks like a key."""
+def mask_values(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text without the given secrets, those resolved here, and the worker's own keys."""
     text = hidden(text)
     for secret in (*secrets, *_environment_secrets()):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, _MASK)
-    return _KEY_SHAPES.sub(_MASK, text)
+    return text
+
+
+def mask(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text as people may see it: also without what only looks like a key."""
+    return _KEY_SHAPES.sub(_MASK, mask_values(text, secrets))

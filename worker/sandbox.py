@@ -10,8 +10,8 @@ import selectors
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import IO
@@ -20,6 +20,9 @@ from worker.cancellation import Cancellation
 
 # What a group that ignores SIGTERM still gets before SIGKILL.
 GRACE_S = 2.0
+
+# Nothing of ours that an ended program left in its pipe is longer; more was written since.
+_PIPE_BYTES = 1024 * 1024
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
 _PASSED_ON = frozenset(
@@ -31,6 +34,8 @@ _PASSED_ON = frozenset(
         "NODE_EXTRA_CA_CERTS",
     }
 )
+# The engine's own settings: whoever holds the broker's address may do anything.
+_NEVER_PASSED_ON = ("SLEIPNIR_", "CELERY_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,7 @@ class Finished:
     returncode: int  # negative: the signal that ended it
     stdout: bytes
     stderr: bytes  # its end, where there was more than the limit
+    stderr_cut: bool = False
     timed_out: bool = False
     too_large: bool = False  # stdout went over the limit; the group was ended
 
@@ -50,7 +56,7 @@ def base_environment(more_names: Iterable[str] = ()) -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if name in allowed or name.startswith("LC_")
+        if (name in allowed or name.startswith("LC_")) and not name.startswith(_NEVER_PASSED_ON)
     }
 
 
@@ -59,18 +65,21 @@ def run_process(
     *,
     environment: Mapping[str, str],
     workdir: Path,
-    timeout_s: float,
+    timeout_s: float | None,
     output_limit_bytes: int,
     cancellation: Cancellation,
+    on_stdout: Callable[[bytes], None] | None = None,
+    grace_s: float | None = None,
 ) -> Finished:
     """Run a program to its end, or end its whole process group.
 
-    Ends it at `timeout_s`, when stdout exceeds the limit, and when the cancellation is set.
+    Ends it at `timeout_s`, when stdout exceeds the limit, and when the cancellation is set. With
+    `on_stdout`, that gets what is printed as it comes, and no amount of it ends the program.
 
     Raises:
         OSError: if it cannot be started.
     """
-    deadline = monotonic() + timeout_s
+    deadline = None if timeout_s is None else monotonic() + timeout_s
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -80,25 +89,31 @@ def run_process(
         cwd=workdir,
         start_new_session=True,
     )
-    group = _Group(process)
+    group = _Group(process, GRACE_S if grace_s is None else grace_s)
+    stdout = _Head(output_limit_bytes, on_stdout)
+    stderr = _Tail(output_limit_bytes)
     with process, cancellation.calling(group.cancel):
-        collected = _collect(process, deadline, output_limit_bytes)
-        group.end()
-        returncode = group.wait()
+        try:
+            timed_out = _collect(process, deadline, stdout, stderr)
+        finally:  # also where `on_stdout` failed
+            group.end()
+            returncode = group.wait()
     return Finished(
         returncode,
-        collected.stdout,
-        collected.stderr,
-        timed_out=collected.timed_out,
-        too_large=collected.too_large,
+        bytes(stdout.kept),
+        bytes(stderr.kept),
+        stderr_cut=stderr.cut,
+        timed_out=timed_out,
+        too_large=stdout.cut,
     )
 
 
 class _Group:
     """The process group of a child: SIGTERM at first, SIGKILL after the grace period."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], grace_s: float) -> None:
         self._process = process
+        self._grace_s = grace_s
         self._lock = threading.Lock()
         self._gone = False  # then its id may be another group's
 
@@ -109,14 +124,14 @@ class _Group:
     def cancel(self) -> None:
         """End the group, whatever it does, while another thread still collects its output."""
         self.end()
-        killing = threading.Timer(GRACE_S, self._signal, (signal.SIGKILL,))
+        killing = threading.Timer(self._grace_s, self._signal, (signal.SIGKILL,))
         killing.daemon = True
         killing.start()
 
     def wait(self) -> int:
         """Wait for the child, killing the group if it ignores SIGTERM."""
         try:
-            return self._process.wait(GRACE_S)
+            return self._process.wait(self._grace_s)
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGKILL)
             return self._process.wait()
@@ -136,67 +151,89 @@ class _Group:
 
 
 @dataclass(slots=True)
-class _Collected:
-    stdout: bytes = b""
-    stderr: bytes = b""
-    timed_out: bool = False
-    too_large: bool = False
+class _Head:
+    """The first bytes of a stream, or none of it: then all goes to somebody else."""
+
+    limit: int
+    instead: Callable[[bytes], None] | None = None
+    kept: bytearray = field(default_factory=bytearray)
+    cut: bool = False
+
+    def take(self, chunk: bytes) -> None:
+        if self.instead is not None:
+            self.instead(chunk)
+            return
+        self.kept += chunk
+        if len(self.kept) > self.limit:
+            del self.kept[self.limit :]
+            self.cut = True
 
 
-def _collect(process: subprocess.Popen[bytes], deadline: float, limit: int) -> _Collected:
-    """Read both streams until the child ends, or time or room runs out."""
+@dataclass(slots=True)
+class _Tail:
+    """The last bytes of a stream."""
+
+    limit: int
+    cut: bool = False
+    _buffer: bytearray = field(default_factory=bytearray)
+
+    @property
+    def kept(self) -> bytearray:
+        self._keep(self.limit)
+        return self._buffer
+
+    def take(self, chunk: bytes) -> None:
+        self._buffer += chunk
+        self._keep(2 * self.limit)  # more than the limit, for each cut moves all that is kept
+
+    def _keep(self, most: int) -> None:
+        if len(self._buffer) > most:
+            del self._buffer[: -self.limit]
+            self.cut = True
+
+
+def _collect(
+    process: subprocess.Popen[bytes], deadline: float | None, stdout: _Head, stderr: _Tail
+) -> bool:
+    """Read both streams until the child ends, or time or room runs out; whether time did."""
     assert process.stdout is not None
     assert process.stderr is not None
-    collected = _Collected()
-    stdout, stderr = bytearray(), bytearray()
     exited = os.pidfd_open(process.pid)
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ, stdout)
             selector.register(process.stderr, selectors.EVENT_READ, stderr)
             selector.register(exited, selectors.EVENT_READ, None)
-            running = True
-            while running:
-                left = deadline - monotonic()
-                events = selector.select(left) if left > 0 else []
+            while not stdout.cut:
+                left = None if deadline is None else deadline - monotonic()
+                events = selector.select(left) if left is None or left > 0 else []
                 if not events:
-                    collected.timed_out = True
-                    break
+                    return True
                 for key, _ in events:
-                    if key.data is None:
-                        running = False
-                    elif not _read_into(key.data, key.fileobj):  # type: ignore[arg-type]
+                    if key.data is not None and not _read_into(key.data, key.fd):
                         selector.unregister(key.fileobj)
-                if len(stderr) > 2 * limit:
-                    del stderr[:-limit]
-                if len(stdout) > limit:
-                    collected.too_large = True
+                if any(key.data is None for key, _ in events):
                     break
-        if not collected.timed_out and not collected.too_large:
-            collected.too_large = not _drain(process, stdout, stderr, limit)
     finally:
         os.close(exited)
-    collected.stdout, collected.stderr = bytes(stdout[:limit]), bytes(stderr[-limit:])
-    return collected
+    for stream, kept in ((process.stdout, stdout), (process.stderr, stderr)):
+        _drain(stream, kept)
+    return False
 
 
-def _read_into(buffer: bytearray, stream: IO[bytes]) -> bool:
-    """Take what is there; False at the stream's end."""
-    chunk = os.read(stream.fileno(), 65536)
-    buffer += chunk
-    return bool(chunk)
+def _read_into(kept: _Head | _Tail, stream: int) -> int:
+    """Take what is there; 0 at the stream's end."""
+    chunk = os.read(stream, 65536)
+    kept.take(chunk)
+    return len(chunk)
 
 
-def _drain(
-    process: subprocess.Popen[bytes], stdout: bytearray, stderr: bytearray, limit: int
-) -> bool:
-    """Take what an exited child left in its pipes, without waiting for its descendants."""
-    for stream, buffer in ((process.stdout, stdout), (process.stderr, stderr)):
-        assert stream is not None
-        os.set_blocking(stream.fileno(), False)
-        try:
-            while len(buffer) <= limit and _read_into(buffer, stream):
-                pass
-        except BlockingIOError:
-            pass
-    return len(stdout) <= limit
+def _drain(stream: IO[bytes], kept: _Head | _Tail) -> None:
+    """Take what an exited child left in a pipe, without waiting for its descendants."""
+    os.set_blocking(stream.fileno(), False)
+    left = _PIPE_BYTES
+    try:
+        while left > 0 and (count := _read_into(kept, stream.fileno())):
+            left -= count
+    except BlockingIOError:
+        pass

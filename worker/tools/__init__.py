@@ -1,0 +1,1 @@
+"""Calls of functions of tool files: one call, one process."""

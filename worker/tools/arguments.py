@@ -1,0 +1,178 @@
+"""Checks a call before anything runs, and puts the arguments of bash functions into texts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphs.state import encode
+from graphs.tools.function import BashDetails, BashParameter, Choices, Function
+
+
+def wrong_names(function: Function, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """What is unknown, and what is missing."""
+    known = function.parameters.get("properties", {})
+    for name in arguments:
+        if name not in known:
+            yield f"unknown argument '{name}'; there are: {', '.join(known) or 'none'}"
+    for name in function.parameters.get("required", ()):
+        if name not in arguments:
+            yield _missing(name)
+
+
+def wrong_surroundings(bash: BashDetails, environment: Mapping[str, str]) -> Iterator[str]:
+    """Variables and programs that a tool needs and does not find."""
+    for variable in bash.variables:
+        value = environment.get(variable.name)
+        if value is not None:
+            yield from _not_among(f"environment variable {variable.name}", variable.choices, value)
+        elif variable.required:
+            yield f"missing environment variable {variable.name}"
+    for program in bash.programs:
+        if shutil.which(program, path=environment.get("PATH")) is None:
+            yield f"missing program '{program}': it is not on the PATH of this worker"
+
+
+@dataclass(slots=True)
+class BashArguments:
+    """What a bash function is called with."""
+
+    function: Function
+    texts: dict[str, list[str]] = field(default_factory=dict)  # of those given, by key
+    wrong: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, function: Function, arguments: Mapping[str, Any]) -> BashArguments:
+        """Put JSON values into texts; what cannot be is `wrong`."""
+        made = cls(function)
+        for parameter in function.bash.parameters:
+            value = arguments.get(parameter.key)
+            try:
+                texts = [] if value is None else list(_texts(parameter, value))
+            except ValueError as error:
+                made.wrong.append(f"argument '{parameter.key}' {error}")
+                continue
+            if texts:
+                made.texts[parameter.key] = texts
+                for text in texts:
+                    made.wrong += _not_among(f"argument '{parameter.key}'", parameter.choices, text)
+            elif parameter.required and parameter.key in arguments:
+                made.wrong.append(_missing(parameter.key))
+        return made
+
+    def values(self) -> Iterator[str]:
+        """The variables to set, as fields for the wrapper."""
+        for parameter in self.function.bash.parameters:
+            texts = self._texts_or_default(parameter)
+            if texts is not None:
+                count = str(len(texts)) if _is_list(parameter) else "-"
+                yield from (f"argc_{parameter.key}", count, *texts)
+        for name, texts in (("args", self._line()), ("positionals", self._positionals())):
+            yield from (f"argc__{name}", str(len(texts)), *texts)
+
+    def questions(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """What only functions of the file can tell, as fields for the wrapper."""
+        for variable in self.function.bash.variables:
+            if variable.name in environment:
+                yield from _choice(variable.name, variable.choices)
+            elif variable.default_function:
+                yield from ("default_env", variable.name, variable.default_function)
+        for parameter in self.function.bash.parameters:
+            name = f"argc_{parameter.key}"
+            if parameter.key in self.texts:
+                yield from _choice(name, parameter.choices)
+            elif parameter.default_function:
+                word = "default_list" if _is_list(parameter) else "default"
+                yield from (word, name, parameter.default_function)
+
+    def _texts_or_default(self, parameter: BashParameter) -> list[str] | None:
+        if parameter.key in self.texts or parameter.default is None:
+            return self.texts.get(parameter.key)
+        return list(_texts(parameter, parameter.default))
+
+    def _line(self) -> list[str]:
+        """The call as somebody would have typed it."""
+        line = [self.function.file.name]
+        if self.function.entry != "main":
+            line.append(self.function.entry)
+        for parameter in self.function.bash.parameters:
+            option = f"--{parameter.name}" if len(parameter.name) > 1 else f"-{parameter.name}"
+            for text in self.texts.get(parameter.key, ()):
+                match parameter.kind:
+                    case "flag":
+                        line += [option] * int(text)
+                    case "option":
+                        line += [option, text]
+        return line + self._positionals()
+
+    def _positionals(self) -> list[str]:
+        """The values of `@arg`s; one left out before another is empty, so that none moves."""
+        found: list[str] = []
+        left_out = 0
+        for parameter in self.function.bash.parameters:
+            if parameter.kind == "arg":
+                texts = self._texts_or_default(parameter)
+                if texts is None:
+                    left_out += 1
+                else:
+                    found += [""] * left_out + texts
+                    left_out = 0
+        return found
+
+
+def _texts(parameter: BashParameter, value: Any) -> Iterator[str]:
+    """The texts that stand for a value, none where it says no more than leaving it out.
+
+    Raises:
+        ValueError: the parameter cannot take the value.
+    """
+    if parameter.kind == "flag":
+        yield from _count(parameter, value)
+        return
+    separated = parameter.separator is not None and isinstance(value, str)
+    values = value.split(parameter.separator) if separated else value
+    if not isinstance(values, list):
+        values = [values]
+    elif not _is_list(parameter) and len(values) > 1:
+        raise ValueError(f"takes one value, got {len(values)}")
+    for each in values:
+        if each is not None:
+            yield _text(each)
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else encode(value)
+    if "\0" in text:
+        raise ValueError("holds a NUL character, which bash cannot hold")
+    return text
+
+
+def _count(flag: BashParameter, value: Any) -> Iterator[str]:
+    """How often a flag is set."""
+    most = 1_000 if flag.repeated else 1
+    if value in (True, "true", "1"):
+        yield "1"
+    elif isinstance(value, int) and 1 < value <= most:
+        yield str(value)
+    elif value not in (False, "false", "0", ""):
+        raise ValueError(f"must be true or false, got {encode(value)}")
+
+
+def _is_list(parameter: BashParameter) -> bool:
+    return parameter.kind != "flag" and (parameter.repeated or parameter.takes_rest)
+
+
+def _missing(name: str) -> str:
+    return f"missing required argument '{name}'"
+
+
+def _not_among(what: str, choices: Choices | None, value: str) -> Iterator[str]:
+    if choices and choices.checked and choices.values and value not in choices.values:
+        yield f"{what} must be one of {', '.join(choices.values)}; got '{value}'"
+
+
+def _choice(name: str, choices: Choices | None) -> Iterator[str]:
+    if choices and choices.checked and choices.function:
+        yield from ("choice", name, choices.function)

@@ -1,0 +1,153 @@
+"""Runs one call of one function of a tool file, as a process of its own."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphs.tools.function import Function
+from worker.masking import mask
+from worker.sandbox import Finished, run_process
+from worker.tools.directory import CallDirectory, call_directory
+from worker.tools.interpreter import Missing, check_began, command_of
+from worker.tools.preparation import Refused, prepare
+from worker.tools.result import decoded, decoded_end, failure, status_text, value_of
+from worker.tools.stdout import Stdout
+from worker.tools.surroundings import Surroundings
+from worker.tools.texts import cleaned, without_escapes
+
+# What a tool that ignores SIGTERM still gets before SIGKILL.
+GRACE_S = 5.0
+# How the helpers end a tool that asks: exit code 75, from within a subshell the signal.
+_ASKING = (75, -signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The call is over."""
+
+    value: Any  # JSON for the model; of a failure {"tool_call_error": …}
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The tool wants a person's consent before it goes on; it has changed nothing yet."""
+
+    question: str
+
+
+def call_function(
+    function: Function,
+    arguments: Mapping[str, Any],
+    surroundings: Surroundings,
+    *,
+    idempotency_key: str,
+    grants: Sequence[str] = (),
+    timeout_s: float | None = None,
+) -> Answered | Guarded:
+    """Call a function once. What goes wrong is a value for the model, never an exception.
+
+    `grants` are the questions of all earlier `Guarded`s of this call that were answered with yes:
+    the tool runs again from its start. `timeout_s` is what the run has left.
+    """
+    call = _Call(function, arguments, surroundings, idempotency_key, timeout_s)
+    granted = tuple(grants)
+    while True:
+        outcome = call.run(granted)
+        if isinstance(outcome, Answered):
+            return outcome
+        shown = call.shown(outcome.question)
+        if shown not in grants or outcome.question in granted:
+            return Guarded(shown)
+        # Consent was to what people may see of the question; the tool looks for all of it.
+        granted += (outcome.question,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: Function
+    arguments: Mapping[str, Any]
+    surroundings: Surroundings
+    idempotency_key: str
+    timeout_s: float | None
+
+    def run(self, grants: Sequence[str]) -> Answered | Guarded:
+        """Run the process to its end."""
+        with call_directory() as directory:
+            try:
+                return self._run(directory, grants)
+            except Refused as refused:
+                errors = "\n".join(f"error: {violation}" for violation in refused.violations)
+                return self._failed("the call was refused", stderr=errors)
+            except Missing as missing:
+                return self._failed(f"cannot start: {missing}")
+            except OSError as error:
+                return self._failed(f"cannot start: {error.strerror or error}")
+            except ValueError as error:  # NaN, a variable with a NUL, what no bytes stand for
+                return self._failed(f"cannot start: {error}")
+
+    def shown(self, text: str) -> str:
+        """The text as people may see it."""
+        return mask(without_escapes(text), self.surroundings.secrets)
+
+    def _run(self, directory: CallDirectory, grants: Sequence[str]) -> Answered | Guarded:
+        surroundings = self.surroundings
+        environment = prepare(
+            self.function, self.arguments, surroundings, directory, self.idempotency_key, grants
+        )
+        stdout = Stdout(self._narrate, surroundings.output_limit_bytes)
+        finished = run_process(
+            command_of(self.function, surroundings, environment),
+            environment=environment,
+            workdir=surroundings.workdir,
+            timeout_s=surroundings.limit_s(self.timeout_s),
+            output_limit_bytes=surroundings.output_limit_bytes,
+            cancellation=surroundings.cancellation,
+            on_stdout=stdout.take,
+            grace_s=GRACE_S,
+        )
+        stdout.end()
+        return self._outcome(directory, finished, stdout)
+
+    def _outcome(
+        self, directory: CallDirectory, finished: Finished, stdout: Stdout
+    ) -> Answered | Guarded:
+        limit = self.surroundings.output_limit_bytes
+        stderr = decoded_end(finished.stderr, limit, finished.stderr_cut)
+        written = directory.written(limit)
+        if finished.returncode == 0 and not finished.timed_out:
+            self._log(stderr)
+            return Answered(value_of(written, limit, self.surroundings.secrets))
+        if finished.returncode in _ASKING and not finished.timed_out:
+            question = directory.question(limit)
+            if question is not None:
+                self._log(stderr)
+                return Guarded(question)
+        if self.function.language == "typescript":
+            check_began(directory)
+        return self._failed(
+            self._reason(finished),
+            stderr=stderr,
+            stdout=decoded(bytes(stdout.kept), limit, stdout.cut),
+            output=decoded(written, limit, len(written) > limit),
+        )
+
+    def _reason(self, finished: Finished) -> str:
+        if finished.timed_out:
+            return f"timed out after {self.surroundings.limit_s(self.timeout_s):g} s"
+        return status_text(finished.returncode)
+
+    def _failed(self, reason: str, **texts: str) -> Answered:
+        self._log(texts.get("stderr", ""))
+        value = failure(self.function.name, reason, **texts)
+        return Answered(cleaned(value, self.surroundings.secrets))
+
+    def _log(self, stderr: str) -> None:
+        text = self.shown(stderr).strip()
+        if text:
+            self.surroundings.log("stderr", text)
+
+    def _narrate(self, line: str) -> None:
+        self.surroundings.narrate(self.shown(line))

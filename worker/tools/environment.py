@@ -1,0 +1,95 @@
+"""The environment of a tool's process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from graphs.tools.function import Function
+from graphs.variables import environment_name
+from scheduler.orphans import OWNER, owner_mark
+from worker.environment import read_env_file
+from worker.sandbox import base_environment
+from worker.tools.directory import CallDirectory
+from worker.tools.surroundings import Surroundings
+
+WRAPPERS = Path(__file__).with_name("wrappers")
+
+# Linux caps one variable at 128 KiB, and all of them together with argv.
+_INLINE_ARGUMENTS_BYTES = 32 * 1024
+
+
+# Nothing is installed while a call waits, by whoever happens to call first.
+_NPX_INSTALLS_NOTHING = {"npm_config_yes": "false", "npm_config_offline": "true"}
+
+
+def call_environment(
+    function: Function,
+    surroundings: Surroundings,
+    directory: CallDirectory,
+    arguments: str,
+    idempotency_key: str,
+) -> dict[str, str]:
+    """All variables of a call: ours win over the worker's, and those over `.env`."""
+    declared = function.bash.variables
+    passed_on = (*surroundings.tool_env, *(variable.name for variable in declared))
+    environment = _env_files(function, surroundings) | base_environment(passed_on)
+    environment |= {environment_name(name): value for name, value in surroundings.variables.items()}
+    environment |= _of_function(function, surroundings)
+    environment |= {
+        "LLM_OUTPUT": str(directory.output),
+        "LLM_CONFIG_DIR": str(surroundings.root),
+        "LLM_AGENT_NAME": surroundings.agent,
+        "LLM_TOOL_DATA_FILE": str(directory.arguments),
+        "LLM_PROMPT_UTILS_FILE": str(WRAPPERS / "utils.sh"),
+        "LLM_GUARD_FILE": str(directory.guard),
+        "LLM_GUARD_GRANTS_FILE": str(directory.grants),
+        "PYTHONPATH": _with_helpers(environment.get("PYTHONPATH")),
+        "NO_COLOR": "1",
+        "SLEIPNIR_RUN_ID": surroundings.run_id,
+        "SLEIPNIR_IDEMPOTENCY_KEY": idempotency_key,
+        OWNER: owner_mark(os.getpid()),
+    }
+    if function.language == "typescript":
+        environment |= _NPX_INSTALLS_NOTHING
+    if surroundings.auto_confirm:
+        environment["AUTO_CONFIRM"] = "true"
+    if surroundings.tool_root is not None:
+        environment["LLM_TOOL_ROOT"] = str(surroundings.tool_root)
+    if len(arguments.encode()) <= _INLINE_ARGUMENTS_BYTES:
+        environment |= {"LLM_TOOL_RAW_JSON": arguments, "LLM_AGENT_RAW_JSON": arguments}
+    for variable in declared:
+        if variable.default is not None:
+            environment.setdefault(variable.name, variable.default)
+    return environment
+
+
+def _env_files(function: Function, surroundings: Surroundings) -> dict[str, str]:
+    """An agent's own file holds for all that runs for it, also for the global tools."""
+    of_agent = read_env_file(surroundings.agent_directory / ".env")
+    if function.own:
+        return of_agent
+    return read_env_file(surroundings.home_of(function) / ".env") | of_agent
+
+
+def _of_function(function: Function, surroundings: Surroundings) -> dict[str, str]:
+    home, cache = str(surroundings.home_of(function)), str(surroundings.cache_of(function))
+    if not function.own:
+        return {
+            "LLM_ROOT_DIR": home,
+            "LLM_TOOL_NAME": function.name,
+            "LLM_TOOL_CACHE_DIR": cache,
+        }
+    return {
+        "LLM_ROOT_DIR": home,
+        "LLM_AGENT_FUNC": function.name,
+        "LLM_AGENT_ROOT_DIR": home,
+        "LLM_AGENT_DATA_DIR": home,
+        "LLM_AGENT_CACHE_DIR": cache,
+    }
+
+
+def _with_helpers(python_path: str | None) -> str:
+    """Where `import sleipnir.tool` is found."""
+    helpers = str(WRAPPERS / "python")
+    return f"{helpers}{os.pathsep}{python_path}" if python_path else helpers

@@ -1,0 +1,61 @@
+"""Which program runs a function, and what it is given."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+
+from graphs.tools.function import Function
+from worker.tools.directory import CallDirectory
+from worker.tools.environment import WRAPPERS
+from worker.tools.surroundings import Surroundings
+
+
+class Missing(Exception):
+    """This worker lacks what runs a tool; the text says what."""
+
+
+def command_of(
+    function: Function, surroundings: Surroundings, environment: Mapping[str, str]
+) -> list[str]:
+    """The argv of a call; nothing in it comes from a model.
+
+    Raises:
+        Missing: if there is no such program.
+    """
+    match function.language:
+        case "bash":
+            interpreter = ["bash", "--noprofile", "--norc", str(WRAPPERS / "call.sh")]
+        case "python":
+            interpreter = [_python(surroundings), str(WRAPPERS / "call.py")]
+        case "typescript":
+            interpreter = ["npx", "tsx", str(WRAPPERS / "call.ts")]
+    program = interpreter[0]
+    if shutil.which(program, path=environment.get("PATH")) is None:
+        needed = "; TypeScript tools need node and tsx" if program == "npx" else ""
+        raise Missing(f"'{program}' is not on the PATH of this worker{needed}")
+    if not function.file.is_file():
+        raise Missing(f"there is no file {function.file}")
+    return [*interpreter, str(function.file), function.entry]
+
+
+def check_began(directory: CallDirectory) -> None:
+    """Tell a TypeScript tool that failed from one that npx could not start.
+
+    Raises:
+        Missing: if the wrapper never ran.
+    """
+    if directory.parameters.exists():
+        raise Missing(
+            "npx found no tsx that runs here; install it on this worker: npm install --global tsx"
+        )
+
+
+def _python(surroundings: Surroundings) -> str:
+    """Of a virtual environment where there is one, else the worker's own."""
+    for directory in (surroundings.workdir, surroundings.agent_directory):
+        python = directory / ".venv" / "bin" / "python3"
+        if python.is_file():
+            return str(python)
+    return sys.executable

@@ -1,0 +1,57 @@
+"""Everything that must be so before a tool's process starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from graphs.state import encode
+from graphs.tools.function import Function
+from worker.tools.arguments import BashArguments, wrong_names, wrong_surroundings
+from worker.tools.directory import CallDirectory
+from worker.tools.environment import call_environment
+from worker.tools.surroundings import Surroundings
+
+
+class Refused(Exception):
+    """The call cannot begin; `violations` are all the reasons."""
+
+    def __init__(self, violations: Sequence[str]) -> None:
+        self.violations = violations
+        super().__init__("\n".join(violations))
+
+
+def prepare(
+    function: Function,
+    arguments: Mapping[str, Any],
+    surroundings: Surroundings,
+    directory: CallDirectory,
+    idempotency_key: str,
+    grants: Collection[str],
+) -> dict[str, str]:
+    """Check a call and lay out its files; returns its environment.
+
+    Raises:
+        Refused: naming everything that is wrong.
+        OSError: if a directory cannot be made or a file not be written.
+    """
+    text = encode(arguments)
+    environment = call_environment(function, surroundings, directory, text, idempotency_key)
+    wrong = [*wrong_names(function, arguments), *wrong_surroundings(function.bash, environment)]
+    bash = BashArguments.of(function, arguments)
+    if wrong or bash.wrong:
+        raise Refused([*wrong, *bash.wrong])
+
+    directory.arguments.write_text(text, encoding="utf-8")
+    directory.write_fields("grants", grants)
+    match function.language:
+        case "bash":
+            directory.write_fields("values", bash.values())
+            directory.write_fields("questions", bash.questions(environment))
+            directory.copy_without_compiled(function.file)
+        case "typescript":
+            names = list(function.parameters.get("properties", ()))
+            directory.parameters.write_text(encode(names), encoding="utf-8")
+    surroundings.cache_of(function).mkdir(parents=True, exist_ok=True)
+    surroundings.workdir.mkdir(parents=True, exist_ok=True)
+    return environment

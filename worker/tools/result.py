@@ -1,0 +1,73 @@
+"""What the model gets of a call: the tool's result, or why there is none."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, NoReturn
+
+from worker.tools.texts import cleaned, without_escapes
+
+DONE = "DONE"  # shown for a call without a result
+
+
+def value_of(written: bytes, limit_bytes: int, secrets: Sequence[str]) -> Any:
+    """A result as a JSON value, whatever the tool wrote."""
+    text = without_escapes(decoded(written, limit_bytes, len(written) > limit_bytes))
+    if not text.strip():
+        return DONE
+    try:
+        value = cleaned(_parsed(text), secrets)
+    except (ValueError, RecursionError):
+        return {"output": cleaned(text, secrets)}
+    return DONE if value is None else value
+
+
+def decoded(content: bytes, limit_bytes: int, cut: bool) -> str:
+    """The text of what was kept of a stream's beginning, with a note where there was more."""
+    text = content[:limit_bytes].decode(errors="replace")
+    return text + _note("the rest", limit_bytes) if cut else text
+
+
+def decoded_end(content: bytes, limit_bytes: int, cut: bool) -> str:
+    """The same, where the end was kept."""
+    text = content.decode(errors="replace")
+    return _note("the beginning", limit_bytes) + text if cut else text
+
+
+def failure(
+    function: str, reason: str, *, stderr: str = "", stdout: str = "", output: str = ""
+) -> dict[str, str]:
+    """The value that stands for a failed call; blank texts are left out."""
+    texts = {"stderr": stderr, "stdout": stdout, "output": output}
+    said = {name: text for name, text in texts.items() if text.strip()}
+    return {"tool_call_error": f"{function}: {reason}", **said}
+
+
+def status_text(returncode: int) -> str:
+    """An exit status in words."""
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    try:
+        return f"signal {-returncode} ({signal.Signals(-returncode).name})"
+    except ValueError:  # a real-time signal has no name
+        return f"signal {-returncode}"
+
+
+def _note(what: str, limit_bytes: int) -> str:
+    return f"\n[{what} was cut off: more than {limit_bytes:,} bytes]\n"
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number that JSON can hold")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse(text)

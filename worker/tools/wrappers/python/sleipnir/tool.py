@@ -1,0 +1,40 @@
+"""What a Python tool may ask of the engine that runs it.
+
+Standard library only, and old Pythons too: it runs under whatever interpreter a tool brings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+ASKS = 75  # the exit status of a tool that waits for a person's answer
+
+
+def guard(question: str) -> None:
+    """Go on only with a person's consent: ask before you change anything.
+
+    Without it the tool ends here. Once the person agrees, the same call runs again from its
+    start, and this returns.
+    """
+    if os.environ.get("AUTO_CONFIRM") or os.environ.get("LLM_AGENT_VAR_AUTO_CONFIRM"):
+        return
+    asked = os.environ.get("LLM_GUARD_FILE")
+    if not asked:
+        sys.exit(f"nobody can be asked here: {question}\nSet AUTO_CONFIRM=true to go on.")
+    granted = Path(os.environ["LLM_GUARD_GRANTS_FILE"]).read_bytes().split(b"\0")
+    text = question.encode("utf-8", "replace")
+    if text in granted:
+        return
+    Path(asked).write_text(json.dumps({"question": text.decode()}), encoding="utf-8")
+    sys.stdout.flush()
+    # Not an exception: a tool that catches all of them must not go on unasked.
+    os._exit(ASKS)
+
+
+def guard_path(path: str | os.PathLike[str], question: str) -> None:
+    """Like `guard`, but only for a path outside the current directory; links are resolved."""
+    if not Path(path).resolve().is_relative_to(Path.cwd().resolve()):
+        guard(question)
