@@ -16,6 +16,8 @@ JsonObject: TypeAlias = dict[str, Any]
 Seconds: TypeAlias = Annotated[float, Field(gt=0)]
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
+# True: for as long as is usual; else seconds.
+Keeping: TypeAlias = bool | Seconds
 Routes: TypeAlias = dict[str, str]
 Templates: TypeAlias = dict[str, str]
 # Checked by the validator, with a word on why; editors can say it at once.
@@ -122,6 +124,8 @@ class LlmNode(WritingNode, SkillFields):
     """Default: the graph's."""
     reasoning_effort: str | None = None
     """Passed to the provider as it is. Default: the graph's."""
+    cache: Keeping | None = None
+    """Seconds that replies are kept for equal requests; true: a day. Default: the graph's."""
     max_attempts: PositiveInt = 1
     """Attempts in total when the call fails for a passing reason."""
     max_iterations: PositiveInt = 10
@@ -289,6 +293,8 @@ class Graph(SkillFields):
     """Default of llm nodes."""
     reasoning_effort: str | None = None
     """Default of llm nodes; passed to the provider as it is."""
+    cache: Keeping | None = None
+    """Default of llm nodes. Default: nothing is kept."""
     global_tools: list[str] = []
     """Global tool files whose functions llm nodes may list."""
     mcp_servers: list[str] = []
