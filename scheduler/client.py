@@ -6,6 +6,8 @@ it may spawn, so a run needs no file of the submitting machine any more.
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +24,7 @@ from graphs.state import encode
 from graphs.tools.library import SHIPPED_TOOLS
 from graphs.validator import Resources, validate
 from scheduler.connection import connect, require_fit
+from scheduler.consent import consent
 from scheduler.directories import config_dir
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import AnswerRefused, SubmissionRefused
@@ -167,7 +170,7 @@ class Client:
         run = new_run(
             agent.graph,
             agent.digest,
-            request,
+            replace(request, guarded=not self.store.settings.auto_confirm),
             agent=agent.name,
             agents=agent.agents,
             broken=agent.broken,
@@ -218,6 +221,11 @@ class Client:
             AnswerRefused: none is open there, or somebody was faster.
         """
         question = self.open_question(run_id, node)
+        if question.kind == "confirm":
+            agreed = consent(text)
+            if agreed is None:
+                raise AnswerRefused(f"'{text}' is neither yes nor no")
+            text = agreed
         event = encode({"kind": "answered", "node": question.node})
         self.store.answer(question.run_id, question.visit, text, event=event)
         return question
@@ -301,6 +309,8 @@ def resources_of(
         tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
         mapping_tools=settings.mapping_tools,
         visible_tools=settings.visible_tools,
+        find_program=shutil.which,
+        environment=os.environ,
         mcp_servers=frozenset(mcp.servers),
         mcp_aliases=mcp.aliases,
         mcp_findings=mcp_findings,

@@ -4,6 +4,7 @@ Events are written by the transitions and by `worker.commit`:
     submitted  agent, start [id, type], warnings
     step       step, from [{id, to, failure}], next [[id, type]], dropped, warnings
     llm_call   node, model, tools
+    output     node, tool, text: what a tool prints
     tool       node, tool, ms, failure
     retry      node, attempt, of, delay_s, reason
     wait       node, delay_s, reason
@@ -71,6 +72,10 @@ def _retry(fields: Mapping[str, Any]) -> Iterator[str]:
     yield f"  retry {count} in {fields['delay_s']:.1f}s: {fields['reason']}"
 
 
+def _output(fields: Mapping[str, Any]) -> Iterator[str]:
+    yield f"    {fields['text']}"
+
+
 def _tool(fields: Mapping[str, Any]) -> Iterator[str]:
     how = f"failed: {fields['failure']}" if fields["failure"] else f"{fields['ms']}ms"
     yield f"  tool {fields['tool']}: {how}"
@@ -120,6 +125,7 @@ _WRITERS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "step": _step,
     "llm_call": _llm_call,
     "retry": _retry,
+    "output": _output,
     "tool": _tool,
     "wait": _wait,
     "child": _child,

@@ -102,6 +102,8 @@ class Context:
     workdir: str | None = None  # where scripts run, if that directory exists on the worker
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # names of the variables whose values are masked
+    guarded: bool = False  # whether guarded tools ask a person
+    headless: bool = False  # nobody is there to ask
     # Values given at submission, which child runs see too.
     given: Mapping[str, str] = field(default_factory=dict)
     # Answers given ahead of time: the n-th visit of a node takes the n-th.

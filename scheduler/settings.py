@@ -121,7 +121,21 @@ class Settings(BaseModel):
         None, description="file of secrets; unset: `secrets.yaml` in the config directory"
     )
 
-    tool_env: PathList = Field((), description="more environment variables that scripts may see")
+    tool_env: PathList = Field(
+        (), description="more environment variables that scripts and tools may see"
+    )
+    tool_timeout: float = Field(
+        1800.0, ge=0, description="seconds for one call of a tool; 0: no limit"
+    )
+    tool_root: str | None = Field(
+        None, description="directory that the shipped file tools may not leave; unset: any"
+    )
+    allow_private_addresses: bool = Field(
+        False, description="tools that fetch from the web may reach private and local addresses"
+    )
+    auto_confirm: bool = Field(
+        True, description="guarded tools of graphs go ahead; false: a person is asked each time"
+    )
     embedding_model: str | None = Field(None, description="default of rag nodes")
     chunk_size: int | None = Field(None, ge=1, description="default of rag nodes, characters")
     chunk_overlap: int | None = Field(None, ge=0, description="default of rag nodes, characters")

@@ -28,6 +28,8 @@ class Request:
     variables: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, list[str]] = field(default_factory=dict)  # ahead of time, by node
     workdir: str | None = None
+    guarded: bool = False  # whether guarded tools ask a person
+    headless: bool = False  # nobody is there to ask
     timeout_s: float | None = None  # may lower the graph's limit, not raise it
     run_id: str | None = None  # given, it makes the submission idempotent
     batch: str | None = None
@@ -79,6 +81,8 @@ def new_run(
             root=run_id,
             batch=request.batch,
             workdir=request.workdir,
+            guarded=request.guarded,
+            headless=request.headless,
             variables=variables,
             secrets=_secrets(graph),
             given=dict(request.variables),
@@ -138,6 +142,8 @@ def child_run(
             root=parent.root,
             batch=parent.batch,
             workdir=parent.workdir,
+            guarded=parent.guarded,
+            headless=parent.headless,
             variables=variables,
             secrets=_secrets(graph),
             given=parent.given,

@@ -24,6 +24,7 @@ from worker.app import make_app, register_visits
 from worker.housekeeping import remove_leftovers
 from worker.lease import Leases
 from worker.llm.models import Models
+from worker.llm.offering import Tools
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
 from worker.suspects import Suspects
@@ -57,6 +58,8 @@ def make_runtime(settings: Settings) -> Runtime:
         agents=AgentCache(store, home / "bundles"),
         leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
         models=Models(),
+        tools=Tools(settings, home / "cache"),
+        secrets=settings.secrets,
         settings=settings,
         limits=Limits(
             output_bytes=settings.output_limit_bytes,

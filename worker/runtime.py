@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from scheduler.secrets import Secrets
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from worker.agents import AgentCache
 from worker.lease import Leases
 from worker.llm.models import Models
+from worker.llm.offering import Tools
 from worker.suspects import Suspects
 from worker.visit import Limits
 
@@ -22,6 +24,8 @@ class Runtime:
     agents: AgentCache
     leases: Leases
     models: Models
+    tools: Tools
+    secrets: Secrets
     settings: Settings
     limits: Limits
     scratch: Path  # holds a directory per run that brought none

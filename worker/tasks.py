@@ -113,6 +113,8 @@ def make_visit(
         limits=runtime.limits,
         cancelled=cancelled,
         narrate=partial(_narrate, runtime.store, lease.run_id, node_id),
+        fill_in=runtime.secrets.resolve,
+        offer=partial(runtime.tools.offer, agent),
         ask_model=runtime.models.ask,
         turns=partial(_turns, runtime.store, lease, begun.turns),
         record=partial(_record, runtime.store, lease),

@@ -14,6 +14,7 @@ from scheduler.run import NO_USAGE, Context, Usage
 from worker.cancellation import Cancellation
 from worker.llm.caller import Caller
 from worker.llm.client import Reply, Request, complete
+from worker.llm.toolset import NO_TOOLS, Toolset
 from worker.masking import mask
 
 N = TypeVar("N", bound=BaseNode)
@@ -60,6 +61,10 @@ class Visit(Generic[N]):
     run_ends_at: float | None = None
     # Set by the heartbeat when the run was closed or the lease lost: stop, the result is void.
     cancelled: Cancellation = field(default_factory=Cancellation)
+    # Puts secrets of this machine in place of their names.
+    fill_in: Callable[[str], str] = lambda text: text
+    # The functions that its model may call, for an llm node with `tools`.
+    offer: Callable[[Visit[Any]], Toolset] = lambda _visit: NO_TOOLS
     ask_model: AskModel = lambda request, _caller, timeout_s: complete(request, timeout_s)
     # The conversation with a model so far, oldest first (see worker.llm.transcript), and how to
     # go on with it: (position, entry, event, usage).
@@ -73,6 +78,19 @@ class Visit(Generic[N]):
     # What `logs` shows of this try, kept with the run when it commits: (stream, text).
     logged: list[tuple[str, str]] = field(default_factory=list)
     began_at: float = field(default_factory=monotonic)
+
+    def exported_variables(self) -> dict[str, str]:
+        """The agent's variables as its programs get them: secrets in defaults are filled in.
+
+        Raises:
+            SecretsMissing, SecretsUnusable: a default names a secret that cannot be had. A
+                value given at submission never names one: it may come from anybody.
+        """
+        given = self.context.given
+        return {
+            name: value if name in given else self.fill_in(value)
+            for name, value in self.variables.items()
+        }
 
     def mask(self, text: str) -> str:
         """Text fit for people's eyes: secrets replaced."""

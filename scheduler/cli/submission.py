@@ -113,6 +113,7 @@ class Submission:
             variables=self._variables(prepared),
             answers=answers,
             workdir=str(self.workdir.absolute()),
+            headless=self.headless,
             timeout_s=self.timeout,
             run_id=run_id,
         )

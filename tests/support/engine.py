@@ -19,6 +19,7 @@ from tests.support.agents import Agents
 from worker.agents import AgentCache
 from worker.lease import Leases
 from worker.llm.models import Models
+from worker.llm.offering import Tools
 from worker.runtime import Runtime
 from worker.suspects import Suspects
 from worker.tasks import run_visit
@@ -59,6 +60,8 @@ class Engine(Agents):
             agents=AgentCache(self.store, self._directory / "unpacked"),
             leases=Leases(self.store.renew, interval_s=1.0),
             models=Models(),
+            tools=Tools(values, self._directory / "cache"),
+            secrets=values.secrets,
             settings=values,
             limits=Limits(
                 output_bytes=values.output_limit_bytes,

@@ -1,4 +1,4 @@
-"""The `llm` node: one model call, its structured output, and what becomes of a failure."""
+"""The `llm` node: a conversation, its structured output, and what becomes of a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from worker.executors.updates import apply_updates
 from worker.llm.caller import MustWait
 from worker.llm.calls import ModelCalls
 from worker.llm.client import Message, ModelCallFailed
+from worker.llm.loop import IterationsExhausted, Parked, converse
 from worker.llm.structured import ExtractionFailed, extract, schema_hint
+from worker.llm.toolset import NO_TOOLS, Toolset
 from worker.outcome import Deferred, Outcome, Postponed, Wrote
 from worker.visit import Visit
 
@@ -37,7 +39,7 @@ class _LlmFailed(Exception):
 
 
 def run_llm(visit: Visit[LlmNode]) -> Outcome:
-    """Ask the model. A failure is postponed to another attempt, else tolerated.
+    """Converse with the model. A failure is postponed to another attempt, else tolerated.
 
     Raises:
         NodeFailed: R014, where a failure has neither `fallback` nor `next` to go to.
@@ -52,27 +54,29 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         timeout_s=node.timeout,
     )
     try:
-        output = _output(visit, calls)
+        toolset = visit.offer(visit) if node.tools else NO_TOOLS
+        output = _output(visit, calls, toolset)
     except _LlmFailed as failure:
         return _after_failure(visit, calls, failure)
+    except Parked as parked:
+        return parked.asked
     except MustWait as wait:
         return Deferred(wait.delay_s, wait.reason)
     writes = dict(output) if node.output_schema is not None and isinstance(output, dict) else {}
     _update(visit, writes, output)
-    return Wrote(writes, node.targets, output, usage=calls.usage)
+    return Wrote(writes, node.targets, output, usage=calls.usage, warnings=toolset.warnings)
 
 
-def _output(visit: Visit[LlmNode], calls: ModelCalls) -> Any:
+def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset) -> Any:
     node = visit.node
-    if node.tools:
-        raise _LlmFailed("tools are not available in this version")
     if not calls.model:
         raise _LlmFailed("no model set here, in the graph or as engine default")
-    text = _answer(_messages(visit), calls)
+    texts = _answer(visit, calls, toolset)
+    text = "\n".join(texts)
     if node.output_schema is None:
         return text
     try:
-        return extract(node.output_schema, text, calls.complete)
+        return extract(node.output_schema, text, calls.complete, last_turn=texts[-1])
     except ExtractionFailed as error:
         raise _LlmFailed(str(error)) from error
 
@@ -95,14 +99,18 @@ def _messages(visit: Visit[LlmNode]) -> list[Message]:
     return [*system, {"role": "user", "content": prompt}]
 
 
-def _answer(messages: list[Message], calls: ModelCalls) -> str:
+def _answer(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset) -> list[str]:
+    """The texts of all turns that have one."""
     try:
-        text = calls.complete(messages)
+        texts = converse(calls, _messages(visit), toolset, visit.node.max_iterations)
     except ModelCallFailed as error:
         raise _LlmFailed(error.message, True, error.retry_after_s or 0.0) from error
-    if not text.strip():
+    except IterationsExhausted as error:
+        raise _LlmFailed(str(error)) from error
+    texts = [text for text in texts if text.strip()]
+    if not texts:
         raise _LlmFailed("produced no output", repeatable=True)
-    return text
+    return texts
 
 
 def _after_failure(visit: Visit[LlmNode], calls: ModelCalls, failure: _LlmFailed) -> Outcome:

@@ -15,6 +15,7 @@ from graphs.errors import NodeFailed
 from graphs.schema import ScriptNode
 from graphs.variables import environment_name
 from scheduler.directories import config_dir
+from scheduler.errors import SecretsMissing, SecretsUnusable
 from scheduler.orphans import OWNER, owner_mark
 from worker.environment import read_env_file
 from worker.executors.updates import apply_updates
@@ -165,7 +166,11 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
         environment.setdefault(name, value)
     functions = config_dir() / "functions"
     environment["PATH"] = f"{functions / 'bin'}:{environment.get('PATH', '')}"
-    environment |= {environment_name(name): value for name, value in visit.variables.items()}
+    try:
+        variables = visit.exported_variables()
+    except (SecretsMissing, SecretsUnusable) as error:
+        raise ScriptFailed(f"cannot start: {error}") from error
+    environment |= {environment_name(name): value for name, value in variables.items()}
     environment |= {
         "LLM_AGENT_DATA_DIR": str(visit.directory),
         "LLM_ROOT_DIR": str(config_dir()),

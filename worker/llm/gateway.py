@@ -6,6 +6,7 @@ Importing it takes seconds and some 180 MB, so `worker.llm.client` does it at th
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
@@ -68,7 +69,15 @@ def _message(response: Any) -> Message:
     if not response.choices:
         return {"role": "assistant", "content": ""}
     message: dict[str, Any] = response.choices[0].message.model_dump(exclude_none=True)
+    if calls := message.get("tool_calls"):
+        message["tool_calls"] = list(_by_id(calls).values())
     return message
+
+
+def _by_id(calls: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of two calls with the same id the last one counts; some servers give no ids at all."""
+    ids = [call.get("id") or f"call_{position}" for position, call in enumerate(calls)]
+    return {call_id: {**call, "id": call_id} for call_id, call in zip(ids, calls, strict=True)}
 
 
 def _usage(response: Any) -> Usage:

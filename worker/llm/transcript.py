@@ -14,6 +14,7 @@ Entries of a visit, in the order they were made:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from threading import Lock
 from typing import Any
@@ -34,7 +35,7 @@ class Transcript:
         self._replies: list[Reply] = []
         self._results: dict[tuple[int, str], Any] = {}
         self._asked: tuple[int, str, str] | None = None
-        self._granted: dict[tuple[int, str], tuple[str, str]] = {}
+        self._answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         self._turn = 0
         self._unrecorded: Reply | None = None
         for entry in entries:
@@ -84,12 +85,12 @@ class Transcript:
         if self._asked is not None:
             turn, call_id, question = self._asked
             self._asked = None
-            self._granted[turn, call_id] = (question, text)
+            self._answers[turn, call_id][question] = text
             self._append({"turn": turn, "call": call_id, "answer": text})
 
-    def answer_to(self, call_id: str) -> tuple[str, str] | None:
-        """The question that a call of the last reply asked, and its answer."""
-        return self._granted.get((self._turn, call_id))
+    def answers_to(self, call_id: str) -> Mapping[str, str]:
+        """The questions that a call of the last reply asked so far, with their answers."""
+        return self._answers[self._turn, call_id]
 
     def _append(
         self,
@@ -107,7 +108,7 @@ class Transcript:
         if "attempt" in entry:
             self._replies.clear()
             self._results.clear()
-            self._granted.clear()
+            self._answers.clear()
         elif "reply" in entry:
             self._replies.append(Reply(entry["reply"], Usage(*entry["usage"])))
         elif "result" in entry:
@@ -116,5 +117,5 @@ class Transcript:
             self._asked = (entry["turn"], entry["call"], entry["question"])
         else:
             assert self._asked is not None, "an answer follows its question"
-            self._granted[entry["turn"], entry["call"]] = (self._asked[2], entry["answer"])
+            self._answers[entry["turn"], entry["call"]][self._asked[2]] = entry["answer"]
             self._asked = None
