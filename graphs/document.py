@@ -121,15 +121,15 @@ def _finding(
     node = node_of(path)
     return Finding(
         code,
-        _printable(message),
-        node if node is None else _printable(node),
-        _printable(hint) or None,
+        printable(message),
+        node if node is None else printable(node),
+        printable(hint) or None,
         str(file),
         *place,
     )
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Names come from the file: they may hold line breaks and terminal escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 

@@ -1,26 +1,7 @@
-"""Reads an agent's `.env` file."""
+"""Reads an agent's `.env` file, by the name that programs of a worker know it."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from graphs.env_file import read_env_file
 
-
-def read_env_file(file: Path) -> dict[str, str]:
-    """`KEY=VALUE` lines; `#` comments, `export ` and one pair of outer quotes are understood.
-
-    Nothing is expanded. A missing file is an empty one.
-    """
-    try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return {}
-    found: dict[str, str] = {}
-    for line in lines:
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        name, value = name.strip(), value.strip()
-        if not equals or not name or name.startswith("#"):
-            continue
-        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-            value = value[1:-1]
-        found[name] = value
-    return found
+__all__ = ["read_env_file"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
@@ -56,10 +55,6 @@ class ToolLibrary:
         """Everything an entry may say, without extensions."""
         files = (name for directory in self._directories for name in directory)
         return {PurePath(name).stem for name in files} | self.aliases.keys()
-
-    def near(self, entry: str) -> list[str]:
-        """Names like one that is unknown."""
-        return get_close_matches(PurePath(entry).stem, self.names(), 1)
 
     def resolve(self, entry: str) -> Resolved:
         """The files of an entry: a file name with or without extension, or an alias.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from graphs.document import printable
 from graphs.finding import Finding
 from graphs.tools.function import BashDetails, Function
 
@@ -31,9 +32,10 @@ class Source:
     own: bool  # of the agent itself, as opposed to a global tool
     findings: list[Finding] = field(default_factory=list)
 
-    def report(self, code: str, message: str, line: int, hint: str | None = None) -> None:
+    def report(self, code: str, message: str, line: int) -> None:
         """Note what is wrong in a line."""
-        self.findings.append(Finding(code, message, file=str(self.path), line=line, hint=hint))
+        message = printable(message)
+        self.findings.append(Finding(code, message, file=str(self.path), line=line))
 
     def function(
         self,

@@ -50,6 +50,15 @@ class Toolbox:
             *_duplicates(files),
         )
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether some file cannot be read, so that functions may be missing."""
+        return any(finding.code == "E603" for finding in self.findings)
+
+    def known_entries(self) -> set[str]:
+        """Everything that `global_tools` might list, of this agent or not."""
+        return self._library.names()
+
     def resolved(self, entry: str) -> Resolved:
         """What an entry of the agent's `global_tools` stands for."""
         return self._resolved[entry]

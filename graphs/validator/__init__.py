@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from graphs.finding import Finding, in_order
 from graphs.loader import Agent
+from graphs.tools.toolbox import Toolbox
 from graphs.validator import (
     agents,
     files,
@@ -19,6 +20,7 @@ from graphs.validator import (
     routes,
     schemas,
     templates,
+    tool_files,
     tools,
 )
 from graphs.validator.context import Context
@@ -43,7 +45,9 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     agents.children_can_start,
     tools.servers_are_configured,
     tools.global_tools_exist,
+    tools.tool_files_are_usable,
     tools.node_tools_exist,
+    tools.used_tools_can_run,
     models.models_are_known,
     models.llm_nodes_have_a_model,
     schemas.output_schemas_are_schemas,
@@ -71,13 +75,23 @@ def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
     """Everything wrong or odd about an agent, in file order; loading's findings included.
 
     With `settings.validate_before_run: false` only what loading itself cannot do without
-    (E0xx) is left. An agent without a graph has nothing but loading's findings.
+    (E0xx) is left. Of a normal agent only the tools are looked at.
     """
     graph = agent.graph
     if graph is None:
-        return in_order(agent.findings)
+        return in_order([*agent.findings, *_findings_of_normal(agent, resources)])
     if not graph.settings.validate_before_run:
         return in_order(found for found in agent.findings if found.code.startswith("E0"))
     context = Context(agent, graph, resources)
     findings = [finding for rule in RULES for finding in rule(context)]
     return in_order([*agent.findings, *findings])
+
+
+def _findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
+    if agent.normal is None:
+        return
+    toolbox = Toolbox(agent.global_tools, resources.library(), agent.directory)
+    yield from toolbox.findings
+    yield from tool_files.global_tools_exist(agent, toolbox)
+    yield from tool_files.instructions_can_be_made(agent, toolbox)
+    yield from tool_files.machine_has_what_tools_need(agent, toolbox.functions, resources)

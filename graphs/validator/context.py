@@ -11,6 +11,7 @@ from graphs.document import name_place
 from graphs.finding import Finding
 from graphs.loader import Agent
 from graphs.schema import Graph, MapNode
+from graphs.tools.toolbox import Toolbox
 from graphs.validator.edges import (
     Adjacency,
     Edge,
@@ -51,6 +52,12 @@ class Context:
         """Whether the file says something there, even if loading had to drop it as broken."""
         part = self.agent.document.at(*path)
         return part is not None and part.value is not None
+
+    @cached_property
+    def toolbox(self) -> Toolbox:
+        """All functions of the agent, but for those of its MCP servers."""
+        library = self.resources.library()
+        return Toolbox(self.agent.global_tools, library, self.agent.directory)
 
     @cached_property
     def is_whole(self) -> bool:

@@ -27,6 +27,9 @@ class Resources:
     mapping_tools: Mapping[str, str | list[str]] = field(default_factory=dict)
     # The only tool files that agents may use; None: all.
     visible_tools: Sequence[str] | None = None
+    # Where a program is on this machine, None if it is not there; without it nobody looks.
+    find_program: Callable[[str], str | None] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
     # The MCP servers that are configured, and the names that stand for several.
     mcp_servers: frozenset[str] = frozenset()
     mcp_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Rules about tools and MCP servers: E209, E210, E608, W021."""
+"""Rules about tools and MCP servers: E209, E210, E602 to E608, W021, W603."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Collection, Iterator
 from graphs.finding import Finding
 from graphs.mcp_config import ALL_SERVERS, function_suffix
 from graphs.schema import LlmNode
-from graphs.tool_names import GlobalTools, own_functions
+from graphs.tools.toolbox import SERVER_PREFIX
+from graphs.validator import tool_files
 from graphs.validator.context import Context, near_names
-from graphs.validator.resources import Resources
-
-_SERVER_PREFIX = "mcp:"
 
 
 def servers_are_configured(context: Context) -> Iterator[Finding]:
@@ -30,15 +28,21 @@ def servers_are_configured(context: Context) -> Iterator[Finding]:
                 yield context.finding("W021", _unavailable(server), "mcp_servers", index)
 
 
+def tool_files_are_usable(context: Context) -> Iterator[Finding]:
+    """E602 to E606: the tool files of the agent say what they offer."""
+    yield from context.toolbox.findings
+
+
 def global_tools_exist(context: Context) -> Iterator[Finding]:
-    """E209: each entry of `global_tools` is a tool file or an alias of some."""
-    tools = _global_tools(context.resources)
-    resolved = [tools.resolve(entry) for entry in context.graph.global_tools]
-    hints = near_names((name for _, unknown in resolved for name in unknown), tools.names())
-    for index, (_, unknown) in enumerate(resolved):
-        for name in unknown:
-            message = f"unknown tool '{name}'"
-            yield context.finding("E209", message, "global_tools", index, hint=hints.get(name))
+    """E209, E607: each entry of `global_tools` is a tool file, or an alias of some."""
+    yield from tool_files.global_tools_exist(context.agent, context.toolbox)
+
+
+def used_tools_can_run(context: Context) -> Iterator[Finding]:
+    """W603: this machine has what the tools of some node need."""
+    entries = (entry for _, node in context.graph.nodes_of(LlmNode) for entry in node.tools or ())
+    used = context.toolbox.select(entries).functions
+    yield from tool_files.machine_has_what_tools_need(context.agent, used, context.resources)
 
 
 def node_tools_exist(context: Context) -> Iterator[Finding]:
@@ -54,23 +58,26 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
     if not entries:
         return
     servers = _Servers(context)
-    universe = _Universe(context, servers)
+    toolbox, meta = context.toolbox, servers.meta_functions()
     unexplained = []
     for entry, path in entries:
-        if not entry.startswith(_SERVER_PREFIX):
-            if not universe.holds(entry):
+        if not entry.startswith(SERVER_PREFIX):
+            if entry not in meta and toolbox.select([entry]).others:
                 unexplained.append((entry, path))
-        elif (server := entry.removeprefix(_SERVER_PREFIX)) not in servers.names:
+        elif (server := entry.removeprefix(SERVER_PREFIX)) not in servers.names:
             yield context.finding("E210", f"node '{path[1]}': unknown MCP server '{server}'", *path)
-    hints = near_names((entry for entry, _ in unexplained), universe.functions)
+    known = meta | {function.name for function in toolbox.functions}
+    hints = near_names((entry for entry, _ in unexplained), known)
     for entry, path in unexplained:
-        if servers.offer(entry):
+        # Of a file that cannot be read nobody knows the functions; that is said elsewhere.
+        if servers.offer(entry) or toolbox.is_broken:
             continue
         if silent := servers.silent():
             yield context.finding("W021", _unavailable(silent), *path)
         else:
             message = f"node '{path[1]}': unknown tool '{entry}'"
-            hint = universe.remedy(entry) or hints.get(entry)
+            listed = toolbox.exists(entry)
+            hint = f"add '{entry}' to global_tools" if listed else hints.get(entry)
             yield context.finding("E209", message, *path, hint=hint)
 
 
@@ -87,6 +94,11 @@ class _Servers:
         self.names = list(dict.fromkeys([*entries, *members, *everything]))
         self._ask = context.resources.list_mcp_functions
         self._answers: dict[str, Collection[str] | None] = {}
+
+    def meta_functions(self) -> set[str]:
+        """What finds, describes and calls the functions of a server."""
+        verbs = ("search", "describe", "invoke")
+        return {f"mcp_{verb}_{function_suffix(server)}" for server in self.names for verb in verbs}
 
     def offer(self, tool: str) -> bool:
         """Whether one of them has the function; taken on trust where nobody can ask."""
@@ -105,38 +117,6 @@ class _Servers:
             ask = self._ask if server in self._configured else None
             self._answers[server] = ask(server) if ask else None
         return self._answers[server]
-
-
-class _Universe:
-    """The functions an agent's nodes may name, but for those of its MCP servers."""
-
-    def __init__(self, context: Context, servers: _Servers) -> None:
-        self._tools = _global_tools(context.resources)
-        self._files: set[str] = set()
-        for entry in context.graph.global_tools:
-            self._files.update(self._tools.resolve(entry)[0])
-        self.functions = own_functions(context.agent.directory)
-        for file in self._files:
-            self.functions |= self._tools.functions(file)
-        for server in servers.names:
-            suffix = function_suffix(server)
-            self.functions |= {f"mcp_{verb}_{suffix}" for verb in ("search", "describe", "invoke")}
-
-    def holds(self, entry: str) -> bool:
-        """Whether it is a function, or stands for tool files, of this agent."""
-        if entry in self.functions:
-            return True
-        files, unknown = self._tools.resolve(entry)
-        return not unknown and self._files.issuperset(files)
-
-    def remedy(self, entry: str) -> str | None:
-        """What helps if the tool exists but is not this agent's."""
-        _, unknown = self._tools.resolve(entry)
-        return None if unknown else f"add '{entry}' to global_tools"
-
-
-def _global_tools(resources: Resources) -> GlobalTools:
-    return GlobalTools(resources.tool_directories, resources.mapping_tools)
 
 
 def _unavailable(server: str) -> str:

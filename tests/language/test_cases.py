@@ -28,6 +28,7 @@ from graphs.finding import Finding
 from graphs.loader import load_agent
 from graphs.mcp_config import read_mcp_config
 from graphs.references import AgentSearch
+from graphs.tools.library import SHIPPED_TOOLS
 from graphs.validator import Resources, validate
 from graphs.variables import resolve_variables
 
@@ -63,7 +64,7 @@ def test_every_code_the_sources_raise_is_listed() -> None:
     package = Path(graphs.__file__).parent
     sources = [file.read_text(encoding="utf-8") for file in package.rglob("*.py")]
 
-    raised = {code for source in sources for code in re.findall(r'"([EW][0-4]\d\d)"', source)}
+    raised = {code for source in sources for code in re.findall(r'"([EW][0-6]\d\d)"', source)}
 
     assert raised <= CODES.keys()
 
@@ -105,10 +106,13 @@ def resources(directory: Path, **offers: Any) -> Resources:
     if "mcp_json" in offers:
         (directory.parent.parent / "mcp.json").write_text(offers.pop("mcp_json"), encoding="utf-8")
         _, offers["mcp_findings"] = read_mcp_config(directory.parent.parent)
+    if "programs" in offers:
+        programs = {name: f"/bin/{name}" for name in offers.pop("programs")}
+        offers["find_program"] = programs.get
     if "list_mcp_functions" in offers:
         offers["list_mcp_functions"] = offers["list_mcp_functions"].get
     search = AgentSearch((directory.parent,))
-    return Resources(search, tool_directories=(tools,), **offers)
+    return Resources(search, tool_directories=(tools, SHIPPED_TOOLS), **offers)
 
 
 def text(finding: Finding, directory: Path, with_hint: set[str]) -> str:

@@ -1,0 +1,80 @@
+"""Rules about the tools of any agent, graph or not: E209, E601 to E607, W603."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
+
+from graphs.env_file import read_env_file
+from graphs.finding import Finding
+from graphs.loader import Agent
+from graphs.tools.function import Function
+from graphs.tools.reader import EXTENSIONS
+from graphs.tools.toolbox import Toolbox
+from graphs.validator.context import listing, near_names
+from graphs.validator.resources import Resources
+
+# What starts the tools of a language; bash runs everywhere we run.
+_INTERPRETERS = {"bash": "bash", "python": "python3", "typescript": "npx"}
+
+
+def global_tools_exist(agent: Agent, toolbox: Toolbox) -> Iterator[Finding]:
+    """E209, E607: each entry of `global_tools` is a tool file, or an alias of some, to be used."""
+    found = [toolbox.resolved(entry) for entry in agent.global_tools]
+    unknown = (name for resolved in found for name in resolved.unknown)
+    hints = near_names(unknown, toolbox.known_entries())
+    for index, resolved in enumerate(found):
+        for name in resolved.unknown:
+            message, hint = f"unknown tool '{name}'", hints.get(name) or _kinds(name)
+            yield agent.document.finding("E209", message, "global_tools", index, hint=hint)
+        for name in resolved.hidden:
+            message = f"tool '{name}' may not be used here: it is not in 'visible_tools'"
+            yield agent.document.finding("E607", message, "global_tools", index)
+
+
+def instructions_can_be_made(agent: Agent, toolbox: Toolbox) -> Iterator[Finding]:
+    """E601: whoever takes the prompt from a function has that function."""
+    wanted = agent.normal is not None and agent.normal.dynamic_instructions
+    if wanted and toolbox.instructions is None and not toolbox.is_broken:
+        message = "'dynamic_instructions' needs a function '_instructions' in the tools file"
+        yield agent.document.finding("E601", message, "dynamic_instructions")
+
+
+def machine_has_what_tools_need(
+    agent: Agent, used: Iterable[Function], resources: Resources
+) -> Iterator[Finding]:
+    """W603: programs and variables of tools that are really used; another machine may have them."""
+    if resources.find_program is None:
+        return
+    variables = _variables(agent, used := list(used), resources)
+    noted: set[tuple[PurePath, str]] = set()
+    for function in used:
+        programs = (_INTERPRETERS[function.language], *function.bash.programs)
+        missing = [f"the program '{name}'" for name in programs if not resources.find_program(name)]
+        missing += [
+            f"the environment variable '{variable.name}'"
+            for variable in function.bash.variables
+            if variable.required and variable.name not in variables
+        ]
+        for what in missing:
+            if (function.file, what) not in noted:
+                noted.add((function.file, what))
+                message = f"{function.file.name} needs {what}, which this machine lacks"
+                yield Finding("W603", message, file=str(function.file), line=function.line)
+
+
+def _variables(agent: Agent, used: Iterable[Function], resources: Resources) -> Mapping[str, str]:
+    """All that some tool may see: the environment, and the `.env` files."""
+    directories = {agent.directory, *(function.file.parent for function in used)}
+    directories.update(resources.tool_directories)
+    found = dict(resources.environment)
+    for directory in directories:
+        found |= read_env_file(directory / ".env")
+    return found
+
+
+def _kinds(name: str) -> str | None:
+    """What helps if it is the extension that is unknown."""
+    suffix = PurePath(name).suffix
+    is_other = suffix and suffix not in EXTENSIONS
+    return f"tools are {listing(EXTENSIONS)} files" if is_other else None
