@@ -106,6 +106,12 @@ def read_variable(text: str) -> BashVariable:
     )
 
 
+def read_programs(text: str) -> list[str]:
+    """The programs of `require-tools a,b`; none of any other text of `@meta`."""
+    match = re.fullmatch(r"require-tools\s+(.*)", text)
+    return re.findall(r"[^\s,]+", match[1]) if match else []
+
+
 def _parameter(kind: Literal["option", "arg"], name: str, rest: str) -> tuple[BashParameter, str]:
     modifier, rest = _modifier(name, rest)
     notations, repeats, rest = _notations(name, rest)

@@ -11,6 +11,7 @@ from graphs.tools.annotation import (
     read_argument,
     read_flag,
     read_option,
+    read_programs,
     read_variable,
 )
 from graphs.tools.function import BashDetails, BashParameter, BashVariable, Function
@@ -112,7 +113,7 @@ class _Reading:
             variable = read_variable(annotation.text)
             scope.variables[variable.name] = variable
         elif word == "meta":
-            scope.programs += _programs(annotation.text)
+            scope.programs += read_programs(annotation.text)
         elif word not in _IGNORED:
             raise BadAnnotation("there is no such annotation")
 
@@ -165,11 +166,6 @@ def _schema(parameter: BashParameter) -> dict[str, object]:
         return {"type": "array", "items": {"type": "string", **choices}}
     notation = parameter.notations[0] if parameter.notations else ""
     return {"type": _NUMBERS.get(notation, "string"), **choices}
-
-
-def _programs(meta: str) -> list[str]:
-    match = re.fullmatch(r"require-tools\s+(.*)", meta)
-    return re.findall(r"[^\s,]+", match[1]) if match else []
 
 
 def _parts(text: str) -> Iterator[_Annotation | tuple[str, int]]:

@@ -70,6 +70,7 @@ class Function:
     # The symbol to call: `main` or a shell function, `run` or a top-level function.
     entry: str
     own: bool  # of the agent's own tools file, as opposed to a global tool
+    # Of Python and TypeScript tools it holds variables and programs only.
     bash: BashDetails = field(default_factory=BashDetails)
 
     @property

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from graphs.tools.docstring import Docstring, read_docstring
-from graphs.tools.function import Function
+from graphs.tools.function import BashDetails, Function
+from graphs.tools.needs import read_needs
 from graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -34,9 +35,10 @@ def python_functions(source: Source) -> list[Function]:
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     # A later definition replaces an earlier one of that very name, as it does in Python.
     found = {node.name: node for node in module.body if isinstance(node, kinds)}
+    needs = read_needs(source, "#")
     if source.own:
         return [
-            _function(source, node, _function_name(name))
+            _function(source, node, _function_name(name), needs)
             for name, node in found.items()
             if not name.startswith("_") or name == INSTRUCTIONS
         ]
@@ -45,17 +47,18 @@ def python_functions(source: Source) -> list[Function]:
     if "run" not in found:
         source.report("E603", "a global tool needs a function 'run'", 1)
         return []
-    return [_function(source, found["run"], _function_name(source.path.stem))]
+    return [_function(source, found["run"], _function_name(source.path.stem), needs)]
 
 
 def _function_name(name: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "_", name.lower())
 
 
-def _function(source: Source, node: Definition, name: str) -> Function:
+def _function(source: Source, node: Definition, name: str, needs: BashDetails) -> Function:
     docstring = read_docstring(ast.get_docstring(node) or "")
     parameters = list(_parameters(source, node, docstring))
-    return source.function(name, node.name, node.lineno, docstring.description, parameters)
+    description = docstring.description
+    return source.function(name, node.name, node.lineno, description, parameters, needs)
 
 
 def _parameters(source: Source, node: Definition, docstring: Docstring) -> Iterator[Parameter]:

@@ -44,7 +44,7 @@ class Source:
         line: int,
         description: str,
         parameters: list[Parameter],
-        bash: BashDetails | None = None,
+        bash: BashDetails,
     ) -> Function:
         """The function as a model sees it."""
         properties = {}
@@ -54,5 +54,4 @@ class Source:
         schema: dict[str, Any] = {"type": "object", "properties": properties}
         if required := [parameter.name for parameter in parameters if parameter.required]:
             schema["required"] = required
-        details = bash or BashDetails()
-        return Function(name, description, schema, self.path, line, entry, self.own, details)
+        return Function(name, description, schema, self.path, line, entry, self.own, bash)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from graphs.tools.function import Function
+from graphs.tools.function import BashDetails, Function
+from graphs.tools.needs import read_needs
 from graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
 _TOKEN = re.compile(
@@ -42,6 +43,16 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
+class _Exported:
+    """An exported function, up to its name."""
+
+    name: str
+    line: int
+    doc: str
+    rest: Sequence[_Token]  # what follows the name
+
+
+@dataclass(frozen=True, slots=True)
 class _Comment:
     """A JSDoc block: its description, and what it says of parameters."""
 
@@ -55,27 +66,24 @@ class _Unsupported(Exception):
 
 def typescript_functions(source: Source) -> list[Function]:
     """`run` of a global tool; of an agent's own file every exported public function."""
-    tokens = list(_tokens(source.text))
-    entries = [
-        (tokens[name], tokens[start], rest)
-        for start, name, rest in _exported(tokens)
-        if not tokens[name].text.startswith("_") or tokens[name].text == INSTRUCTIONS
-    ]
+    needs = read_needs(source, "//")
+    exported = list(_exported(list(_tokens(source.text))))
     if source.own:
         found = [
-            _function(source, token, first, rest, token.text) for token, first, rest in entries
+            _function(source, function, function.name, needs)
+            for function in exported
+            if not function.name.startswith("_") or function.name == INSTRUCTIONS
         ]
         return [function for function in found if function is not None]
     stem = source.path.stem
     if stem.startswith("_"):
         return []
-    runs = [entry for entry in entries if entry[0].text == "run"]
-    if not runs:
+    run = next((function for function in exported if function.name == "run"), None)
+    if run is None:
         source.report("E603", "a global tool needs an exported function 'run'", 1)
         return []
-    token, first, rest = runs[0]
-    function = _function(source, token, first, rest, stem.replace("-", "_"))
-    return [function] if function is not None else []
+    found = [_function(source, run, stem.replace("-", "_"), needs)]
+    return [function for function in found if function is not None]
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -101,8 +109,8 @@ def _token_at(text: str, position: int, before: str) -> re.Match[str]:
     return match
 
 
-def _exported(tokens: Sequence[_Token]) -> Iterator[tuple[int, int, Sequence[_Token]]]:
-    """Each exported top-level function: where it starts, where its name is, what follows."""
+def _exported(tokens: Sequence[_Token]) -> Iterator[_Exported]:
+    """The exported top-level functions."""
     depth = 0
     for index, token in enumerate(tokens):
         if token.text in ("{", "(", "["):
@@ -116,26 +124,27 @@ def _exported(tokens: Sequence[_Token]) -> Iterator[tuple[int, int, Sequence[_To
                 name += 1
             words = [token.text for token in tokens[name : name + 2]]
             if len(words) == 2 and words[0] == "function" and re.fullmatch(r"[\w$]+", words[1]):
-                yield index, name + 1, tokens[name + 2 :]
+                yield _Exported(words[1], token.line, token.doc, tokens[name + 2 :])
 
 
 def _function(
-    source: Source, name: _Token, first: _Token, rest: Sequence[_Token], offered_as: str
+    source: Source, exported: _Exported, offered_as: str, needs: BashDetails
 ) -> Function | None:
-    listed = _parameter_list(rest)
+    listed = _parameter_list(exported.rest)
     if listed is None:
-        message = f"function '{name.text}': its parameter list is not closed"
-        source.report("E603", message, name.line)
+        message = f"function '{exported.name}': its parameter list is not closed"
+        source.report("E603", message, exported.line)
         return None
-    comment = _read_comment(first.doc)
+    comment = _read_comment(exported.doc)
     parameters = []
     for tokens in _split(listed, ","):
         try:
             if tokens:  # else a comma at the end
                 parameters.append(_parameter(tokens, comment))
         except _Unsupported as error:
-            source.report("E605", f"function '{name.text}': {error}", tokens[0].line)
-    return source.function(offered_as, name.text, first.line, comment.description, parameters)
+            source.report("E605", f"function '{exported.name}': {error}", tokens[0].line)
+    line, description = exported.line, comment.description
+    return source.function(offered_as, exported.name, line, description, parameters, needs)
 
 
 def _parameter_list(rest: Sequence[_Token]) -> list[_Token] | None:

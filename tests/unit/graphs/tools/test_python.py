@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from graphs.tools.function import BashDetails, BashVariable
 from graphs.tools.reader import ToolFile, read_tool_file
 
 ARRAY_OF_TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -189,3 +190,23 @@ def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     found = read_tool_file(tmp_path / "tools.py", own=True)
 
     assert [finding.code for finding in found.findings] == ["E603"]
+
+
+def test_comments_say_what_the_file_needs(tmp_path: Path) -> None:
+    text = (
+        "# @env KEY!  The key\n# @env URL=http://x  Where\n# @meta require-tools git\n# @wat\n"
+        'def f():\n    "F."\ndef g():\n    "G."\n'
+    )
+
+    found = read(tmp_path, text)
+
+    for function in found.functions:
+        variables = (BashVariable("KEY", required=True), BashVariable("URL", default="http://x"))
+        assert function.bash == BashDetails(variables=variables, programs=("git",))
+    assert found.findings == ()
+
+
+def test_a_need_that_is_no_variable_is_an_error(tmp_path: Path) -> None:
+    found = read(tmp_path, "\n# @env KEY*\n")
+
+    assert problems(found) == ["2: E605 @env: 'KEY': a variable takes no modifier '*'"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from graphs.tools.function import BashDetails, BashVariable
 from graphs.tools.reader import ToolFile, read_tool_file
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -161,3 +162,12 @@ def test_what_is_wrong_is_named_with_its_line(
     name: str, text: str, expected: list[str], tmp_path: Path
 ) -> None:
     assert problems(read(tmp_path, text, name)) == expected
+
+
+def test_comments_say_what_the_file_needs(tmp_path: Path) -> None:
+    text = "// @env KEY!  The key\n// @meta require-tools git\n/** F. */\nexport function f() {}\n"
+
+    (function,) = read(tmp_path, text).functions
+
+    variables = (BashVariable("KEY", required=True),)
+    assert function.bash == BashDetails(variables=variables, programs=("git",))

@@ -1,0 +1,35 @@
+"""What a Python or TypeScript tool says it needs, in comments as bash tools say it."""
+
+from __future__ import annotations
+
+import re
+
+from graphs.tools.annotation import BadAnnotation, read_programs, read_variable
+from graphs.tools.function import BashDetails, BashVariable
+from graphs.tools.source import Source
+
+
+def read_needs(source: Source, comment: str) -> BashDetails:
+    """The variables of `@env` lines, and the programs of `@meta require-tools` lines.
+
+    Args:
+        source: the whole file; its functions share what it needs.
+        comment: what begins a comment.
+    """
+    annotation = re.compile(rf"\s*{comment}\s*@(env|meta)\s+(.*?)\s*")
+    variables: dict[str, BashVariable] = {}
+    programs: list[str] = []
+    for number, line in enumerate(source.text.splitlines(), 1):
+        match = annotation.fullmatch(line)
+        if match is None:
+            continue
+        if match[1] == "meta":
+            programs += read_programs(match[2])
+            continue
+        try:
+            variable = read_variable(match[2])
+        except BadAnnotation as error:
+            source.report("E605", f"@env: {error}", number)
+        else:
+            variables[variable.name] = variable
+    return BashDetails(variables=tuple(variables.values()), programs=tuple(dict.fromkeys(programs)))
