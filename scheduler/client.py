@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,11 +23,12 @@ from graphs.schema import AgentNode, Graph
 from graphs.state import encode
 from graphs.tools.library import SHIPPED_TOOLS
 from graphs.validator import Resources, validate
-from scheduler.connection import connect, require_fit
+from scheduler.connection import connect, is_private, require_fit
 from scheduler.consent import consent
 from scheduler.directories import config_dir
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import AnswerRefused, SubmissionRefused
+from scheduler.keys import machine_key
 from scheduler.mcp import configured_servers
 from scheduler.records import Records
 from scheduler.run import Event, Failure, NewRun, Question, Run
@@ -143,6 +144,23 @@ class Client:
         if any(finding.severity == "error" for finding in findings):
             raise InvalidAgent(findings)
         return findings
+
+    def machine_with_files(self) -> str | None:
+        """The name of this machine, if only runs that are pinned to it would find its files.
+
+        None where all workers run on it, and where none does.
+        """
+        settings = self.store.settings
+        if settings.redis_url is None or is_private(settings.redis_url):
+            return None
+        machine = settings.machine_name
+        return machine if self.store.client.exists(machine_key(machine)) else None
+
+    def deserted_machines(self, runs: Iterable[Run]) -> set[str]:
+        """Machines that some of the runs are pinned to, and that have no worker now."""
+        machines = {run.context.machine for run in runs if not run.is_final} - {None}
+        exists = self.store.client.exists
+        return {machine for machine in machines if machine and not exists(machine_key(machine))}
 
     def submit(self, agent: PreparedAgent, request: Request) -> str:
         """Accept a run and return its id; from here on it is never lost.

@@ -88,6 +88,11 @@ def kombu_url(url: str) -> str:
     return url
 
 
+def is_private(url: str) -> bool:
+    """Whether only this machine can reach that Redis."""
+    return url.startswith("unix:")
+
+
 def connect(url: str, *, patient: bool = False) -> redis.Redis:
     """A client that has answered once. `patient` ones ride out an outage of a minute or two.
 
@@ -104,7 +109,7 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
             retry_on_error=[ConnectionError, BusyLoadingError],
             health_check_interval=30,
             socket_timeout=_SOCKET_TIMEOUT_S,
-            **({} if url.startswith("unix:") else {"socket_keepalive": True}),
+            **({} if is_private(url) else {"socket_keepalive": True}),
         )
         client.ping()
     except AuthenticationError as error:

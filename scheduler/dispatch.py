@@ -114,12 +114,12 @@ class CeleryDispatcher:
 
     def _send(self, woken: Sequence[Woken]) -> None:
         with self._app.producer_or_acquire() as producer:
-            for run_id, visit, label, digest in woken:
+            for run_id, visit, label, digest, queue in woken:
                 self._app.send_task(
                     TASK,
                     args=(run_id, visit, digest),
                     shadow=label,
-                    queue=QUEUE,
+                    queue=queue,
                     ignore_result=True,
                     producer=producer,
                     argsrepr=f"{run_id} {visit}",

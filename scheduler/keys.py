@@ -28,6 +28,14 @@ Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms
     sleipnir:batch:<batch>     set     the runs of a batch; expires after the retention time
+    sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
+    sleipnir:recording:<digest> string  model calls that reply in place of a model
+    sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
+    sleipnir:replayed:<run>    hash    which recorded replies such a run was given
+                                       the last three expire after the retention time
+    sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
+    sleipnir                   list    the queue, if the broker is this Redis
+    sleipnir@<name>            list    the queue of runs that need that machine's files
 """
 
 from __future__ import annotations
@@ -69,8 +77,33 @@ def bundle_key(digest: str) -> str:
     return f"sleipnir:bundle:{digest}"
 
 
+def cache_key(digest: str) -> str:
+    return f"sleipnir:cache:{digest}"
+
+
+def recording_key(digest: str) -> str:
+    return f"sleipnir:recording:{digest}"
+
+
+def recorded_key(root: str) -> str:
+    return f"sleipnir:recorded:{root}"
+
+
+def replayed_key(root: str) -> str:
+    return f"sleipnir:replayed:{root}"
+
+
 def batch_key(batch: str) -> str:
     return f"sleipnir:batch:{batch}"
+
+
+def machine_key(machine: str) -> str:
+    return f"sleipnir:machine:{machine}"
+
+
+def machine_queue(machine: str) -> str:
+    """The queue of runs that are pinned to a machine."""
+    return f"{QUEUE}@{machine}"
 
 
 def visit_id(step: int, node: str, index: int | None = None) -> str:

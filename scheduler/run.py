@@ -100,6 +100,7 @@ class Context:
     root: str = ""  # the root run's id
     batch: str | None = None  # the root's
     workdir: str | None = None  # where scripts run, if that directory exists on the worker
+    machine: str | None = None  # the only one whose workers may take the run
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # names of the variables whose values are masked
     guarded: bool = False  # whether guarded tools ask a person

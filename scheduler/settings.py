@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import Annotated, Any
 
 import yaml
@@ -72,6 +73,9 @@ class Settings(BaseModel):
         description="aliases, keys, limits, prices and budgets of models; JSON in the environment",
     )
 
+    machine: str | None = Field(
+        None, description="name of this machine among those that share a Redis; unset: host name"
+    )
     workers: int = Field(
         0, ge=0, description="worker processes of the embedded engine; 0: automatic"
     )
@@ -145,6 +149,11 @@ class Settings(BaseModel):
     allow_unsafe_redis: bool = Field(
         False, description="work on a Redis that evicts keys, at the risk of losing runs"
     )
+
+    @property
+    def machine_name(self) -> str:
+        """What runs that need this machine's files call it."""
+        return self.machine or gethostname()
 
     @property
     def secrets(self) -> Secrets:

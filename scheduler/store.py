@@ -579,6 +579,7 @@ def _record_fields(run: NewRun) -> list[str]:
         "digest": run.digest,
         "context": run.context.to_json(),
         "timeout_ms": None if run.timeout_s is None else str(int(run.timeout_s * 1000)),
+        "machine": run.context.machine,
         "parent": run.parent,
         "batch": run.batch,
         "item": run.item,

@@ -28,6 +28,7 @@ class Request:
     variables: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, list[str]] = field(default_factory=dict)  # ahead of time, by node
     workdir: str | None = None
+    machine: str | None = None  # the only one whose workers may take the run
     guarded: bool = False  # whether guarded tools ask a person
     headless: bool = False  # nobody is there to ask
     timeout_s: float | None = None  # may lower the graph's limit, not raise it
@@ -81,6 +82,7 @@ def new_run(
             root=run_id,
             batch=request.batch,
             workdir=request.workdir,
+            machine=request.machine,
             guarded=request.guarded,
             headless=request.headless,
             variables=variables,
@@ -142,6 +144,7 @@ def child_run(
             root=parent.root,
             batch=parent.batch,
             workdir=parent.workdir,
+            machine=parent.machine,
             guarded=parent.guarded,
             headless=parent.headless,
             variables=variables,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from celery import Celery
+from kombu import Queue
 
 from scheduler.connection import kombu_url
 from scheduler.dispatch import TASK
@@ -16,12 +17,13 @@ from worker.broker import use_tolerant_transport
 _NOTICES_SILENCE = {"health_check_interval": 5, "socket_timeout": 15, "socket_keepalive": True}
 
 
-def make_app(broker_url: str, concurrency: int) -> Celery:
+def make_app(broker_url: str, concurrency: int, queues: Sequence[str] = (QUEUE,)) -> Celery:
     """The app of a worker, without its task."""
     use_tolerant_transport()
     app = Celery("sleipnir", broker=kombu_url(broker_url), set_as_current=False)
     app.conf.update(
         task_default_queue=QUEUE,
+        task_queues=[Queue(name, routing_key=name) for name in queues],
         # Waiting costs a thread nothing but memory; scripts are processes of their own.
         worker_pool="threads",
         worker_concurrency=concurrency,

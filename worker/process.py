@@ -12,10 +12,11 @@ from typing import Any
 
 from celery.signals import worker_shutting_down
 
-from scheduler.connection import connect, require_fit
+from scheduler.connection import connect, is_private, require_fit
 from scheduler.directories import data_dir
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import TransitionRefused
+from scheduler.keys import QUEUE, machine_queue
 from scheduler.service import Scheduler
 from scheduler.settings import Settings
 from scheduler.store import RunStore
@@ -25,6 +26,7 @@ from worker.housekeeping import remove_leftovers
 from worker.lease import Leases
 from worker.llm.models import Models
 from worker.llm.offering import Tools
+from worker.presence import announce
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
 from worker.suspects import Suspects
@@ -84,7 +86,12 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     runtime = make_runtime(settings)
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
-    app = make_app(broker_url, settings.concurrency)
+    queues = [QUEUE]
+    assert settings.redis_url is not None
+    if not is_private(settings.redis_url):
+        queues.append(machine_queue(settings.machine_name))
+        announce(runtime.store.client, settings.machine_name)
+    app = make_app(broker_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, runtime))
     scheduler = Scheduler(_impatient(runtime.store)) if with_scheduler else None
     if scheduler is not None:

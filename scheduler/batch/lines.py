@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import PurePath
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -50,13 +50,12 @@ class Line:
 def request_of(content: str, defaults: Request) -> Request:
     """The request of a line, given as `Line.to_json`; its own values go before `defaults`."""
     prompt, state, variables, answers = json.loads(content)
-    return Request(
+    return replace(
+        defaults,
         prompt=prompt,
         state={**defaults.state, **state},
         variables={**defaults.variables, **variables},
         answers={**defaults.answers, **answers},
-        workdir=defaults.workdir,
-        timeout_s=defaults.timeout_s,
     )
 
 

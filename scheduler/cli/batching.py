@@ -58,7 +58,7 @@ class Call:
     seeds: Sequence[tuple[str, str]]
     variables: Sequence[tuple[str, str]]
     answers: Sequence[tuple[str, str]]
-    workdir: Path
+    workdir: Path | None
     timeout: float | None
 
 
@@ -109,7 +109,8 @@ class _Start:
                 **dict(self.call.variables),
             },
             answers=answers,
-            workdir=str(self.call.workdir.absolute()),
+            workdir=str((self.call.workdir or Path()).absolute()),
+            machine=self.client.machine_with_files() if self.call.workdir else None,
             timeout_s=self.call.timeout,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,20 +72,28 @@ def _print(client: Client, options: Options, chosen: _Filter) -> None:
         for run in runs:
             print_json(row_document(run, now_ms=now_ms))
         return
-    for line in columns(_HEAD, [_row(run, now_ms) for run in runs]):
+    deserted = client.deserted_machines(runs)
+    for line in columns(_HEAD, [_row(run, now_ms, deserted) for run in runs]):
         click.echo(line)
 
 
-def _row(run: Run, now_ms: int) -> tuple[str, ...]:
-    from scheduler.cli.documents import place_of  # noqa: PLC0415 - as above
+def _row(run: Run, now_ms: int, deserted: Collection[str]) -> tuple[str, ...]:
     from scheduler.cli.layout import age, colored, cost, tokens  # noqa: PLC0415
 
     return (
         run.run_id,
         run.agent,
         colored(run.status),
-        place_of(run) or "",
+        _place(run, deserted),
         age((now_ms - run.created_at) / 1000),
         tokens(run.usage),
         cost(run.usage),
     )
+
+
+def _place(run: Run, deserted: Collection[str]) -> str:
+    from scheduler.cli.documents import place_of  # noqa: PLC0415 - as above
+
+    place = place_of(run) or ""
+    machine = run.context.machine
+    return f"{place} (no worker on {machine})" if place and machine in deserted else place

@@ -43,7 +43,7 @@ def run(options: Options, submission: Submission, detach: bool) -> ExitCode:
         asks = is_terminal() and not submission.headless
         attachment = Attachment(client, run_id, options, asks=asks, stays=False)
         try:
-            submission.submit(client, run_id)
+            submission.submit(client, run_id, attached=True)
             found = attachment.follow()
         except KeyboardInterrupt:
             return _cancelled(client, attachment, options)

@@ -53,7 +53,6 @@ REQUEST_OPTIONS = (
     click.option(
         "--workdir",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        default=".",
         help="Where scripts and tools work; default: the current directory.",
     ),
     click.option(
@@ -81,13 +80,16 @@ class Submission:
     seeds: Sequence[tuple[str, str]]
     variables: Sequence[tuple[str, str]]
     answers: Sequence[tuple[str, str]]
-    workdir: Path
+    workdir: Path | None
     timeout: float | None
     session: str | None
     headless: bool
 
-    def submit(self, client: Client, run_id: str) -> None:
+    def submit(self, client: Client, run_id: str, *, attached: bool) -> None:
         """Submit it as a run of that id; asks for missing variables where it can.
+
+        What somebody runs and watches here works on this machine's files, in the current
+        directory; what is only submitted does so if a directory is named.
 
         Raises:
             GraphError, SubmissionRefused: it was not accepted.
@@ -98,9 +100,11 @@ class Submission:
                 f"--session continues a normal agent's conversation; '{prepared.name}' is a "
                 "graph agent, each of its runs is on its own"
             )
-        client.submit(prepared, self._request(prepared, run_id))
+        pinned = attached or self.workdir is not None
+        machine = client.machine_with_files() if pinned else None
+        client.submit(prepared, self._request(prepared, run_id, machine))
 
-    def _request(self, prepared: PreparedAgent, run_id: str) -> Request:
+    def _request(self, prepared: PreparedAgent, run_id: str, machine: str | None) -> Request:
         # The language's schema comes with it.
         from scheduler.submit import Request  # noqa: PLC0415
 
@@ -112,7 +116,8 @@ class Submission:
             state={key: json_or_text(text) for key, text in self.seeds},
             variables=self._variables(prepared),
             answers=answers,
-            workdir=str(self.workdir.absolute()),
+            workdir=str((self.workdir or Path()).absolute()),
+            machine=machine,
             headless=self.headless,
             timeout_s=self.timeout,
             run_id=run_id,

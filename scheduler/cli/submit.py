@@ -23,7 +23,7 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
     """Submit, print the run's id, and say what it takes for it to go on."""
     with open_client(options, workers=False) as client:
         run_id = new_run_id()
-        submission.submit(client, run_id)
+        submission.submit(client, run_id, attached=False)
         if options.json:
             from scheduler.cli.results import document_of, print_json  # noqa: PLC0415
 

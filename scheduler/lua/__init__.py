@@ -47,7 +47,7 @@ _REFUSALS: Mapping[str, type[Exception]] = {
 }
 
 Constant = str | int
-Woken = tuple[str, str, str, str]  # run id, visit, label, bundle digest
+Woken = tuple[str, str, str, str, str]  # run id, visit, label, bundle digest, queue
 
 
 @cache

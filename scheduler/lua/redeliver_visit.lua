@@ -2,7 +2,7 @@
 -- KEYS partition
 -- ARGV run_id visit max_deliveries oldest_ms
 -- oldest_ms: when the oldest message still in the queue was published; -1 for an empty queue,
--- and for one elsewhere
+-- and for one elsewhere; the queue is the one that all machines share
 -- USES store dispatch waiting finish
 -- OK   done  published | gone | queued | given_up
 local member = timer('visit', run_id, visit)
@@ -21,6 +21,10 @@ if lost_worker and v.tries >= tonumber(max_deliveries) then
   finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
     message = string.format("node '%s' lost its worker %d times", node_of(visit), v.tries)}))
   return reply('given_up')
+end
+if envelope ~= '' and queue_of(run_id) ~= queue then
+  local oldest = redis.call('LINDEX', queue_of(run_id), -1)
+  oldest_ms = oldest and cjson.decode(oldest).headers.published_ms or -1
 end
 local label = label_of(run_id, visit, agent)
 local pause = republish_ms

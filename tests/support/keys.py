@@ -10,9 +10,9 @@ from scheduler.run import FINAL
 
 # Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept.
 PERMANENT_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner")
-# The broker's: its queue, and which queues its exchanges know.
+# The broker's: its queues, and which queues its exchanges know.
 PERMANENT = ("sleipnir", "sleipnir:bundles")
-PERMANENT_PREFIXES = ("sleipnir:bundle:", "_kombu.binding")
+PERMANENT_PREFIXES = ("sleipnir:bundle:", "sleipnir@", "_kombu.binding")
 
 
 def dump(client: redis.Redis) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 -- Either way the visit's timer makes the scheduler publish again what was lost on the way.
 
 local woken = {}
-local push = {}
+local push = {}  -- messages by queue
+local queues = {}  -- by run
 
 -- `envelope` is the JSON text of a message with @NAME@ where a visit's own values go.
 local function message(run_id, visit, label, digest)
@@ -17,20 +18,35 @@ local function message(run_id, visit, label, digest)
   return (string.gsub(envelope, '@(%u+)@', values))
 end
 
+-- The queue of a run that is pinned to a machine is that machine's alone.
+-- Whoever has read a run's `machine` anyway says so with `pin`.
+local function pin(run_id, machine)
+  queues[run_id] = machine and queue .. '@' .. machine or queue
+end
+
+local function queue_of(run_id)
+  if not queues[run_id] then
+    pin(run_id, redis.call('HGET', key('run', run_id), 'machine'))
+  end
+  return queues[run_id]
+end
+
 -- Name one ready visit to the broker; `flush` sends what was named.
 local function announce(run_id, visit, label, digest)
   if envelope == '' then
-    woken[#woken + 1] = {run_id, visit, label, digest}
+    woken[#woken + 1] = {run_id, visit, label, digest, queue_of(run_id)}
   else
-    push[#push + 1] = message(run_id, visit, label, digest)
+    local target = queue_of(run_id)
+    push[target] = push[target] or {}
+    table.insert(push[target], message(run_id, visit, label, digest))
   end
 end
 
 local function flush()
-  if #push > 0 then
-    in_pieces('LPUSH', queue, push)
-    push = {}
+  for target, messages in pairs(push) do
+    in_pieces('LPUSH', target, messages)
   end
+  push = {}
 end
 
 local function reply(...)
