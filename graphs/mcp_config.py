@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -49,6 +49,11 @@ class McpServer:
     oauth: bool = False  # it asks for OAuth, which only `headers` can stand in for
     expose: Literal["meta", "direct"] = "meta"
     disabled: bool = False
+
+    def with_secrets(self, resolve: Callable[[dict[str, Any]], dict[str, Any]]) -> McpServer:
+        """The server with the `{{NAME}}`s of all its texts resolved, in one go."""
+        texts = {name: getattr(self, name) for name in (*_STDIO_FIELDS, "url", "headers")}
+        return replace(self, **resolve(texts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""MCP servers: their connections, kept per worker process, and the functions made of them."""

@@ -1,0 +1,354 @@
+"""The functions that an agent's MCP servers give its models.
+
+A server has three of them, `mcp_search_…`, `mcp_describe_…` and `mcp_invoke_…`, so that one with
+many tools does not fill the model's context. Where a node names a tool, or the server says
+`"expose": "direct"`, the tool is a function of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from graphs.mcp_config import McpConfig, McpServer, function_suffix
+from scheduler.errors import SecretsMissing, SecretsUnusable
+from scheduler.secrets import Secrets, hidden
+from worker.cancellation import Cancellation
+from worker.mcp.failures import McpFailed, McpUnavailable
+from worker.mcp.pool import McpPool
+from worker.mcp.search import search
+from worker.mcp.tool import McpTool
+
+_LONGEST_NAME = 64
+_DEFAULT_TOP_K = 8
+_MOST_TOP_K = 20
+
+_Arguments: TypeAlias = Mapping[str, Any]
+_Act: TypeAlias = Callable[[_Arguments, float], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class McpFunction:
+    """A function as the model sees it, and what calling it does."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    failing: str  # what failed, if it fails: `search`, `describe`, `invocation`
+    act: _Act
+    timeout_s: float
+
+    def declaration(self) -> dict[str, Any]:
+        """The function as chat models are told of it."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": self.parameters,
+            },
+        }
+
+    def call(self, arguments: _Arguments, timeout_s: float | None = None) -> Any:
+        """The result as JSON; a failure is one too: `{"tool_call_error": …}`. Never raises.
+
+        `timeout_s` can only shorten the limit of the settings. Any thread may call.
+        """
+        limit = self.timeout_s if timeout_s is None else min(timeout_s, self.timeout_s)
+        try:
+            return hidden(self.act(arguments, limit))
+        except (McpFailed, McpUnavailable) as error:
+            return {"tool_call_error": hidden(f"{self.failing} failed: {error}")}
+
+
+@dataclass(frozen=True, slots=True)
+class McpOffer:
+    """What there is for one node, and what there should have been."""
+
+    functions: tuple[McpFunction, ...] = ()
+    warnings: tuple[str, ...] = ()  # for the narration: a server's name and why it is missing
+
+
+@dataclass(frozen=True, slots=True)
+class McpServers:
+    """The servers of one agent, as one visit uses them."""
+
+    config: McpConfig  # of the bundle
+    entries: Sequence[str]  # the agent's `mcp_servers`
+    pool: McpPool
+    secrets: Secrets
+    workdir: Path
+    timeout_s: float  # setting `mcp_timeout`
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+    def offer(
+        self,
+        whole: Iterable[str] | None = None,
+        names: Sequence[str] = (),
+        taken: Iterable[str] = (),
+    ) -> McpOffer:
+        """The functions of whole servers, and single ones by name. Starts what it has to.
+
+        Args:
+            whole: servers, aliases or `all`, as after `mcp:`; None: all servers of the agent.
+            names: entries of a node's `tools` that nothing else explains: one of the three
+                functions, or a tool, with `<server>__` in front or without.
+            taken: names of functions that the node has from elsewhere.
+        """
+        return _Offering(self, taken).made(whole, names)
+
+    # ---- what functions do
+
+    def tools(self, server: McpServer, timeout_s: float) -> tuple[McpTool, ...]:
+        return self.pool.tools(server, self.workdir, timeout_s, self.cancellation)
+
+    def invoke(
+        self, server: McpServer, tool: str, arguments: _Arguments, timeout_s: float
+    ) -> dict[str, Any]:
+        return self.pool.call(server, self.workdir, tool, arguments, timeout_s, self.cancellation)
+
+
+class _Offering:
+    """One offer in the making."""
+
+    def __init__(self, servers: McpServers, taken: Iterable[str]) -> None:
+        self._servers = servers
+        self._names = servers.config.resolve(servers.entries)  # in the agent's order
+        self._taken = set(taken)
+        self._functions: list[McpFunction] = []
+        self._direct: set[tuple[str, str]] = set()  # (server, tool) that are functions already
+        self._ready: dict[str, tuple[McpServer, tuple[McpTool, ...]]] = {}
+        self._missing: dict[str, str] = {}  # why a server is not ready
+
+    def made(self, whole: Iterable[str] | None, names: Sequence[str]) -> McpOffer:
+        meant = self._names if whole is None else self._servers.config.resolve(whole)
+        wholly = [name for name in self._names if name in meant]
+        owners = {name: self._owners(name) for name in names}
+        self._start(dict.fromkeys([*wholly, *(o for found in owners.values() for o in found)]))
+        for server in wholly:
+            if server in self._ready:
+                self._offer_whole(*self._ready[server])
+        unknown = [name for name in names if not self._offer_named(name, owners[name])]
+        concerned = {*wholly, *(owner for name in unknown for owner in owners[name])}
+        warnings = [
+            f"MCP server '{name}' is unavailable: {hidden(reason)}"
+            for name, reason in self._missing.items()
+            if name in concerned
+        ]
+        if not warnings:
+            warnings = [f"no MCP server has a function '{name}'" for name in unknown]
+        return McpOffer(tuple(self._functions), tuple(warnings))
+
+    def _owners(self, name: str) -> Sequence[str]:
+        """The servers that may have a function of that name."""
+        for server in self._names:
+            if name in _three_names(server):
+                return (server,)
+        return self._names
+
+    def _start(self, names: Iterable[str]) -> None:
+        usable: list[McpServer] = []
+        for name in names:
+            try:
+                usable.append(self._usable(name))
+            except (McpUnavailable, SecretsMissing, SecretsUnusable) as error:
+                self._missing[name] = str(error)
+        if not usable:
+            return
+        visit = self._servers
+        answers = visit.pool.tools_of(usable, visit.workdir, visit.timeout_s, visit.cancellation)
+        for server, answer in zip(usable, answers, strict=True):
+            if isinstance(answer, McpUnavailable):
+                self._missing[server.name] = str(answer)
+            else:
+                self._ready[server.name] = (server, answer)
+
+    def _usable(self, name: str) -> McpServer:
+        """The server with its secrets put in."""
+        server = self._servers.config.servers.get(name)
+        if server is None:
+            raise McpUnavailable("mcp.json does not have it")
+        if server.disabled:
+            raise McpUnavailable("it is disabled in mcp.json")
+        if server.oauth and not server.headers:
+            raise McpUnavailable("it asks for OAuth; give it a token in 'headers' instead")
+        return server.with_secrets(self._servers.secrets.resolve)
+
+    def _offer_whole(self, server: McpServer, tools: Sequence[McpTool]) -> None:
+        if server.expose == "direct":
+            for tool in tools:
+                self._offer_tool(server, tool, tool.name)
+            return
+        for function in self._three(server):
+            self._add(function)
+
+    def _offer_named(self, name: str, owners: Sequence[str]) -> bool:
+        """Whether it could be offered, or is already."""
+        for server, tools in (self._ready[owner] for owner in owners if owner in self._ready):
+            three = {function.name: function for function in self._three(server)}
+            if name in three:
+                self._add(three[name])
+                return True
+            bare = name.removeprefix(f"{function_suffix(server.name)}__")
+            bare = bare.removeprefix(f"{server.name}__")
+            for tool in tools:
+                if tool.name in (name, bare) or _legal(tool.name) == bare:
+                    self._offer_tool(server, tool, name)
+                    return True
+        return False
+
+    def _offer_tool(self, server: McpServer, tool: McpTool, name: str) -> None:
+        if (server.name, tool.name) in self._direct:
+            return
+        name = _legal(name)
+        if name in self._taken:
+            name = _legal(f"{server.name}__{name}")
+        invoke = self._servers.invoke
+        self._direct.add((server.name, tool.name))
+        self._add(
+            self._function(
+                name,
+                tool.description,
+                tool.parameters,
+                "invocation",
+                lambda arguments, limit: invoke(server, tool.name, arguments, limit),
+            )
+        )
+
+    def _add(self, function: McpFunction) -> None:
+        if function.name not in self._taken:
+            self._taken.add(function.name)
+            self._functions.append(function)
+
+    def _function(
+        self, name: str, description: str, parameters: Mapping[str, Any], failing: str, act: _Act
+    ) -> McpFunction:
+        return McpFunction(name, description, parameters, failing, act, self._servers.timeout_s)
+
+    def _three(self, server: McpServer) -> tuple[McpFunction, ...]:
+        search_name, describe_name, invoke_name = _three_names(server.name)
+        visit = self._servers
+        return (
+            self._function(
+                search_name,
+                f"Find tools of the server '{server.name}' for what is to be done. The names "
+                f"found go to {describe_name}.",
+                _SEARCH,
+                "search",
+                partial(_search, visit, server),
+            ),
+            self._function(
+                describe_name,
+                f"Show what arguments a tool of the server '{server.name}' takes. Do this "
+                f"before {invoke_name}.",
+                _DESCRIBE,
+                "describe",
+                partial(_describe, visit, server),
+            ),
+            self._function(
+                invoke_name,
+                f"Call a tool of the server '{server.name}' with arguments that fit what "
+                f"{describe_name} has shown.",
+                _INVOKE,
+                "invocation",
+                partial(_invoke, visit, server),
+            ),
+        )
+
+
+_TOOL = {"type": "string", "description": "the name of the tool, as found"}
+_SEARCH = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "what is to be done, in a few words"},
+        "top_k": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": _MOST_TOP_K,
+            "default": _DEFAULT_TOP_K,
+            "description": "how many tools to show at most",
+        },
+    },
+    "required": ["query"],
+}
+_DESCRIBE = {"type": "object", "properties": {"tool": _TOOL}, "required": ["tool"]}
+_INVOKE = {
+    "type": "object",
+    "properties": {
+        "tool": _TOOL,
+        "arguments": {
+            "type": "object",
+            "default": {},
+            "description": "the tool's arguments, by name",
+        },
+    },
+    "required": ["tool"],
+}
+
+
+def _three_names(server: str) -> tuple[str, str, str]:
+    suffix = function_suffix(server)
+    return f"mcp_search_{suffix}", f"mcp_describe_{suffix}", f"mcp_invoke_{suffix}"
+
+
+def _legal(name: str) -> str:
+    return function_suffix(name)[:_LONGEST_NAME]
+
+
+def _search(
+    servers: McpServers, server: McpServer, arguments: _Arguments, timeout_s: float
+) -> list[dict[str, str]]:
+    query = _given(arguments, "query", str, "a text")
+    top_k = _given(arguments, "top_k", int, "an integer", _DEFAULT_TOP_K)
+    tools = servers.tools(server, timeout_s)
+    found = search(tools, server.name, query, min(max(top_k, 1), _MOST_TOP_K))
+    return [
+        {"name": tool.name, "server": server.name, "description": tool.description}
+        for tool in found
+    ]
+
+
+def _describe(
+    servers: McpServers, server: McpServer, arguments: _Arguments, timeout_s: float
+) -> dict[str, Any]:
+    tool = _named(servers.tools(server, timeout_s), arguments)
+    return {
+        "type": "object",
+        "properties": {"tool": {"type": "string"}, "arguments": tool.parameters},
+    }
+
+
+def _invoke(
+    servers: McpServers, server: McpServer, arguments: _Arguments, timeout_s: float
+) -> dict[str, Any]:
+    tool = _named(servers.tools(server, timeout_s), arguments)
+    passed_on = _given(arguments, "arguments", dict, "an object", {})
+    return servers.invoke(server, tool.name, passed_on, timeout_s)
+
+
+def _named(tools: Sequence[McpTool], arguments: _Arguments) -> McpTool:
+    name = _given(arguments, "tool", str, "the name of a tool")
+    found = {tool.name: tool for tool in tools}
+    if name in found:
+        return found[name]
+    near = get_close_matches(name, found, n=3)
+    hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+    raise McpFailed(f"there is no tool '{name}'{hint}")
+
+
+_NOT_GIVEN = object()
+
+
+def _given(
+    arguments: _Arguments, name: str, kind: type, expected: str, default: Any = _NOT_GIVEN
+) -> Any:
+    value = arguments.get(name)
+    if value is None and default is not _NOT_GIVEN:
+        return default
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise McpFailed(f"{name}: expected {expected}")
+    return value

@@ -1,0 +1,247 @@
+"""The connections to MCP servers of one worker process, shared by all its visits.
+
+Everything below `_` runs on the event loop, so nothing here needs a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from graphs.mcp_config import McpServer
+from worker.cancellation import Cancellation
+from worker.mcp.failures import McpFailed, McpUnavailable
+from worker.mcp.loop import LoopThread
+from worker.mcp.target import Target
+from worker.mcp.tool import McpTool
+
+if TYPE_CHECKING:
+    from worker.mcp.session import Session
+
+T = TypeVar("T")
+
+# Programs of runs that brought no directory are one each: enough of them may wait for more work.
+MOST_IDLE = 16
+# A server that did not start is not tried again by every visit at once.
+RETRY_PAUSE_S = 10.0
+# What closing takes at worst: a program gets 2 s to end by itself, and 2 s after SIGTERM.
+_CLOSING_LIMIT_S = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The times that connections live by, in seconds."""
+
+    start_s: float = 120.0
+    idle_s: float = 300.0  # without a request, until a connection is closed
+    tools_s: float = 600.0  # how long a list of tools holds
+
+
+class McpPool:
+    """Starts servers when they are first needed. Any thread may use it; it never blocks others."""
+
+    def __init__(
+        self,
+        limits: Limits = Limits(),
+        environment_names: Sequence[str] = (),
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`environment_names`: more of the worker's variables that servers' programs may see."""
+        self._limits = limits
+        self._environment_names = tuple(environment_names)
+        self._clock = clock
+        self._thread = LoopThread("mcp")
+        self._sessions: dict[str, Session] = {}
+        self._failures: dict[str, tuple[float, str]] = {}  # when a start failed, and why
+        self._tools: dict[str, tuple[float, tuple[McpTool, ...]]] = {}
+        self._reaper: asyncio.Task[None] | None = None
+
+    # ---- for all threads
+
+    def tools(
+        self,
+        server: McpServer,
+        workdir: Path,
+        timeout_s: float,
+        cancellation: Cancellation | None = None,
+    ) -> tuple[McpTool, ...]:
+        """The tools of a server whose secrets are put in; of a list up to 10 minutes old.
+
+        Raises:
+            McpUnavailable: it does not start, or does not say.
+        """
+        (answer,) = self.tools_of([server], workdir, timeout_s, cancellation)
+        if isinstance(answer, McpUnavailable):
+            raise answer
+        return answer
+
+    def tools_of(
+        self,
+        servers: Sequence[McpServer],
+        workdir: Path,
+        timeout_s: float,
+        cancellation: Cancellation | None = None,
+    ) -> list[tuple[McpTool, ...] | McpUnavailable]:
+        """The same of several servers side by side; what cannot be used is a value."""
+        targets = [Target.of(server, workdir, self._environment_names) for server in servers]
+        try:
+            return self._thread.run(self._all_listed(targets, timeout_s), cancellation)
+        except CancelledError:
+            return [McpUnavailable("the visit was cancelled") for _ in servers]
+
+    def call(
+        self,
+        server: McpServer,
+        workdir: Path,
+        tool: str,
+        arguments: Mapping[str, Any],
+        timeout_s: float,
+        cancellation: Cancellation | None = None,
+    ) -> dict[str, Any]:
+        """Call a tool: `{"content": […], "isError": bool, "structuredContent"?}`.
+
+        Starting the server counts against the limit. Not repeated if it may have happened.
+
+        Raises:
+            McpFailed, McpUnavailable: there is no result.
+        """
+        target = Target.of(server, workdir, self._environment_names)
+        calling = self._requested(target, lambda session: session.call(tool, dict(arguments)))
+        try:
+            return self._thread.run(_within(timeout_s, calling), cancellation)
+        except TimeoutError:
+            raise McpFailed(f"no answer after {timeout_s:g} s") from None
+        except CancelledError:
+            raise McpFailed("the visit was cancelled") from None
+
+    def reap(self) -> int:
+        """Close what nobody used for long; returns how many connections that were."""
+        return self._thread.run(self._reap()) if self._thread.started else 0
+
+    def close(self) -> None:
+        """Close everything, ending the servers' programs; takes a few seconds at most."""
+        if self._thread.started:
+            self._thread.run(self._close())
+            self._thread.stop()
+
+    # ---- on the event loop
+
+    async def _all_listed(
+        self, targets: Sequence[Target], timeout_s: float
+    ) -> list[tuple[McpTool, ...] | McpUnavailable]:
+        return await asyncio.gather(*(self._listed(target, timeout_s) for target in targets))
+
+    async def _listed(
+        self, target: Target, timeout_s: float
+    ) -> tuple[McpTool, ...] | McpUnavailable:
+        key = target.key
+        listed_at, tools = self._tools.get(key, (float("-inf"), ()))
+        if self._clock() - listed_at < self._limits.tools_s:
+            return tools
+
+        async def listed_by(session: Session) -> tuple[McpTool, ...]:
+            changes = session.tools_changed
+            tools = await session.tools()
+            if session.tools_changed == changes:  # else it is out of date already
+                self._tools[key] = (self._clock(), tools)
+            return tools
+
+        try:
+            return await _within(timeout_s, self._requested(target, listed_by, repeatable=True))
+        except TimeoutError:
+            return McpUnavailable(f"no answer after {timeout_s:g} s")
+        except (McpUnavailable, McpFailed) as error:
+            return McpUnavailable(str(error))
+
+    async def _requested(
+        self,
+        target: Target,
+        request: Callable[[Session], Awaitable[T]],
+        *,
+        repeatable: bool = False,
+    ) -> T:
+        """Ask a live session; once more if the first was gone before it did anything."""
+        from worker.mcp.session import SessionLost  # noqa: PLC0415 - loaded by then
+
+        session = await self._session(target)
+        try:
+            return await request(session)
+        except SessionLost as lost:
+            if not (repeatable or lost.refused):
+                raise McpFailed(lost.reason) from lost
+        session = await self._session(target)
+        try:
+            return await request(session)
+        except SessionLost as lost:
+            raise McpFailed(lost.reason) from lost
+
+    async def _session(self, target: Target) -> Session:
+        key = target.key
+        session = self._sessions.get(key)
+        if session is None or session.over:
+            session = self._sessions[key] = self._started(target, key)
+        try:
+            await session.opened()
+        except McpUnavailable as error:
+            self._failures[key] = (self._clock(), str(error))
+            raise
+        self._failures.pop(key, None)
+        return session
+
+    def _started(self, target: Target, key: str) -> Session:
+        failed_at, reason = self._failures.get(key, (float("-inf"), ""))
+        if self._clock() - failed_at < RETRY_PAUSE_S:
+            raise McpUnavailable(reason)
+        # It takes two seconds; workers without servers do not need it.
+        from worker.mcp.session import Session  # noqa: PLC0415
+
+        if self._reaper is None:
+            self._reaper = asyncio.create_task(self._keep_reaping())
+        self._tools.pop(key, None)  # the program may be another one by now
+        return Session(
+            target, self._limits.start_s, self._clock, lambda: self._tools.pop(key, None)
+        )
+
+    async def _keep_reaping(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.idle_s / 10)
+            await self._reap()
+
+    async def _reap(self) -> int:
+        now = self._clock()
+        self._sessions = {key: s for key, s in self._sessions.items() if not s.over}
+        self._failures = _since(now - RETRY_PAUSE_S, self._failures)
+        self._tools = _since(now - self._limits.tools_s, self._tools)
+        idle = [pair for pair in self._sessions.items() if pair[1].requests == 0]
+        idle.sort(key=lambda pair: pair[1].last_used, reverse=True)
+        ending = [
+            self._sessions.pop(key).end()
+            for rank, (key, session) in enumerate(idle)
+            if rank >= MOST_IDLE or session.last_used <= now - self._limits.idle_s
+        ]
+        if ending:
+            await asyncio.wait(ending)
+        return len(ending)
+
+    async def _close(self) -> None:
+        ending = [session.end() for session in self._sessions.values()]
+        if self._reaper is not None:
+            self._reaper.cancel()
+            ending.append(self._reaper)
+        self._sessions.clear()
+        if ending:
+            await asyncio.wait(ending, timeout=_CLOSING_LIMIT_S)
+
+
+def _since(instant: float, entries: Mapping[str, tuple[float, T]]) -> dict[str, tuple[float, T]]:
+    return {key: entry for key, entry in entries.items() if entry[0] > instant}
+
+
+async def _within(timeout_s: float, working: Coroutine[Any, Any, T]) -> T:
+    async with asyncio.timeout(timeout_s):
+        return await working

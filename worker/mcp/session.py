@@ -1,0 +1,213 @@
+"""One live connection to an MCP server, kept by a task on the event loop.
+
+The SDK wants a connection closed by the task that opened it, so that task stays with it: it
+opens, waits until somebody asks it to stop or the server goes away, and closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import mcp_types
+from mcp import Client, MCPError
+
+from worker.mcp.failures import McpFailed, McpUnavailable
+from worker.mcp.target import Target
+from worker.mcp.tool import McpTool
+from worker.mcp.transports import Traces, connection
+
+T = TypeVar("T")
+
+# A list that goes on after this many pages is a mistake of the server.
+_MOST_PAGES = 100
+
+
+@dataclass
+class SessionLost(Exception):
+    """The connection is gone; `refused` if the server certainly did nothing."""
+
+    reason: str
+    refused: bool = False
+
+
+class Session:
+    """A connection, from its opening to its end; it does not come back."""
+
+    def __init__(
+        self,
+        target: Target,
+        start_limit_s: float,
+        clock: Callable[[], float],
+        on_tools_changed: Callable[[], object],
+    ) -> None:
+        """Begins to open; to be called on the event loop."""
+        self.target = target
+        self.last_used = clock()
+        self.requests = 0  # that are being waited for
+        self.tools_changed = 0  # how often the server said so
+        self._start_limit_s = start_limit_s
+        self._clock = clock
+        self._forget_tools = on_tools_changed
+        self._traces = Traces()
+        self._client: Client | None = None
+        self._opened = asyncio.Event()  # or failed to
+        self._ending = asyncio.Event()
+        self._failure: str | None = None
+        self._task = asyncio.create_task(self._live())
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing can be asked of it any more."""
+        return self._ending.is_set()
+
+    async def opened(self) -> None:
+        """Wait until requests can be made.
+
+        Raises:
+            McpUnavailable: it could not be opened.
+        """
+        await self._opened.wait()
+        if self._client is None:
+            raise McpUnavailable(self._failure or "it was stopped")
+
+    def end(self) -> asyncio.Task[None]:
+        """Close the connection, ending its program; wait for the task to know that it is so."""
+        self._ending.set()
+        if not self._opened.is_set():
+            self._task.cancel()
+        return self._task
+
+    async def tools(self) -> tuple[McpTool, ...]:
+        """Ask the server what tools it has.
+
+        Raises:
+            SessionLost, McpFailed: it did not say.
+        """
+        tools: list[McpTool] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._ask(partial(_page, cursor))
+            tools += [
+                McpTool(tool.name, tool.description or "", tool.input_schema) for tool in page.tools
+            ]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return tuple(tools)
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool; that it reports an error is a result.
+
+        Raises:
+            SessionLost, McpFailed: there is no result.
+        """
+        result = await self._ask(lambda client: client.call_tool(tool, arguments))
+        said = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        value = {"content": said.get("content", []), "isError": result.is_error}
+        if "structuredContent" in said:
+            value["structuredContent"] = said["structuredContent"]
+        return value
+
+    async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
+        client = self._client
+        if client is None or self.over:
+            raise SessionLost("the server went away", refused=True)
+        with self._in_use():
+            try:
+                return await request(client)
+            except MCPError as error:
+                raise self._told(error) from error
+            except Exception as error:
+                # What it answered does not fit its own declaration, or the protocol.
+                raise McpFailed(_in_words(error)) from error
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+            self.last_used = self._clock()
+
+    def _told(self, error: MCPError) -> Exception:
+        if error.code == mcp_types.CONNECTION_CLOSED:
+            self._ending.set()
+            return SessionLost(self._with_traces("the server went away during the call"))
+        if error.message == _FORGOTTEN:
+            self._ending.set()
+            return SessionLost("the server forgot the session", refused=True)
+        if error.message == _REFUSED and self._traces.http_error:
+            return McpFailed(self._traces.http_error)
+        return McpFailed(error.message)
+
+    async def _live(self) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self._start_limit_s):
+                    client = await stack.enter_async_context(self._new_client())
+                self._client = client
+                self._opened.set()
+                following = asyncio.create_task(self._follow_changes(client))
+                try:
+                    await self._ending.wait()
+                finally:
+                    following.cancel()
+                    await asyncio.wait([following])
+        except TimeoutError:
+            self._failure = self._with_traces(f"not ready after {self._start_limit_s:g} s")
+        except Exception as error:  # the SDK's, and those of whatever it uses
+            self._failure = self._with_traces(self._traces.http_error or _in_words(error))
+        finally:
+            self._ending.set()
+            self._opened.set()
+
+    def _new_client(self) -> Client:
+        return Client(
+            connection(self.target, self._traces, self._ending.set),
+            message_handler=self._heard,
+            cache=None,  # the pool's outlives the connection
+            client_info=mcp_types.Implementation(name="sleipnir", version="1"),
+        )
+
+    async def _heard(self, message: Any) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self._tools_did_change()
+
+    async def _follow_changes(self, client: Client) -> None:
+        """Ask to hear of changed tools; servers of the older protocol tell unasked."""
+        # One that cannot be asked is asked for its list again in time anyway.
+        with suppress(Exception):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._tools_did_change()
+
+    def _tools_did_change(self) -> None:
+        self.tools_changed += 1
+        self._forget_tools()
+
+    def _with_traces(self, reason: str) -> str:
+        return "; ".join([reason, *self._traces.stderr])
+
+
+async def _page(cursor: str | None, client: Client) -> mcp_types.ListToolsResult:
+    return await client.list_tools(cursor=cursor)
+
+
+# What the SDK makes of HTTP 404 where there was a session, and of other refusals by HTTP.
+_FORGOTTEN = "Session terminated"
+_REFUSED = "Server returned an error response"
+
+
+def _in_words(error: BaseException) -> str:
+    """The first cause in a group of errors, which is what the SDK's tasks end with."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"there is no '{error.filename}'"
+    return str(error) or type(error).__name__

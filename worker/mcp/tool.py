@@ -1,0 +1,16 @@
+"""A tool of an MCP server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool as its server declares it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]  # the JSON Schema of its arguments

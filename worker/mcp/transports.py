@@ -1,0 +1,187 @@
+"""How a server is reached: its program, streamable HTTP, or the older HTTP with events (SSE)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from graphs.mcp_config import McpServer
+from scheduler.orphans import OWNER, owner_mark
+from scheduler.secrets import hidden
+from worker.mcp.target import Target
+from worker.sandbox import base_environment
+
+logger = logging.getLogger("sleipnir.mcp")
+
+# What fails is told to whoever called; the SDK would log it once more, as a traceback.
+logging.getLogger("mcp").setLevel(logging.CRITICAL)
+# It logs addresses, and there may be a secret in them.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
+
+_CONNECT_LIMIT_S = 30.0
+_LINES_KEPT = 3
+_LONGEST_LINE = 2_000
+
+
+@dataclass(slots=True)
+class Traces:
+    """What a connection leaves behind that says more about a failure than its exception."""
+
+    stderr: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
+    http_error: str | None = None  # the last refusal of an HTTP server
+
+
+@asynccontextmanager
+async def connection(
+    target: Target, traces: Traces, on_end: Callable[[], None]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """The two streams of messages from and to a server; `on_end` tells that it went away."""
+    server = target.server
+    opened: AbstractAsyncContextManager[tuple[Any, Any]]
+    match server.type:
+        case "stdio":
+            opened = _program(target, traces)
+        case "http":
+            opened = _streamable_http(server, traces)
+        case "sse":
+            opened = _events(server, traces)
+    async with opened as (received, sent):
+        yield _Watched(received, on_end), sent
+
+
+@asynccontextmanager
+async def _program(target: Target, traces: Traces) -> AsyncIterator[tuple[Any, Any]]:
+    server, cwd = target.server, target.cwd
+    assert cwd is not None, "programs run somewhere"
+    cwd.mkdir(parents=True, exist_ok=True)
+    parameters = StdioServerParameters(
+        command=server.command,
+        args=list(server.args),
+        # Marked, so that it is found if this worker is killed and cannot end it.
+        env={
+            **base_environment(target.environment_names),
+            **server.env,
+            OWNER: owner_mark(os.getpid()),
+        },
+        cwd=cwd,
+        encoding_error_handler="replace",
+    )
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stderr, os.fdopen(writing, "w") as errlog:
+        log = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: _StderrLog(server.name, traces.stderr), stderr
+        )
+        try:
+            async with stdio_client(parameters, errlog=errlog) as streams:
+                errlog.close()  # the program's end is the only one left: it ends with it
+                yield streams
+        finally:
+            log[0].close()
+
+
+class _StderrLog(asyncio.Protocol):
+    """Passes what a program says on stderr on to the worker's log, line by line."""
+
+    def __init__(self, server: str, kept: deque[str]) -> None:
+        self._server = server
+        self._kept = kept
+        self._rest = b""
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._say(line)
+        if len(self._rest) > _LONGEST_LINE:
+            self._say(self._rest)
+            self._rest = b""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._say(self._rest)
+
+    def _say(self, line: bytes) -> None:
+        text = hidden(line[:_LONGEST_LINE].decode(errors="replace").rstrip())
+        if text:
+            self._kept.append(text)
+            logger.info("%s: %s", self._server, text)
+
+
+@asynccontextmanager
+async def _streamable_http(server: McpServer, traces: Traces) -> AsyncIterator[tuple[Any, Any]]:
+    async with (
+        _http_client(dict(server.headers), traces) as client,
+        streamable_http_client(server.url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+def _events(server: McpServer, traces: Traces) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    def client(
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return _http_client(headers, traces)
+
+    return sse_client(server.url, headers=dict(server.headers), httpx_client_factory=client)
+
+
+def _http_client(headers: dict[str, str] | None, traces: Traces) -> httpx2.AsyncClient:
+    async def note(response: httpx2.Response) -> None:
+        if response.status_code >= 400:
+            traces.http_error = f"HTTP {response.status_code} {response.reason_phrase}"
+
+    # How long an answer may take is the caller's to say.
+    timeout = httpx2.Timeout(_CONNECT_LIMIT_S, read=None)
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [note]})
+
+
+class _Watched:
+    """A stream of messages that says when it ends."""
+
+    def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
+        self._stream = stream
+        self._on_end = on_end
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        return await self._stream.receive()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except StopAsyncIteration:
+            self._on_end()
+            raise
+
+    async def __aenter__(self) -> _Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stream.__aexit__(kind, error, trace)
