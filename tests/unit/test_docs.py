@@ -24,6 +24,7 @@ from graphs.schema import (
     Settings,
     Variable,
 )
+from graphs.tools.library import SHIPPED_TOOLS
 from graphs.validator import Resources, validate
 from scheduler.cli import VERBS
 from scheduler.cli.documents import question_document, row_document, run_document, show_document
@@ -69,7 +70,8 @@ def test_a_graph_in_the_documentation_has_no_findings(text: str, tmp_path: Path)
     (directory / "graph.yaml").write_text(text)
     add_what_it_names(directory)
 
-    found = validate(load_agent(directory), Resources(AgentSearch((tmp_path,))))
+    resources = Resources(AgentSearch((tmp_path,)), tool_directories=(SHIPPED_TOOLS,))
+    found = validate(load_agent(directory), resources)
 
     assert [str(finding) for finding in found] == []
 
