@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from graphs.mcp_config import McpConfig, McpServer, mcp_file, read_mcp_config
+from tests.support.pages import ROOT, blocks
+
+SHIPPED = ROOT / "graphs" / "functions" / "mcp.json"
 
 
 def write(directory: Path, servers: Any) -> None:
@@ -178,3 +181,13 @@ def test_a_bundle_holds_no_other_entries_and_these_as_written(tmp_path: Path) ->
     config = read(tmp_path, {"a": {"command": "a"}, "c": entry})
 
     assert config.bundled(["c"]) == {"mcpServers": {"c": entry}}
+
+
+@pytest.mark.parametrize("text", [SHIPPED.read_text(), *blocks("mcp.md", "json")])
+def test_files_we_show_can_be_used(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mcp.json").write_text(text)
+
+    config, findings = read_mcp_config(tmp_path)
+
+    assert findings == ()
+    assert "ddg-search" in config.servers
