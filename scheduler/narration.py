@@ -3,7 +3,7 @@
 Events are written by the transitions and by `worker.commit`:
     submitted  agent, start [id, type], warnings
     step       step, from [{id, to, failure}], next [[id, type]], dropped, warnings
-    llm_call   node, model, tools
+    llm_call   node, model, tools, source if it is no model
     output     node, tool, text: what a tool prints
     tool       node, tool, ms, failure
     retry      node, attempt, of, delay_s, reason
@@ -64,7 +64,9 @@ def _step(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _llm_call(fields: Mapping[str, Any]) -> Iterator[str]:
-    yield f"  llm call: model={fields['model']} tools={','.join(fields['tools']) or '<none>'}"
+    tools = ",".join(fields["tools"]) or "<none>"
+    source = f" ({fields['source']})" if "source" in fields else ""
+    yield f"  llm call: model={fields['model']} tools={tools}{source}"
 
 
 def _retry(fields: Mapping[str, Any]) -> Iterator[str]:

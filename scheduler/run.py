@@ -109,6 +109,8 @@ class Context:
     given: Mapping[str, str] = field(default_factory=dict)
     # Answers given ahead of time: the n-th visit of a node takes the n-th.
     answers: Mapping[str, list[str]] = field(default_factory=dict)
+    recorded: bool = False  # its model calls are
+    replay: str | None = None  # digest of the recording that replies instead of models
     # Bundle digests of all agents the graph may spawn, by the name its nodes use.
     agents: Mapping[str, str] = field(default_factory=dict)
     # Why others of those cannot start, by the same name.

@@ -31,6 +31,8 @@ class Request:
     machine: str | None = None  # the only one whose workers may take the run
     guarded: bool = False  # whether guarded tools ask a person
     headless: bool = False  # nobody is there to ask
+    recorded: bool = False  # its model calls are to be
+    replay: str | None = None  # digest of the recording that replies instead of models
     timeout_s: float | None = None  # may lower the graph's limit, not raise it
     run_id: str | None = None  # given, it makes the submission idempotent
     batch: str | None = None
@@ -85,6 +87,8 @@ def new_run(
             machine=request.machine,
             guarded=request.guarded,
             headless=request.headless,
+            recorded=request.recorded,
+            replay=request.replay,
             variables=variables,
             secrets=_secrets(graph),
             given=dict(request.variables),
@@ -147,6 +151,8 @@ def child_run(
             machine=parent.machine,
             guarded=parent.guarded,
             headless=parent.headless,
+            recorded=parent.recorded,
+            replay=parent.replay,
             variables=variables,
             secrets=_secrets(graph),
             given=parent.given,

@@ -59,7 +59,7 @@ def make_runtime(settings: Settings) -> Runtime:
         store=store,
         agents=AgentCache(store, home / "bundles"),
         leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
-        models=Models(),
+        models=Models(store),
         tools=Tools(settings, home / "cache"),
         secrets=settings.secrets,
         settings=settings,

@@ -115,6 +115,7 @@ def make_visit(
         narrate=partial(_narrate, runtime.store, lease.run_id, node_id),
         fill_in=runtime.secrets.resolve,
         offer=partial(runtime.tools.offer, agent),
+        recall=runtime.models.recall,
         ask_model=runtime.models.ask,
         turns=partial(_turns, runtime.store, lease, begun.turns),
         record=partial(_record, runtime.store, lease),

@@ -65,6 +65,8 @@ class Visit(Generic[N]):
     fill_in: Callable[[str], str] = lambda text: text
     # The functions that its model may call, for an llm node with `tools`.
     offer: Callable[[Visit[Any]], Toolset] = lambda _visit: NO_TOOLS
+    # A reply that is known without asking a model.
+    recall: Callable[[Request, Caller], Reply | None] = lambda _request, _caller: None
     ask_model: AskModel = lambda request, _caller, timeout_s: complete(request, timeout_s)
     # The conversation with a model so far, oldest first (see worker.llm.transcript), and how to
     # go on with it: (position, entry, event, usage).

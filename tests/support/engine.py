@@ -59,7 +59,7 @@ class Engine(Agents):
             store=self.store,
             agents=AgentCache(self.store, self._directory / "unpacked"),
             leases=Leases(self.store.renew, interval_s=1.0),
-            models=Models(),
+            models=Models(self.store),
             tools=Tools(values, self._directory / "cache"),
             secrets=values.secrets,
             settings=values,

@@ -15,6 +15,11 @@ class Caller:
     node: str
     # Equal whenever this very call is tried again: after a wait, after a crash.
     key: str
+    attempt: int = 1  # of the node
+    cache_s: float | None = None  # how long replies to equal requests are kept; None: not at all
+    recorded: bool = False  # whether the run's calls are recorded
+    replay: str | None = None  # digest of the recording that replies instead of a model
+    secrets: tuple[str, ...] = ()  # what no recording may hold
 
 
 class MustWait(Exception):

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 from scheduler.run import Usage
+from worker.llm.cache import kept_for_s
 from worker.llm.caller import Caller
 from worker.llm.client import Declaration, Message, ModelCallFailed, Reply, Request
 from worker.llm.transcript import Transcript
@@ -53,12 +54,14 @@ class ModelCalls:
         if left is not None and left <= 0:
             raise ModelCallFailed("timed out before the model was called")
         self.transcript.record()
-        names = tuple(tool["function"]["name"] for tool in tools)
-        self.visit.narrate("llm_call", model=self.model, tools=names)
         request = Request(
             self.model, messages, tools, self.temperature, self.top_p, self.reasoning_effort
         )
-        reply = self.visit.ask_model(request, self._caller(), left)
+        caller = self._caller()
+        reply = self.visit.recall(request, caller)
+        self._narrate(request, reply)
+        if reply is None:
+            reply = self.visit.ask_model(request, caller, left)
         self.transcript.took(reply)
         if reply.text:
             self.visit.log("llm", self.visit.mask(reply.text))
@@ -74,12 +77,23 @@ class ModelCalls:
             return None
         return self.timeout_s - self.visit.age_s - (monotonic() - self.visit.began_at)
 
+    def _narrate(self, request: Request, known: Reply | None) -> None:
+        names = tuple(tool["function"]["name"] for tool in request.tools)
+        source = {} if known is None else {"source": known.source}
+        self.visit.narrate("llm_call", model=request.model, tools=names, **source)
+
     def _caller(self) -> Caller:
         visit = self.visit
+        wishes = (getattr(visit.node, "cache", None), visit.graph.cache)
         return Caller(
             run_id=visit.run_id,
             root=visit.context.root or visit.run_id,
             batch=visit.context.batch,
             node=visit.node_id,
             key=f"{visit.idempotency_key}:{visit.attempt}:{self._asked}",
+            attempt=visit.attempt,
+            cache_s=kept_for_s(*wishes),
+            recorded=visit.context.recorded,
+            replay=visit.context.replay,
+            secrets=visit.secrets,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from graphs.models import missing_keys
 from scheduler.run import Usage
@@ -51,6 +51,7 @@ class Reply:
 
     message: Message  # the assistant's message, as the provider wants to see it again
     usage: Usage
+    source: Literal["model", "cached", "replayed"] = "model"
 
     @property
     def text(self) -> str:

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
+from scheduler.recordings import Recordings
+from scheduler.store import RunStore
+from worker.llm.cache import ReplyCache
 from worker.llm.caller import Caller
-from worker.llm.client import Reply, Request, complete
+from worker.llm.client import ModelCallFailed, Reply, Request, complete
+from worker.llm.recorder import Recorder
+from worker.llm.replay import Replay
 
 
 class Models:
     """The models as one worker process reaches them; may be used from many threads at once."""
+
+    def __init__(self, store: RunStore) -> None:
+        recordings = Recordings(store.client, store.settings.retention_s)
+        self._cache = ReplyCache(store.client)
+        self._recorder = Recorder(recordings)
+        self._replay = Replay(recordings)
+
+    def recall(self, request: Request, caller: Caller) -> Reply | None:
+        """The reply that is known without asking a model: replayed, or kept from before.
+
+        Raises:
+            ModelCallFailed: the run replays a recording, and that has a failure or nothing.
+        """
+        if caller.replay is not None:
+            return self._replay.reply_to(request, caller, caller.replay)
+        reply = self._cache.find(request, caller)
+        if reply is not None:
+            self._recorder.replied(request, caller, reply)
+        return reply
 
     def ask(self, request: Request, caller: Caller, timeout_s: float | None) -> Reply:
         """The model's reply.
@@ -16,4 +40,11 @@ class Models:
             ModelCallFailed: for whatever went wrong, `timeout_s` included.
             MustWait: a limit stands against the call for now.
         """
-        return complete(request, timeout_s)
+        try:
+            reply = complete(request, timeout_s)
+        except ModelCallFailed as failure:
+            self._recorder.failed(request, caller, failure)
+            raise
+        self._cache.keep(request, caller, reply)
+        self._recorder.replied(request, caller, reply)
+        return reply
