@@ -90,3 +90,21 @@ def test_what_was_cancelled_before_it_began_ends_at_once(tmp_path: Path) -> None
 
     assert finished.returncode == -15
     assert not finished.timed_out
+
+
+def test_a_program_ends_when_nobody_can_take_what_it_prints(tmp_path: Path) -> None:
+    def refuse(_chunk: bytes) -> None:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        run_process(
+            ["bash", "-c", "echo $$ > pid; echo line; sleep 60"],
+            environment={"PATH": os.environ["PATH"]},
+            workdir=tmp_path,
+            timeout_s=None,
+            output_limit_bytes=1_000,
+            cancellation=Cancellation(),
+            on_stdout=refuse,
+        )
+
+    assert not is_alive(int((tmp_path / "pid").read_text()))

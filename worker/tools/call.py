@@ -11,7 +11,7 @@ from graphs.tools.function import Function
 from worker.masking import mask
 from worker.sandbox import Finished, run_process
 from worker.tools.directory import CallDirectory, call_directory
-from worker.tools.interpreter import Missing, check_began, command_of
+from worker.tools.interpreter import Missing, command_of, missing_tsx
 from worker.tools.preparation import Refused, prepare
 from worker.tools.result import decoded, decoded_end, failure, status_text, value_of
 from worker.tools.stdout import Stdout
@@ -22,6 +22,7 @@ from worker.tools.texts import cleaned, without_escapes
 GRACE_S = 5.0
 # How the helpers end a tool that asks: exit code 75, from within a subshell the signal.
 _ASKING = (75, -signal.SIGTERM)
+_NARRATED_CHARACTERS = 2_000  # of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +126,17 @@ class _Call:
             if question is not None:
                 self._log(stderr)
                 return Guarded(question)
-        if self.function.language == "typescript":
-            check_began(directory)
         return self._failed(
-            self._reason(finished),
+            self._reason(finished, directory),
             stderr=stderr,
             stdout=decoded(bytes(stdout.kept), limit, stdout.cut),
             output=decoded(written, limit, len(written) > limit),
         )
 
-    def _reason(self, finished: Finished) -> str:
+    def _reason(self, finished: Finished, directory: CallDirectory) -> str:
         if finished.timed_out:
             return f"timed out after {self.surroundings.limit_s(self.timeout_s):g} s"
-        return status_text(finished.returncode)
+        return missing_tsx(self.function, directory) or status_text(finished.returncode)
 
     def _failed(self, reason: str, **texts: str) -> Answered:
         self._log(texts.get("stderr", ""))
@@ -150,4 +149,6 @@ class _Call:
             self.surroundings.log("stderr", text)
 
     def _narrate(self, line: str) -> None:
-        self.surroundings.narrate(self.shown(line))
+        text = self.shown(line)
+        short = len(text) <= _NARRATED_CHARACTERS
+        self.surroundings.narrate(text if short else text[:_NARRATED_CHARACTERS] + "…")

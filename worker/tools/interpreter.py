@@ -35,21 +35,14 @@ def command_of(
     if shutil.which(program, path=environment.get("PATH")) is None:
         needed = "; TypeScript tools need node and tsx" if program == "npx" else ""
         raise Missing(f"'{program}' is not on the PATH of this worker{needed}")
-    if not function.file.is_file():
-        raise Missing(f"there is no file {function.file}")
     return [*interpreter, str(function.file), function.entry]
 
 
-def check_began(directory: CallDirectory) -> None:
-    """Tell a TypeScript tool that failed from one that npx could not start.
-
-    Raises:
-        Missing: if the wrapper never ran.
-    """
-    if directory.parameters.exists():
-        raise Missing(
-            "npx found no tsx that runs here; install it on this worker: npm install --global tsx"
-        )
+def missing_tsx(function: Function, directory: CallDirectory) -> str | None:
+    """Why a failed call of TypeScript never reached its wrapper, if that is so."""
+    if function.language != "typescript" or not directory.parameters.exists():
+        return None
+    return "cannot start: npx found no tsx; install it on this worker: npm install --global tsx"
 
 
 def _python(surroundings: Surroundings) -> str:

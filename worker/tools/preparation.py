@@ -35,6 +35,8 @@ def prepare(
         Refused: naming everything that is wrong.
         OSError: if a directory cannot be made or a file not be written.
     """
+    if not function.file.is_file():
+        raise Refused([f"there is no file {function.file}"])
     text = encode(arguments)
     environment = call_environment(function, surroundings, directory, text, idempotency_key)
     wrong = [*wrong_names(function, arguments), *wrong_surroundings(function.bash, environment)]

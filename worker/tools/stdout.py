@@ -8,8 +8,8 @@ from worker.tools.texts import without_escapes
 
 # More than this nobody follows; each line is an event.
 _LINES_NARRATED = 1_000
-# What is narrated of a line.
-_LINE_BYTES = 8 * 1024
+# Of a line that is longer only the beginning is looked at.
+_LINE_BYTES = 64 * 1024
 
 
 class Stdout:

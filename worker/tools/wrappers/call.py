@@ -30,8 +30,8 @@ def main() -> None:
         traceback.print_exception(None, error, trace and trace.tb_next)  # without this frame
         sys.exit(1)
     if result is not None:
-        with open(os.environ["LLM_OUTPUT"], "w", encoding="utf-8", errors="replace") as output:
-            output.write(text_of(result))
+        with open(os.environ["LLM_OUTPUT"], "wb") as output:
+            output.write(text_of(result).encode("utf-8", "backslashreplace"))
 
 
 def loaded(file: str) -> types.ModuleType:

@@ -1,0 +1,85 @@
+"""Calls of tool files that a test writes, in a bundle of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from graphs.tools.function import Function
+from graphs.tools.reader import read_tool_file
+from worker.tools.call import Answered, Guarded, call_function
+from worker.tools.surroundings import Surroundings
+
+
+class ToolBundle:
+    """An unpacked bundle with an agent `tester`, and all that its calls said."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "bundle"
+        self.agent = self.root / "agents" / "tester"
+        self.tools = self.root / "functions" / "tools"
+        for created in (self.agent, self.tools):
+            created.mkdir(parents=True)
+        self.narrated: list[str] = []
+        self.logged: list[tuple[str, str]] = []
+        self.surroundings = Surroundings(
+            run_id="run-1",
+            agent="tester",
+            agent_directory=self.agent,
+            root=self.root,
+            workdir=directory / "work",
+            cache=directory / "cache",
+            narrate=self.narrated.append,
+            log=lambda stream, text: self.logged.append((stream, text)),
+        )
+
+    def tool(self, source: str, name: str = "demo.sh") -> Function:
+        """The one function of a global tool file."""
+        (function,) = _functions(self.tools / name, source, own=False)
+        return function
+
+    def own(self, source: str, name: str = "tools.sh") -> dict[str, Function]:
+        """The agent's own functions by name."""
+        found = _functions(self.agent / name, source, own=True)
+        return {function.name: function for function in found}
+
+    def call(
+        self,
+        function: Function,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        grants: Sequence[str] = (),
+        left_s: float | None = None,
+        **surroundings: Any,
+    ) -> Answered | Guarded:
+        """Call a function, with some of the surroundings as given; the run has `left_s` left."""
+        return call_function(
+            function,
+            arguments or {},
+            replace(self.surroundings, **surroundings),
+            idempotency_key="key-1",
+            grants=grants,
+            timeout_s=left_s,
+        )
+
+    def value(
+        self, function: Function, arguments: Mapping[str, Any] | None = None, **more: Any
+    ) -> Any:
+        """What the model gets of a call."""
+        answered = self.call(function, arguments, **more)
+        assert isinstance(answered, Answered)
+        return answered.value
+
+    def output(self, source: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> str:
+        """The text that a global bash tool writes as its result."""
+        text: str = self.value(self.tool(source), arguments, **more)["output"]
+        return text
+
+
+def _functions(file: Path, source: str, *, own: bool) -> tuple[Function, ...]:
+    file.write_text(source, encoding="utf-8")
+    read = read_tool_file(file, own=own)
+    assert read.findings == ()
+    return read.functions
