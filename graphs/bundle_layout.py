@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from graphs.bundle import Part
@@ -55,9 +55,12 @@ def agent_directory(root: Path) -> Path:
     """The agent's own directory in an unpacked bundle.
 
     Raises:
-        BundleError: the bundle has no manifest.
+        BundleError: the bundle has no manifest, or one that leads elsewhere.
     """
-    return root / _AGENTS / str(_manifest(root)["agent"])
+    name = str(_manifest(root)["agent"])
+    if name in ("", "..") or PurePosixPath(name).name != name:
+        raise BundleError(f"refused the bundle of '{name}': that is no name of a directory")
+    return root / _AGENTS / name
 
 
 def library_of(root: Path) -> ToolLibrary:

@@ -30,6 +30,7 @@ _MODIFIER = re.compile(
     """,
     re.VERBOSE,
 )
+_SHOWN = 40  # characters of what is wrong
 _DEFAULTS = ("default", "single", "double")
 _NOTATION = re.compile(r"\s*<([^<>\s+*?]+)(\+?)>(?=\s|<|$)")
 # Notations of other forms, and values taken from variables of the environment.
@@ -174,4 +175,4 @@ def _notations(name: str, text: str) -> tuple[tuple[str, ...], bool, str]:
 
 
 def _word(text: str) -> str:
-    return text.split(maxsplit=1)[0] if text.strip() else ""
+    return text.split(maxsplit=1)[0][:_SHOWN] if text.strip() else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -25,12 +26,14 @@ _MAPPINGS = {"dict", "Dict", "Mapping"}
 def python_functions(source: Source) -> list[Function]:
     """`run` of a global tool; of an agent's own file every public function."""
     try:
-        module = ast.parse(source.text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python has to say of style is said elsewhere
+            module = ast.parse(source.text)
     except SyntaxError as error:
         source.report("E603", f"syntax error: {error.msg}", error.lineno or 1)
         return []
-    except (ValueError, RecursionError) as error:  # a NUL; expressions nested too deep
-        source.report("E603", f"cannot be read as Python: {error}", 1)
+    except ValueError as error:  # what a NUL is for some versions of Python
+        source.report("E603", f"syntax error: {error}", 1)
         return []
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     # A later definition replaces an earlier one of that very name, as it does in Python.

@@ -54,7 +54,11 @@ def read_tool_file(path: Path, *, own: bool) -> ToolFile:
         message = f"cannot read the tool file: {error}"
         return ToolFile(path, findings=(Finding("E603", message, file=str(path)),))
     source = Source(path, text, own)
-    functions = _READERS[path.suffix](source)
+    try:
+        functions = _READERS[path.suffix](source)
+    except RecursionError:
+        source.report("E603", "cannot read the tool file: it is nested too deeply", 1)
+        functions = []
     offered = tuple(function for function in functions if not function.entry.startswith("_"))
     for function in offered:
         _check(function, source)

@@ -98,3 +98,11 @@ def test_a_bundle_without_a_usable_manifest_is_refused(
 
     with pytest.raises(BundleError, match=r"no usable manifest\.json"):
         agent_directory(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../agent", "/etc", "a/b"])
+def test_a_manifest_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"agent": name, "aliases": {}}))
+
+    with pytest.raises(BundleError, match="no name of a directory"):
+        agent_directory(tmp_path)

@@ -147,6 +147,16 @@ def test_the_description_ends_at_the_first_header(header: str, tmp_path: Path) -
     ("name", "text", "expected"),
     [
         ("tools.py", "\ndef broken(:\n", ["2: E603 syntax error: invalid syntax"]),
+        (
+            "tools.py",
+            "x = '\0'",
+            ["1: E603 syntax error: source code string cannot contain null bytes"],
+        ),
+        (
+            "tools.py",
+            f"def f(x: {'a | ' * 2000} b): ...",
+            ["1: E603 cannot read the tool file: it is nested too deeply"],
+        ),
         ("tool.py", "x = 1\n", ["1: E603 a global tool needs a function 'run'"]),
         ("tools.py", "def f(): ...\n", ["1: E604 function 'f' has no description"]),
         (
@@ -210,3 +220,9 @@ def test_a_need_that_is_no_variable_is_an_error(tmp_path: Path) -> None:
     found = read(tmp_path, "\n# @env KEY*\n")
 
     assert problems(found) == ["2: E605 @env: 'KEY': a variable takes no modifier '*'"]
+
+
+def test_what_python_warns_of_is_no_error(tmp_path: Path) -> None:
+    found = read(tmp_path, 'def f():\n    "F."\n    return "\\d"\n')
+
+    assert found.findings == ()
