@@ -302,14 +302,15 @@ def test_a_file_may_be_as_strict_as_it_likes(bundle: ToolBundle) -> None:
     # @describe Strict
     # @option --a[`_all`]
     # @option --b=`_all` <A> <B>
+    # @option --c*[`_all`]
     set -euo pipefail
     shopt -s failglob nocasematch
     IFS=,
-    _all() { echo x; }
-    main() { echo "$argc_a ${argc_b[*]}" >> "$LLM_OUTPUT"; }
+    _all() { printf 'x\\ny\\n'; false; }
+    main() { echo "$argc_a ${argc_b[*]} ${argc_c[*]}" >> "$LLM_OUTPUT"; }
     """
 
-    assert bundle.output(source, {"a": "x"}) == "x x\n"
+    assert bundle.output(source, {"a": "x", "c": ["x", "y"]}) == "x x\ny x,y\n"
 
 
 def test_a_file_that_cannot_be_read_by_bash_fails_the_call(bundle: ToolBundle) -> None:

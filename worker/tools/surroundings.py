@@ -12,7 +12,7 @@ from worker.cancellation import Cancellation
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where tools run, what they may know, and who hears of them."""
+    """Where tools run, what they may know, and who hears of them. All paths are absolute."""
 
     run_id: str
     agent: str

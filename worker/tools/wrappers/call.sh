@@ -42,7 +42,8 @@ _sleipnir_default() { printf -v "$1" '%s' "$("$2")"; }
 
 _sleipnir_default_list() {
   local -n list=$1
-  list=("$("$2")")
+  local value=$("$2") # declared as it is assigned: or a failure would count for `set -e`
+  list=("$value")
 }
 
 _sleipnir_default_env() {
@@ -53,8 +54,7 @@ _sleipnir_default_env() {
 _sleipnir_choice() {
   local -n given=$1
   [[ -v given ]] || return 0
-  local allowed value
-  allowed=$'\n'$("$2")$'\n'
+  local allowed=$'\n'$("$2")$'\n' value # again one command
   for value in "${given[@]}"; do
     if [[ $value == *$'\n'* || $allowed != *$'\n'"$value"$'\n'* ]]; then
       allowed=${allowed#$'\n'} allowed=${allowed%$'\n'}
