@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
+
+from tests.support.certificates import server_context
 
 # How often a dripping page sends its next byte.
 DRIP_INTERVAL_S = 0.02
@@ -41,12 +46,17 @@ def redirect(to: str) -> Page:
 class WebServer:
     """Serves pages until its `with` block ends, and keeps every request it got."""
 
-    def __init__(self, pages: Mapping[str, Page]) -> None:
+    def __init__(self, pages: Mapping[str, Page], certificate: Path | None = None) -> None:
         self.pages = dict(pages)
         self.visits: list[Visit] = []
+        self.tunnel_to: tuple[str, int] | None = None  # where a proxy's CONNECT really leads
         self.stopping = threading.Event()
         self._http = _Server(("127.0.0.1", 0), _Handler)
         self._http.owner = self
+        self._scheme = "https" if certificate else "http"
+        if certificate:
+            context = server_context(certificate)
+            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
 
     def __enter__(self) -> WebServer:
@@ -64,8 +74,12 @@ class WebServer:
         self._http.server_close()
         self._thread.join()
 
+    @property
+    def port(self) -> int:
+        return int(self._http.server_address[1])
+
     def url(self, path: str = "", host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self._http.server_address[1]}{path}"
+        return f"{self._scheme}://{host}:{self.port}{path}"
 
 
 class _Server(ThreadingHTTPServer):
@@ -91,6 +105,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_POST = do_GET
 
+    def do_CONNECT(self) -> None:
+        owner = self.server.owner
+        owner.visits.append(Visit(self.command, self.path, {}, b""))
+        assert owner.tunnel_to is not None
+        with socket.create_connection(owner.tunnel_to) as other:
+            self.send_response(200)
+            self.end_headers()
+            back = threading.Thread(target=_pass_on, args=(other, self.connection))
+            back.start()
+            _pass_on(self.connection, other)
+            back.join()
+
     def _send(self, page: Page) -> None:
         self.send_response(page.status)
         self.send_header("Content-Type", page.content_type)
@@ -101,3 +127,11 @@ class _Handler(BaseHTTPRequestHandler):
         while page.drips and not self.server.owner.stopping.wait(DRIP_INTERVAL_S):
             self.wfile.write(b".")
             self.wfile.flush()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    """Bytes, until one of the two has enough."""
+    with contextlib.suppress(OSError):
+        while chunk := source.recv(65536):
+            target.sendall(chunk)
+        target.shutdown(socket.SHUT_WR)

@@ -1,5 +1,7 @@
 """Runs a shell command."""
 
+# @meta require-tools bash
+
 import subprocess
 import sys
 import threading

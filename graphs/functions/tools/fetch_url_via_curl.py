@@ -13,7 +13,7 @@ def run(url: str) -> str:
     Args:
         url: The address of the page, beginning with http:// or https://.
     """
-    page = web.ask(url, web.get(url))
+    page = web.ask("the server", web.get(url))
     if page.content_type in HTML:
         return from_html(page.text, page.url)
     if page.content_type.startswith("text/") or page.content_type.endswith(("+json", "+xml")):

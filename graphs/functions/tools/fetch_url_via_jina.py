@@ -16,11 +16,10 @@ def run(url: str) -> str:
         url: The address of the page, beginning with http:// or https://.
     """
     _refuse_private(url)
-    service = os.environ.get("JINA_READER_URL") or "https://r.jina.ai"
     headers = {"X-Return-Format": "markdown", "X-Retain-Images": "none"}
     if key := os.environ.get("JINA_API_KEY"):
         headers["Authorization"] = f"Bearer {key}"
-    request = web.Request(f"{service.rstrip('/')}/{url}", headers=headers)
+    request = web.Request(f"{os.environ['JINA_READER_URL'].rstrip('/')}/{url}", headers=headers)
     return web.ask("the Jina reader", request, timeout_s=60).text
 
 

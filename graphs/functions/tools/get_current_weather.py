@@ -14,7 +14,7 @@ def run(location: str) -> str:
     Args:
         location: The place, such as `Oslo` or `Cambridge, Massachusetts`.
     """
-    service = (os.environ.get("WTTR_URL") or "https://wttr.in").rstrip("/")
+    service = os.environ["WTTR_URL"].rstrip("/")
     # 4: one line with the place; M: wind in metres per second.
     request = web.get(f"{service}/{quote(location, safe='')}", format=4, M="")
     return web.ask("wttr.in", request).text.strip()

@@ -1,5 +1,7 @@
 """Runs git."""
 
+# @meta require-tools git
+
 import os
 import re
 import shlex
@@ -32,17 +34,14 @@ def run(command: str) -> str:
     """
     arguments = _arguments(command)
     guard(f"run this command?\ngit {shlex.join(arguments)}")
-    try:
-        ended = subprocess.run(
-            ["git", "--no-pager", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **os.environ, **QUIET},
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise SystemExit("git_command needs git on the worker") from error
+    ended = subprocess.run(
+        ["git", "--no-pager", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **os.environ, **QUIET},
+        check=False,
+    )
     text = ended.stdout.decode("utf-8", errors="replace")
     if ended.returncode != 0:
         print(text, end="")

@@ -17,11 +17,12 @@ def run(query: str) -> str:
     Args:
         query: What to search for; terms may carry arXiv's field prefixes, such as `ti:` or `au:`.
     """
-    wanted = os.environ.get("ARXIV_MAX_RESULTS") or "3"
+    wanted = os.environ["ARXIV_MAX_RESULTS"]
     if not wanted.isascii() or not wanted.isdigit():
         raise SystemExit(f"ARXIV_MAX_RESULTS must be a number, got {wanted!r}")
-    service = os.environ.get("ARXIV_API_URL") or "https://export.arxiv.org/api/query"
-    request = web.get(service, search_query=query, max_results=wanted, sortBy="relevance")
+    request = web.get(
+        os.environ["ARXIV_API_URL"], search_query=query, max_results=wanted, sortBy="relevance"
+    )
     try:
         feed = ET.fromstring(web.ask("arXiv", request).body)
     except ET.ParseError as error:

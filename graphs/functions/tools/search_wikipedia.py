@@ -13,9 +13,8 @@ def run(query: str) -> str:
     Args:
         query: What to look up.
     """
-    service = os.environ.get("WIKIPEDIA_API_URL") or "https://en.wikipedia.org/w/api.php"
     request = web.get(
-        service,
+        os.environ["WIKIPEDIA_API_URL"],
         action="query",
         generator="search",
         gsrsearch=query,

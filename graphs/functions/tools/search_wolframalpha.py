@@ -14,13 +14,13 @@ def run(query: str) -> dict:
     Args:
         query: The question in English or as a formula.
     """
-    key = os.environ.get("WOLFRAM_API_ID")
-    if not key:
-        raise SystemExit(
-            "search_wolframalpha needs WOLFRAM_API_ID in the environment of the worker"
-        )
-    service = os.environ.get("WOLFRAM_API_URL") or "https://api.wolframalpha.com/v2/query"
-    request = web.get(service, appid=key, input=query, output="json", format="plaintext")
+    request = web.get(
+        os.environ["WOLFRAM_API_URL"],
+        appid=os.environ["WOLFRAM_API_ID"],
+        input=query,
+        output="json",
+        format="plaintext",
+    )
     found = web.ask_json("Wolfram Alpha", request, timeout_s=60).get("queryresult", {})
     if found.get("error"):
         raise SystemExit(f"Wolfram Alpha refused the question: {found['error']}")

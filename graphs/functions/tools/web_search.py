@@ -13,7 +13,6 @@
 
 import os
 
-DEFAULT_MODEL = "gemini:gemini-2.5-flash"
 TIMEOUT_S = 120
 # Which variables may hold the key; litellm finds out for other providers.
 KEYS = {
@@ -35,7 +34,7 @@ def run(query: str) -> str:
     Args:
         query: What to find out, as a question or as keywords.
     """
-    model = os.environ.get("WEB_SEARCH_MODEL") or DEFAULT_MODEL
+    model = os.environ["WEB_SEARCH_MODEL"]
     keys = KEYS.get(model.partition(":")[0], ())
     if keys and not any(map(os.environ.get, keys)):
         raise SystemExit(

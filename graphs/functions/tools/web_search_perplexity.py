@@ -15,17 +15,12 @@ def run(query: str) -> str:
     Args:
         query: What to find out, as a question or as keywords.
     """
-    key = os.environ.get("PERPLEXITY_API_KEY")
-    if not key:
-        raise SystemExit(
-            "web_search_perplexity needs PERPLEXITY_API_KEY in the environment of the worker"
-        )
-    service = os.environ.get("PERPLEXITY_API_URL") or "https://api.perplexity.ai/chat/completions"
     document = {
-        "model": os.environ.get("PERPLEXITY_MODEL") or "sonar",
+        "model": os.environ["PERPLEXITY_MODEL"],
         "messages": [{"role": "user", "content": query}],
     }
-    request = web.post(service, document, {"Authorization": f"Bearer {key}"})
+    headers = {"Authorization": f"Bearer {os.environ['PERPLEXITY_API_KEY']}"}
+    request = web.post(os.environ["PERPLEXITY_API_URL"], document, headers)
     found = web.ask_json("Perplexity", request, timeout_s=120)
     try:
         answer = found["choices"][0]["message"]["content"]

@@ -14,12 +14,9 @@ def run(query: str) -> str:
     Args:
         query: What to find out, as a question or as keywords.
     """
-    key = os.environ.get("TAVILY_API_KEY")
-    if not key:
-        raise SystemExit("web_search_tavily needs TAVILY_API_KEY in the environment of the worker")
-    service = os.environ.get("TAVILY_API_URL") or "https://api.tavily.com/search"
     document = {"query": query, "include_answer": True}
-    request = web.post(service, document, {"Authorization": f"Bearer {key}"})
+    headers = {"Authorization": f"Bearer {os.environ['TAVILY_API_KEY']}"}
+    request = web.post(os.environ["TAVILY_API_URL"], document, headers)
     found = web.ask_json("Tavily", request, timeout_s=60)
     parts = [found.get("answer") or "", *map(_result, found.get("results", []))]
     return "\n\n".join(filter(None, parts)) or f"Tavily found nothing for {query}"

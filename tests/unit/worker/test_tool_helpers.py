@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -10,6 +11,17 @@ from pathlib import Path
 import pytest
 
 from worker.tools.wrappers.python.sleipnir import addresses, files, markdown, patch, web
+
+HELPERS = Path(web.__file__).parent
+TOOLS = Path(__file__).parents[3] / "graphs/functions/tools"
+
+
+@pytest.mark.parametrize(
+    "file", [*HELPERS.glob("*.py"), *TOOLS.glob("*.py")], ids=lambda file: file.name
+)
+def test_tools_can_be_read_by_python_3_8(file: Path) -> None:
+    ast.parse(file.read_text(), feature_version=(3, 8))
+
 
 # ---- addresses
 

@@ -44,9 +44,10 @@ def resolve(host: str, port: int, allow_private: bool) -> list[str]:
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for address in addresses:
         if not allow_private and not is_public(address):
+            named = address if address == host else f"{host}, which is {address},"
             raise AddressRefused(
-                f"refused: {host} is {address}, which is not a public address; "
-                "the engine's setting allow_private_addresses permits it"
+                f"refused: {named} is not a public address; "
+                "the engine's setting allow_private_addresses permits such"
             )
     return addresses
 

@@ -1,0 +1,79 @@
+"""Calls the shipped global tools the way a worker does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from graphs.tools.function import Function
+from graphs.tools.reader import read_tool_file
+from worker.tools.call import Guarded, call_function
+from worker.tools.surroundings import Surroundings
+
+SHIPPED = Path(__file__).parents[2] / "graphs/functions/tools"
+
+
+def shipped(name: str) -> Function:
+    """The function of the shipped file `name`, whatever its extension."""
+    (file,) = SHIPPED.glob(f"{name}.*")
+    (function,) = read_tool_file(file, own=False).functions
+    return function
+
+
+class GlobalTools:
+    """The shipped tools with a working directory of their own, and with variables in `.env`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.workdir = directory / "workdir"
+        self.workdir.mkdir(parents=True)
+        self._root = directory / "config"
+        (self._root / "functions/tools").mkdir(parents=True)
+        (directory / "agent").mkdir()
+        self._agent_directory = directory / "agent"
+        self._cache = directory / "cache"
+
+    def set(self, variables: Mapping[str, str]) -> None:
+        """Give all tools these variables."""
+        lines = [f"{name}={value}\n" for name, value in variables.items()]
+        (self._root / "functions/tools/.env").write_text("".join(lines))
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        grants: Sequence[str] = (),
+        auto_confirm: bool = False,
+        tool_root: Path | None = None,
+    ) -> Any:
+        """The value that a model would get, or the `Guarded` question."""
+        surroundings = Surroundings(
+            run_id="run",
+            agent="agent",
+            agent_directory=self._agent_directory,
+            root=self._root,
+            workdir=self.workdir,
+            cache=self._cache,
+            tool_root=tool_root,
+            timeout_s=60,
+            auto_confirm=auto_confirm,
+        )
+        outcome = call_function(
+            shipped(name), arguments or {}, surroundings, idempotency_key="key", grants=grants
+        )
+        return outcome if isinstance(outcome, Guarded) else outcome.value
+
+    def text(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> str:
+        """The result of a call that answers with a text."""
+        value = self.call(name, arguments, **options)
+        assert isinstance(value, dict), value
+        assert list(value) == ["output"], value
+        return str(value["output"])
+
+    def failure(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> str:
+        """What a failed call says."""
+        value = self.call(name, arguments, **options)
+        assert isinstance(value, dict), value
+        assert "tool_call_error" in value, value
+        return str(value.get("stderr", value["tool_call_error"])).strip()
