@@ -30,6 +30,7 @@ from scheduler.dispatch import make_dispatcher
 from scheduler.errors import AnswerRefused, SubmissionRefused
 from scheduler.keys import machine_key
 from scheduler.mcp import configured_servers
+from scheduler.recordings import Recordings
 from scheduler.records import Records
 from scheduler.run import Event, Failure, NewRun, Question, Run
 from scheduler.settings import Settings
@@ -56,6 +57,7 @@ class Client:
         self.store = store
         self.records = Records(store.client)
         self.search = search
+        self.recordings = Recordings(store.client, store.settings.retention_s)
 
     @classmethod
     def connect(cls, settings: Settings, search: AgentSearch) -> Client:

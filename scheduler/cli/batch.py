@@ -12,6 +12,7 @@ import click
 from scheduler.cli.arguments import complete_agents
 from scheduler.cli.engine import open_client, settings_of
 from scheduler.cli.options import Options, common_options
+from scheduler.cli.recording import require_place
 from scheduler.cli.submission import REQUEST_OPTIONS
 
 _PARAMETERS = (
@@ -52,6 +53,12 @@ _PARAMETERS = (
         help="Start no more runs once the batch has cost this much.",
     ),
     click.option("--detach", is_flag=True, help="Submit all, print the batch's name, leave."),
+    click.option(
+        "--record",
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        metavar="FILE",
+        help="Write what models were asked and replied, for --replay.",
+    ),
     *REQUEST_OPTIONS,
 )
 
@@ -81,6 +88,7 @@ def batch(options: Options, status: str | None, **parameters: Any) -> int:
 
             return print_status(client, options, status)
     _require(parameters)
+    require_place(parameters["record"], parameters["detach"], parameters["replay"])
     processes = settings_of(options).workers or os.cpu_count() or 1
     with open_client(options, workers=not parameters["detach"], processes=processes) as client:
         from scheduler.cli.batching import Call, run_batch  # noqa: PLC0415 - as above

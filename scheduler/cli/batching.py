@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -27,6 +28,7 @@ from scheduler.cli.exits import ExitCode
 from scheduler.cli.layout import cost, tokens
 from scheduler.cli.options import Options
 from scheduler.cli.progress import Display, final_lines
+from scheduler.cli.recording import stored_recording, write_recording
 from scheduler.cli.submission import variables_from_environment
 from scheduler.client import Client, PreparedAgent
 from scheduler.connection import PATIENT
@@ -55,11 +57,13 @@ class Call:
     max_in_flight: int | None
     budget: float | None
     detach: bool
+    record: Path | None
     seeds: Sequence[tuple[str, str]]
     variables: Sequence[tuple[str, str]]
     answers: Sequence[tuple[str, str]]
     workdir: Path | None
     timeout: float | None
+    replay: Path | None
 
 
 def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
@@ -112,6 +116,8 @@ class _Start:
             workdir=str((self.call.workdir or Path()).absolute()),
             machine=self.client.machine_with_files() if self.call.workdir else None,
             timeout_s=self.call.timeout,
+            recorded=self.call.record is not None,
+            replay=stored_recording(self.client, self.call.replay),
         )
 
     def _take_in(self, defaults: Request) -> Intake:
@@ -212,6 +218,10 @@ class _Start:
             self.options.say(self._farewell(terms, batch.progress))
             raise
         display.close()
+        if self.call.record is not None:
+            # Those of earlier starts too.
+            runs = set(chain.from_iterable(self.client.records.batch_pages(terms.name)))
+            write_recording(self.client, sorted(runs), self.call.record, self.options)
         for line in final_lines(terms.name, batch.progress):
             self.options.say(line)
         return _exit_code(batch.progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ import click
 from scheduler.cli.engine import open_client
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import Options, common_options
+from scheduler.cli.recording import require_place, say_misses, write_recording
 from scheduler.cli.submission import Submission, submission_parameters
 from scheduler.cli.submit import submit_only
 from scheduler.cli.terminal import is_terminal
@@ -25,12 +27,19 @@ if TYPE_CHECKING:
 @click.command
 @submission_parameters
 @click.option("--detach", is_flag=True, help="Print the run id and leave, as `submit` does.")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write what models were asked and replied, for --replay.",
+)
 @common_options(json=True)
-def run(options: Options, submission: Submission, detach: bool) -> ExitCode:
+def run(options: Options, submission: Submission, detach: bool, record: Path | None) -> ExitCode:
     """Run AGENT on PROMPT (`-`: standard input) and print its result.
 
     Narration goes to standard error. Ctrl-C cancels the run; a second one leaves at once.
     """
+    require_place(record, detach, submission.replay)
     if detach:
         return submit_only(options, submission)
     with open_client(options, workers=True) as client:
@@ -43,10 +52,13 @@ def run(options: Options, submission: Submission, detach: bool) -> ExitCode:
         asks = is_terminal() and not submission.headless
         attachment = Attachment(client, run_id, options, asks=asks, stays=False)
         try:
-            submission.submit(client, run_id, attached=True)
+            submission.submit(client, run_id, attached=True, recorded=record is not None)
             found = attachment.follow()
         except KeyboardInterrupt:
             return _cancelled(client, attachment, options)
+        if record is not None:
+            write_recording(client, [run_id], record, options)
+        say_misses(client, run_id, options)
         return print_result(client, found, options, attachment.open_questions())
 
 

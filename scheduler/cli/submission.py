@@ -9,13 +9,14 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from scheduler.cli.arguments import agent_argument, json_or_text, pairs
+from scheduler.cli.recording import stored_recording
 from scheduler.cli.terminal import is_terminal, read_line
 from scheduler.errors import SubmissionRefused
 
@@ -61,6 +62,12 @@ REQUEST_OPTIONS = (
         metavar="SECONDS",
         help="Lower the graph's own limit.",
     ),
+    click.option(
+        "--replay",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Take models' replies from what --record wrote: no key, no cost.",
+    ),
 )
 _PARAMETERS = (
     agent_argument,
@@ -82,10 +89,13 @@ class Submission:
     answers: Sequence[tuple[str, str]]
     workdir: Path | None
     timeout: float | None
+    replay: Path | None
     session: str | None
     headless: bool
 
-    def submit(self, client: Client, run_id: str, *, attached: bool) -> None:
+    def submit(
+        self, client: Client, run_id: str, *, attached: bool, recorded: bool = False
+    ) -> None:
         """Submit it as a run of that id; asks for missing variables where it can.
 
         What somebody runs and watches here works on this machine's files, in the current
@@ -102,9 +112,15 @@ class Submission:
             )
         pinned = attached or self.workdir is not None
         machine = client.machine_with_files() if pinned else None
-        client.submit(prepared, self._request(prepared, run_id, machine))
+        request = replace(
+            self._request(prepared, run_id),
+            machine=machine,
+            recorded=recorded,
+            replay=stored_recording(client, self.replay),
+        )
+        client.submit(prepared, request)
 
-    def _request(self, prepared: PreparedAgent, run_id: str, machine: str | None) -> Request:
+    def _request(self, prepared: PreparedAgent, run_id: str) -> Request:
         # The language's schema comes with it.
         from scheduler.submit import Request  # noqa: PLC0415
 
@@ -117,7 +133,6 @@ class Submission:
             variables=self._variables(prepared),
             answers=answers,
             workdir=str((self.workdir or Path()).absolute()),
-            machine=machine,
             headless=self.headless,
             timeout_s=self.timeout,
             run_id=run_id,

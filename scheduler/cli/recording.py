@@ -1,0 +1,74 @@
+"""Files of recorded model calls: written when a run is over, read before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.recording import written
+
+if TYPE_CHECKING:
+    from scheduler.cli.options import Options
+    from scheduler.client import Client
+
+
+def stored_recording(client: Client, file: Path | None) -> str | None:
+    """Give the engine the recording in a file; returns the digest that runs name it by.
+
+    Raises:
+        click.FileError: the file cannot be read.
+        SubmissionRefused: it is no recording, or too large.
+    """
+    if file is None:
+        return None
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.FileError(str(file), str(error)) from error
+    return client.recordings.put(text, str(file))
+
+
+def require_place(file: Path | None, *others: object) -> None:
+    """Check, before any money is spent, that a recording could be written.
+
+    Args:
+        others: what cannot be done at the same time.
+
+    Raises:
+        click.UsageError: it could not.
+    """
+    if file is None:
+        return
+    if any(others):
+        raise click.UsageError("--record writes what models reply: leave --replay and --detach out")
+    if not file.absolute().parent.is_dir():
+        raise click.UsageError(f"--record {file}: there is no directory {file.parent}")
+
+
+def write_recording(client: Client, runs: Iterable[str], file: Path, options: Options) -> None:
+    """Write what was recorded of root runs.
+
+    Raises:
+        click.FileError: the file cannot be written.
+    """
+    count = 0
+    try:
+        with file.open("w", encoding="utf-8") as stream:
+            for run_id in runs:
+                recorded = client.recordings.recorded(run_id)
+                stream.write(written(recorded.calls))
+                count += len(recorded.calls)
+                if not recorded.complete:
+                    options.say(f"run {run_id} made more model calls than a recording can hold")
+    except OSError as error:
+        raise click.FileError(str(file), error.strerror) from error
+    options.say(f"{count} model calls recorded in {file}")
+
+
+def say_misses(client: Client, run_id: str, options: Options) -> None:
+    """Say what a replayed run asked that its recording has no reply to."""
+    for miss in client.recordings.misses(run_id):
+        options.say(f"no recorded reply: {miss}")
