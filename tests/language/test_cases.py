@@ -6,8 +6,8 @@
     graph    the text of graph.yaml; left out: there is none
     files    more files by path, from the agent's directory `agent`
     links    symbolic links by path
-    engine   what the engine around it offers; a field of `Resources`, `tool_files`, or the text
-             of its `mcp_json`
+    engine   what the engine around it offers; a field of `Resources`, `tool_files`, the text of
+             its `mcp_json`, or the `programs` of this machine
     given    values of variables, as at submission
     finds    all findings as `line:column: CODE [node] message`; a second line is the hint,
              which may be left out. `$DIR` is the agent's directory.
