@@ -14,6 +14,7 @@ from graphs.bundle_layout import agent_directory, library_of
 from graphs.dataflow import declared_writes, reads
 from graphs.errors import BundleError, InvalidAgent
 from graphs.loader import load_agent
+from graphs.mcp_config import McpConfig, read_mcp_config
 from graphs.models import missing_keys
 from graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from graphs.template import references
@@ -40,6 +41,11 @@ class UnpackedAgent:
     def toolbox(self) -> Toolbox:
         """The functions its nodes may name, read off its tool files when first needed."""
         return Toolbox(self.graph.global_tools, library_of(self.root), self.directory)
+
+    @cached_property
+    def servers(self) -> McpConfig:
+        """The MCP servers its bundle brought, secrets unresolved."""
+        return read_mcp_config(self.root)[0]
 
     def executed_node(self, visit: str) -> str:
         """The node a visit executes: in a map's invocation the branch."""

@@ -26,6 +26,8 @@ from worker.housekeeping import remove_leftovers
 from worker.lease import Leases
 from worker.llm.models import Models
 from worker.llm.offering import Tools
+from worker.mcp.pool import Limits as McpLimits
+from worker.mcp.pool import McpPool
 from worker.presence import announce
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
@@ -60,7 +62,12 @@ def make_runtime(settings: Settings) -> Runtime:
         agents=AgentCache(store, home / "bundles"),
         leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
         models=Models(store),
-        tools=Tools(settings, home / "cache"),
+        tools=Tools(
+            settings,
+            settings.secrets,
+            McpPool(McpLimits(start_s=settings.mcp_timeout), settings.tool_env),
+            home / "cache",
+        ),
         secrets=settings.secrets,
         settings=settings,
         limits=Limits(
@@ -141,4 +148,5 @@ def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
     if scheduler is not None:
         scheduler.stop()
     logging.shutdown()
+    runtime.tools.mcp.close()
     os._exit(0)

@@ -20,6 +20,7 @@ from worker.agents import AgentCache
 from worker.lease import Leases
 from worker.llm.models import Models
 from worker.llm.offering import Tools
+from worker.mcp.pool import McpPool
 from worker.runtime import Runtime
 from worker.suspects import Suspects
 from worker.tasks import run_visit
@@ -60,7 +61,7 @@ class Engine(Agents):
             agents=AgentCache(self.store, self._directory / "unpacked"),
             leases=Leases(self.store.renew, interval_s=1.0),
             models=Models(self.store),
-            tools=Tools(values, self._directory / "cache"),
+            tools=Tools(values, values.secrets, McpPool(), self._directory / "cache"),
             secrets=values.secrets,
             settings=values,
             limits=Limits(

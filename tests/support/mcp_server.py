@@ -63,6 +63,13 @@ def crash() -> str:
 
 
 @server.tool()
+def touch(file: str) -> str:
+    """Make a file."""
+    Path(file).touch()
+    return "made"
+
+
+@server.tool()
 async def wait(file: str) -> str:
     """Wait until a file is there."""
     while not Path(file).exists():

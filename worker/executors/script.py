@@ -21,6 +21,7 @@ from worker.environment import read_env_file
 from worker.executors.updates import apply_updates
 from worker.outcome import Outcome, Wrote
 from worker.sandbox import Finished, base_environment, run_process
+from worker.tools.environment import WRAPPERS
 from worker.visit import Visit
 
 # The largest state that travels in the environment; Linux caps one variable at 128 KiB.
@@ -174,6 +175,7 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
     environment |= {
         "LLM_AGENT_DATA_DIR": str(visit.directory),
         "LLM_ROOT_DIR": str(config_dir()),
+        "LLM_PROMPT_UTILS_FILE": str(WRAPPERS / "utils.sh"),
         "AUTO_CONFIRM": "true",
         "NO_COLOR": "1",
         OWNER: owner_mark(os.getpid()),
@@ -181,9 +183,6 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
         "SLEIPNIR_NODE_ID": visit.node_id,
         "SLEIPNIR_IDEMPOTENCY_KEY": visit.idempotency_key,
     }
-    helper = functions / "utils" / "prompt-utils.sh"
-    if helper.is_file():
-        environment["LLM_PROMPT_UTILS_FILE"] = str(helper)
     environment.pop("GRAPH_STATE", None)
     environment.pop("GRAPH_STATE_FILE", None)
 

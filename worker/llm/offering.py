@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,16 +10,17 @@ from typing import Any
 
 from graphs.schema import LlmNode
 from graphs.tools.function import Function
+from graphs.tools.toolbox import Selection
 from scheduler.errors import SecretsMissing, SecretsUnusable
+from scheduler.secrets import Secrets
 from scheduler.settings import Settings
 from worker.agents import UnpackedAgent
 from worker.llm.toolset import Call, Offer, Toolset
+from worker.mcp.functions import McpFunction, McpServers
+from worker.mcp.pool import McpPool
 from worker.tools.call import Answered, Guarded, call_function
 from worker.tools.surroundings import Surroundings
 from worker.visit import Visit
-
-# A tool may print more than anybody follows; `logs` keeps the rest.
-_NARRATED_LINES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,42 @@ class Tools:
     """What one worker process has for calling tools; may be used from many threads at once."""
 
     settings: Settings
+    secrets: Secrets
+    mcp: McpPool
     cache: Path  # directories that tools find again on this machine
 
     def offer(self, agent: UnpackedAgent, visit: Visit[LlmNode]) -> Toolset:
         """The functions that a node lists: exactly these, in its order."""
         selection = agent.toolbox.select(visit.node.tools or ())
         offers = [self._of_file(function, agent, visit) for function in selection.functions]
-        return Toolset({offer.name: offer for offer in offers})
+        found, warnings = self._of_servers(selection, agent, visit)
+        return Toolset({offer.name: offer for offer in (*offers, *found)}, warnings)
 
     def _of_file(self, function: Function, agent: UnpackedAgent, visit: Visit[Any]) -> Offer:
         return Offer(function.declaration(), partial(self._call, function, agent, visit))
+
+    def _of_servers(
+        self, selection: Selection, agent: UnpackedAgent, visit: Visit[LlmNode]
+    ) -> tuple[Sequence[Offer], tuple[str, ...]]:
+        if not (selection.servers or selection.others):
+            return (), ()
+        visit.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        servers = McpServers(
+            config=agent.servers,
+            entries=agent.graph.mcp_servers if self.settings.mcp_server_support else (),
+            pool=self.mcp,
+            secrets=self.secrets,
+            workdir=visit.workdir,
+            timeout_s=self.settings.mcp_timeout,
+            cancellation=visit.cancelled,
+        )
+        taken = [function.name for function in selection.functions]
+        made = servers.offer(selection.servers, selection.others, taken)
+        offers = [
+            Offer(function.declaration(), partial(_call_server, function), overlaps=True)
+            for function in made.functions
+        ]
+        return offers, made.warnings
 
     def _call(
         self, function: Function, agent: UnpackedAgent, visit: Visit[Any], call: Call
@@ -72,17 +99,10 @@ class Tools:
             timeout_s=settings.tool_timeout,
             auto_confirm=not visit.context.guarded,
             cancellation=visit.cancelled,
-            narrate=_narrator(visit, tool),
+            narrate=lambda line: visit.narrate("output", tool=tool, text=line),
             log=visit.log,
         )
 
 
-def _narrator(visit: Visit[Any], tool: str) -> Callable[[str], None]:
-    """Tells what a tool prints, as far as anybody would want to follow it."""
-    left = iter(range(_NARRATED_LINES))
-
-    def narrate(line: str) -> None:
-        if next(left, None) is not None:
-            visit.narrate("output", tool=tool, text=line)
-
-    return narrate
+def _call_server(function: McpFunction, call: Call) -> Answered:
+    return Answered(function.call(call.arguments, call.timeout_s))
