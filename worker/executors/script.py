@@ -11,13 +11,13 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn
 
+from graphs.env_file import read_env_file
 from graphs.errors import NodeFailed
 from graphs.schema import ScriptNode
 from graphs.variables import environment_name
 from scheduler.directories import config_dir
 from scheduler.errors import SecretsMissing, SecretsUnusable
 from scheduler.orphans import OWNER, owner_mark
-from worker.environment import read_env_file
 from worker.executors.updates import apply_updates
 from worker.outcome import Outcome, Wrote
 from worker.sandbox import Finished, base_environment, run_process

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from graphs.env_file import read_env_file
 from graphs.tools.function import Function
 from graphs.variables import environment_name
 from scheduler.orphans import OWNER, owner_mark
-from worker.environment import read_env_file
 from worker.sandbox import base_environment
 from worker.tools.directory import CallDirectory
 from worker.tools.surroundings import Surroundings

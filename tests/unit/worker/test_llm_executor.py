@@ -230,13 +230,6 @@ def test_a_missing_reference_fails_before_any_call(server: ModelServer) -> None:
     assert server.requests == []
 
 
-def test_tools_are_refused(server: ModelServer) -> None:
-    outcome = run_llm(visit({"tools": ["search"]}))
-
-    assert tolerated(outcome) == "tools are not available in this version"
-    assert server.requests == []
-
-
 def test_a_failure_applies_state_updates_and_takes_the_fallback(server: ModelServer) -> None:
     server.script.add(fails(400, "no such model"))
     updates = {"answer": "{{output}}"}
