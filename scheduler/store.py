@@ -56,8 +56,8 @@ class RunStore:
         self.client = client
         self.settings = settings
         self.dispatcher = dispatcher
-        self._clock = clock
-        self._patient = patient
+        self.clock = clock
+        self.patient = patient
         self._constants: dict[str, Constant] = {
             "queue": QUEUE,
             "envelope": dispatcher.envelope,
@@ -85,10 +85,10 @@ class RunStore:
         def call() -> list[Any]:
             return transition(partition_of(run_id), run_id, *arguments, clock=self._now_text())
 
-        return once_there_is_room(call) if self._patient else call()
+        return once_there_is_room(call) if self.patient else call()
 
     def _now_text(self) -> str:
-        return "" if self._clock is None else str(self._clock())
+        return "" if self.clock is None else str(self.clock())
 
     # ---- submit
 
@@ -327,6 +327,11 @@ class RunStore:
             turn,
             _usage_text(usage),
         )
+
+    def recall_visit(self, run_id: str, visit: str, delay_s: float = 0.0) -> bool:
+        """End the rest of a visit early, after `delay_s`; False if it is not at rest."""
+        (recalled,) = self._call("recall_visit", run_id, visit, int(delay_s * 1000))
+        return bool(recalled)
 
     def record_turn(
         self,

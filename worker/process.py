@@ -24,6 +24,7 @@ from worker.agents import AgentCache
 from worker.app import make_app, register_visits
 from worker.housekeeping import remove_leftovers
 from worker.lease import Leases
+from worker.llm.gate import Gate
 from worker.llm.models import Models
 from worker.llm.offering import Tools
 from worker.mcp.pool import Limits as McpLimits
@@ -54,6 +55,8 @@ def make_runtime(settings: Settings) -> Runtime:
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
     store = RunStore(client, settings, dispatcher, patient=True)
     store.load_transitions()
+    gate = Gate.of(store)
+    gate.start()
     home = _writable_home()
     for cache in (home / "bundles", home / "scratch"):
         remove_leftovers(cache, settings.retention_s)
@@ -61,7 +64,7 @@ def make_runtime(settings: Settings) -> Runtime:
         store=store,
         agents=AgentCache(store, home / "bundles"),
         leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
-        models=Models(store),
+        models=Models(store, gate),
         tools=Tools(
             settings,
             settings.secrets,

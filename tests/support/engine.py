@@ -18,6 +18,7 @@ from scheduler.store import RunStore
 from tests.support.agents import Agents
 from worker.agents import AgentCache
 from worker.lease import Leases
+from worker.llm.gate import Gate
 from worker.llm.models import Models
 from worker.llm.offering import Tools
 from worker.mcp.pool import McpPool
@@ -56,11 +57,12 @@ class Engine(Agents):
             RunStore(self.redis, values, DirectDispatcher(), self.clock), self._directory
         )
         self.scheduler = Scheduler(self.store)
+        self.gate = Gate.of(self.store)
         self.runtime = Runtime(
             store=self.store,
             agents=AgentCache(self.store, self._directory / "unpacked"),
             leases=Leases(self.store.renew, interval_s=1.0),
-            models=Models(self.store),
+            models=Models(self.store, self.gate),
             tools=Tools(values, values.secrets, McpPool(), self._directory / "cache"),
             secrets=values.secrets,
             settings=values,

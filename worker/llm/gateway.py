@@ -65,6 +65,14 @@ def call(request: Request, timeout_s: float | None) -> Reply:
         DEADLINE.reset(deadline)
 
 
+def known(model: str) -> dict[str, Any]:
+    """What litellm's table says of a model; nothing of one that is not in it."""
+    try:
+        return dict(litellm.get_model_info(model.replace(":", "/", 1)))
+    except Exception:  # its own classes, by provider
+        return {}
+
+
 def _message(response: Any) -> Message:
     if not response.choices:
         return {"role": "assistant", "content": ""}

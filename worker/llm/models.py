@@ -7,6 +7,7 @@ from scheduler.store import RunStore
 from worker.llm.cache import ReplyCache
 from worker.llm.caller import Caller
 from worker.llm.client import ModelCallFailed, Reply, Request, complete
+from worker.llm.gate import Gate
 from worker.llm.recorder import Recorder
 from worker.llm.replay import Replay
 
@@ -14,8 +15,9 @@ from worker.llm.replay import Replay
 class Models:
     """The models as one worker process reaches them; may be used from many threads at once."""
 
-    def __init__(self, store: RunStore) -> None:
+    def __init__(self, store: RunStore, gate: Gate) -> None:
         recordings = Recordings(store.client, store.settings.retention_s)
+        self._gate = gate
         self._cache = ReplyCache(store.client)
         self._recorder = Recorder(recordings)
         self._replay = Replay(recordings)
@@ -41,10 +43,20 @@ class Models:
             MustWait: a limit stands against the call for now.
         """
         try:
-            reply = complete(request, timeout_s)
+            reply = self._complete(request, caller, timeout_s)
         except ModelCallFailed as failure:
             self._recorder.failed(request, caller, failure)
             raise
         self._cache.keep(request, caller, reply)
         self._recorder.replied(request, caller, reply)
+        return reply
+
+    def _complete(self, request: Request, caller: Caller, timeout_s: float | None) -> Reply:
+        permit = self._gate.reserve(request, caller)
+        try:
+            reply = complete(request, timeout_s)
+        except ModelCallFailed as failure:
+            permit.failed(failure)
+            raise
+        permit.settle(reply.usage)
         return reply

@@ -1,0 +1,179 @@
+"""Which limits and budgets apply to a model call: the configuration, and live changes to it.
+
+A limit's name is a provider, or `provider:model`; a budget's is `run`, `batch` or `day`. Live
+changes are kept in Redis as texts by `NAME.SETTING`, and go before the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from graphs.models import PROVIDERS, is_known_model, standard_model
+from scheduler.errors import SettingInvalid
+from scheduler.model_settings import ModelSettings, RateLimits, RunBudget, SharedBudget
+
+Scope = Literal["run", "batch", "day"]
+Changes = Mapping[str, str]
+
+SCOPES: tuple[Scope, ...] = ("run", "batch", "day")
+LIMIT_SETTINGS = tuple(RateLimits.model_fields)
+BUDGET_SETTINGS = tuple(SharedBudget.model_fields)
+# A live change to this takes a limit away that is configured.
+UNLIMITED = "none"
+_PAUSED = ".paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much of something may be had; None is not limited."""
+
+    name: str
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrency: int | None = None
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, setting) is not None for setting in LIMIT_SETTINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much the calls of a run, a batch or a day may use together."""
+
+    scope: Scope
+    usd: float | None = None
+    tokens: int | None = None
+    on_excess: str = "fail"
+
+    def __bool__(self) -> bool:
+        return self.usd is not None or self.tokens is not None
+
+
+class Rules:
+    """The configuration under the live changes."""
+
+    def __init__(self, settings: ModelSettings, changes: Changes) -> None:
+        self._settings = settings
+        self._changes = changes
+        self._limits: dict[str, Limit] = {}
+        self.budgets = tuple(filter(None, map(self.budget, SCOPES)))
+        # Names that a command has paused, with the reason it gave.
+        self.paused = {
+            name.removesuffix(_PAUSED): reason
+            for name, reason in changes.items()
+            if name.endswith(_PAUSED)
+        }
+
+    def limits(self, model: str) -> tuple[Limit, ...]:
+        """Those that a call of a model must keep, its provider's first."""
+        return tuple(filter(None, map(self.limit, names_of(model))))
+
+    def limit(self, name: str) -> Limit:
+        """The limit of that name, which may limit nothing."""
+        found = self._limits.get(name)
+        if found is None:
+            found = Limit(name, **self._values(name, LIMIT_SETTINGS))
+            self._limits[name] = found
+        return found
+
+    def budget(self, scope: Scope) -> Budget:
+        """The budget of that scope, which may bound nothing."""
+        return Budget(scope, **self._values(scope, BUDGET_SETTINGS))
+
+    def origin(self, name: str, setting: str) -> str:
+        """Where a setting comes from."""
+        return "command" if f"{name}.{setting}" in self._changes else "configuration"
+
+    def limit_names(self) -> Iterator[str]:
+        """Every name that has a limit or a pause set by command."""
+        changed = {name.rpartition(".")[0] for name in self._changes}
+        names = {*self._settings.providers, *self._settings.limits, *changed} - {*SCOPES}
+        yield from (name for name in sorted(names) if self.limit(name) or name in self.paused)
+
+    def _values(self, name: str, settings: tuple[str, ...]) -> dict[str, Any]:
+        configured = _configured(self._settings, name)
+        values = {setting: getattr(configured, setting, None) for setting in settings}
+        if name in SCOPES and configured is not None:
+            values["on_excess"] = getattr(configured, "on_excess", "fail")
+        for setting in settings:
+            text = self._changes.get(f"{name}.{setting}")
+            if text is not None:
+                values[setting] = _read(name, setting, text)
+        return values
+
+
+def names_of(model: str) -> tuple[str, str]:
+    """The names of the limits that a model's calls come under."""
+    model = standard_model(model)
+    return model.partition(":")[0], model
+
+
+def parse_change(text: str, settings: ModelSettings) -> tuple[str, str, str]:
+    """The name, setting and value of a `NAME.SETTING=VALUE`.
+
+    Raises:
+        SettingInvalid: it is none, or not one that there is.
+    """
+    place, equals, value = text.partition("=")
+    if not equals:
+        raise SettingInvalid(f"'{text}': write NAME.SETTING=VALUE, as openai.concurrency=20")
+    name, setting = parse_place(place, settings)
+    value = value.strip()
+    _read(name, setting, value)
+    return name, setting, value
+
+
+def parse_place(text: str, settings: ModelSettings) -> tuple[str, str]:
+    """The name and setting of a `NAME.SETTING`.
+
+    Raises:
+        SettingInvalid: there is no such thing.
+    """
+    name, _, setting = text.strip().rpartition(".")
+    name = known_name(name, settings)
+    known = BUDGET_SETTINGS if name in SCOPES else LIMIT_SETTINGS
+    if setting not in known:
+        raise SettingInvalid(f"'{text}': of {name} one can set {', '.join(known)}")
+    return name, setting
+
+
+def known_name(name: str, settings: ModelSettings) -> str:
+    """The standard form of the name of a limit or budget.
+
+    Raises:
+        SettingInvalid: it is none.
+    """
+    if name in SCOPES:
+        return name
+    model = standard_model(name)
+    providers = PROVIDERS | settings.own_providers
+    if model in providers or is_known_model(model, settings.own_providers):
+        return model
+    raise SettingInvalid(
+        f"'{name}' is neither a provider, nor provider:model, nor one of {', '.join(SCOPES)}"
+    )
+
+
+def _configured(settings: ModelSettings, name: str) -> BaseModel | None:
+    if name in SCOPES:
+        budget: BaseModel = getattr(settings.budgets, name)
+        return budget
+    return settings.limits.get(name) if ":" in name else settings.providers.get(name)
+
+
+def _read(name: str, setting: str, text: str) -> Any:
+    """A live change's value, by the rules of the configuration."""
+    if text == UNLIMITED and setting != "on_excess":
+        return None
+    section: type[BaseModel] = RateLimits
+    if name in SCOPES:
+        section = RunBudget if name == "run" else SharedBudget
+    try:
+        return getattr(section.model_validate({setting: text}), setting)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise SettingInvalid(f"{name}.{setting}={text}: {problem}") from error

@@ -1,0 +1,62 @@
+"""Limits in words: why a call waits, what a budget has come to."""
+
+from __future__ import annotations
+
+import json
+
+from scheduler.limits.book import Waits, Want
+from scheduler.limits.rules import Budget, Rules
+
+_RATES = {
+    "requests": ("requests_per_minute", "requests per minute"),
+    "tokens": ("tokens_per_minute", "tokens per minute"),
+    "concurrency": ("concurrency", "calls at once"),
+}
+
+
+def reason(waits: Waits, rules: Rules | None = None) -> str:
+    """Why a call waits, in a line."""
+    name, detail = waits.name, waits.detail
+    match waits.why:
+        case "pause":
+            return f"{name} is paused: {detail}"
+        case "command":
+            return f"{name} is paused by command ({detail}); go on with {resume_command(name)}"
+        case "budget":
+            return (
+                f"budget '{name}' is used up ({_spent(detail)}); raise it, or go on with "
+                f"{resume_command(name)}"
+            )
+        case "held":
+            return f"the rest of budget '{name}' is reserved by calls under way"
+        case "booked":
+            return f"its turn at {name} has not come"
+        case rate:
+            setting, words = _RATES[rate]
+            limit = getattr(rules.limit(name), setting) if rules is not None else None
+            return f"{name} takes no more than {limit} {words}"
+
+
+def budget_excess(name: str, budget: Budget, spent: str, want: Want) -> str:
+    """Why a budget refuses a call; `spent` as the book tells it."""
+    limits = []
+    if budget.usd is not None:
+        limits.append(f"${budget.usd:g}")
+    if budget.tokens is not None:
+        limits.append(f"{budget.tokens} tokens")
+    most = f"${want.worst_usd:.4f} and " if budget.usd is not None else ""
+    return (
+        f"budget '{name}' does not allow another model call: its limit is {' and '.join(limits)}, "
+        f"spent are {_spent(spent)}, and this call may take up to {most}{want.worst_tokens} "
+        f"tokens; raise it with: sleipnir limits --set {budget.scope}.usd=… (or .tokens=…)"
+    )
+
+
+def resume_command(name: str) -> str:
+    """What a person types to let calls go on."""
+    return f"sleipnir limits --resume {name}"
+
+
+def _spent(detail: str) -> str:
+    spent = json.loads(detail)
+    return f"${spent['cost'] / 1e9:.4f} and {spent['tokens']} tokens"

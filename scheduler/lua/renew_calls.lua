@@ -1,0 +1,10 @@
+-- Keep what model calls under way hold: places, and parts of budgets.
+-- KEYS partition
+-- ARGV lease_ms rest
+-- REST kind, name and member of each
+-- USES limits
+for i = 1, #rest, 3 do
+  -- What is lost is not taken again: somebody else may have it.
+  redis.call('ZADD', id(rest[i], rest[i + 1]), 'XX', now_ms + lease_ms, rest[i + 2])
+end
+return {'OK', {}}
