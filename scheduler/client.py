@@ -320,6 +320,8 @@ def resources_of(
     return Resources(
         search=search,
         default_model=settings.model,
+        model_aliases=settings.models.aliases.keys(),
+        model_providers=settings.models.own_providers,
         rag_defaults={
             "embedding_model": settings.embedding_model,
             "chunk_size": settings.chunk_size,

@@ -11,12 +11,19 @@ from graphs.validator.context import Context, near_names, place
 
 
 def models_are_known(context: Context) -> Iterator[Finding]:
-    """E211: `provider:model`, with a provider the engine can call."""
-    unknown = {path: model for path, model in _models(context.graph) if not is_known_model(model)}
-    providers = {model: model.partition(":")[0] for model in unknown.values()}
-    hints = near_names(set(providers.values()) - PROVIDERS, PROVIDERS)
+    """E211: `provider:model` with a provider the engine can call, or one of its aliases."""
+    aliases, more = context.resources.model_aliases, context.resources.model_providers
+    unknown = {
+        path: model
+        for path, model in _models(context.graph)
+        if not is_known_model(model, more) and not (path[-1] == "model" and model in aliases)
+    }
+    # Of a name without a colon the whole may be meant for an alias.
+    names = {model: model.partition(":")[0] for model in unknown.values()}
+    known = {*PROVIDERS, *more, *aliases}
+    hints = near_names(set(names.values()) - known, known)
     for path, model in unknown.items():
-        hint = hints.get(providers[model], "write provider:model, as in openai:gpt-5")
+        hint = hints.get(names[model], "write provider:model, as in openai:gpt-5")
         yield context.finding("E211", f"{place(*path)}: unknown model '{model}'", *path, hint=hint)
 
 

@@ -18,6 +18,9 @@ class Resources:
 
     search: AgentSearch
     default_model: str | None = None
+    # The engine's other names for models, and its servers that speak OpenAI's protocol.
+    model_aliases: Collection[str] = ()
+    model_providers: Collection[str] = ()
     # Engine settings that count towards a fully specified knowledge base.
     rag_defaults: Mapping[str, Any] = field(default_factory=dict)
     allow_absolute_documents: bool = False
