@@ -47,6 +47,12 @@ class Visit:
     token: str = "-"
     tries: int = 0
     due: int = 0  # ms at which the scheduler acts on a lease or a back-off
+    attempt: int = 1
+    turns: int = 0  # entries of its conversation
+
+    def now(self, status: str = "ready", *, tries: int = 0, due: int = 0) -> Visit:
+        """What becomes of it when nobody holds it any more."""
+        return Visit(status, tries=tries, due=due, attempt=self.attempt, turns=self.turns)
 
 
 @dataclass
@@ -171,6 +177,7 @@ class StoreAndModel(RuleBasedStateMachine):
             visit.status = "leased"
 
         assert begun.staged == (visit.status == "staged")
+        assert (begun.attempt, begun.turns) == (visit.attempt, visit.turns)
         assert dict(begun.state) == run.state
         assert dict(self.store.begin(lease, None).state) == run.state
 
@@ -247,6 +254,7 @@ class StoreAndModel(RuleBasedStateMachine):
             lambda: self.store.advance(lease, run.step, Plan({}, frontier=("a",)), cap=9, window=8),
             lambda: self.store.stage(lease, run.step, Branch({})),
             lambda: self.store.postpone(lease, 1, turn="{}"),
+            lambda: self.store.record_turn(lease, 0, "{}"),
             lambda: self.store.give_back(lease),
         ):
             with pytest.raises(TransitionRefused):
@@ -264,13 +272,30 @@ class StoreAndModel(RuleBasedStateMachine):
         assert lost == []
 
     @precondition(lambda self: self._visits("leased"))
-    @rule(data=st.data(), delay_s=st.integers(1, 30))
-    def postpone(self, data: st.DataObject, delay_s: int) -> None:
+    @rule(data=st.data(), delay_s=st.integers(1, 30), failed=st.booleans())
+    def postpone(self, data: st.DataObject, delay_s: int, failed: bool) -> None:
+        """To another attempt, if this one failed, else to the rest of it."""
         run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
 
-        self.store.postpone(Lease(run.run_id, name, visit.token), delay_s, turn="{}")
+        self.store.postpone(
+            Lease(run.run_id, name, visit.token), delay_s, turn="{}" if failed else ""
+        )
 
-        run.visits[name] = Visit("backoff", due=self.clock.ms + delay_s * 1000)
+        visit.attempt += failed
+        visit.turns += failed
+        run.visits[name] = visit.now("backoff", due=self.clock.ms + delay_s * 1000)
+
+    @precondition(lambda self: self._visits("leased"))
+    @rule(data=st.data())
+    def record(self, data: st.DataObject) -> None:
+        """An entry of the conversation, told twice."""
+        run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
+
+        for _ in range(2):
+            self.store.record_turn(Lease(run.run_id, name, visit.token), visit.turns, "{}")
+
+        visit.turns += 1
+        assert len(self.store.read_turns(run.run_id, name)) == visit.turns
 
     @precondition(lambda self: self._visits("leased"))
     @rule(data=st.data())
@@ -279,7 +304,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
         self.store.give_back(Lease(run.run_id, name, visit.token))
 
-        run.visits[name] = Visit(tries=visit.tries - 1)
+        run.visits[name] = visit.now(tries=visit.tries - 1)
 
     @precondition(lambda self: self._visits("leased"))
     @rule(data=st.data())
@@ -289,9 +314,10 @@ class StoreAndModel(RuleBasedStateMachine):
             run.run_id, run.run_id, "agent", name, name[2:], 1, "input", "?", (), None, None
         )
 
-        self.store.ask(Lease(run.run_id, name, visit.token), question)
+        self.store.ask(Lease(run.run_id, name, visit.token), question, turn="{}")
 
-        run.visits[name] = Visit("asked")
+        visit.turns += 1
+        run.visits[name] = visit.now("asked")
         run.settle()
 
     @precondition(lambda self: self._visits())
@@ -305,7 +331,7 @@ class StoreAndModel(RuleBasedStateMachine):
                 self.store.answer(run.run_id, name, "text")
             return
         self.store.answer(run.run_id, name, "text")
-        run.visits[name] = Visit()
+        run.visits[name] = visit.now()
         run.settle()
 
         with pytest.raises(AnswerRefused):
@@ -350,11 +376,11 @@ class StoreAndModel(RuleBasedStateMachine):
                 return
             visit = run.visits[name]
             if visit.status == "backoff":
-                run.visits[name] = Visit()
+                run.visits[name] = visit.now()
             elif visit.tries >= MAX_DELIVERIES:
                 run.end("failed")
             elif visit.status == "leased":
-                run.visits[name] = Visit(tries=visit.tries)
+                run.visits[name] = visit.now(tries=visit.tries)
             else:  # staged: another delivery may advance
                 visit.token = "-" if visit.token == "-" else visit.token
 
@@ -374,6 +400,9 @@ class StoreAndModel(RuleBasedStateMachine):
             assert stored.visits == dict(sorted(run.counts.items()))
             assert {name: text.split(" ")[0] for name, text in packed.items()} == {
                 name: visit.status for name, visit in run.visits.items()
+            }
+            assert {name: len(self.store.read_turns(run.run_id, name)) for name in packed} == {
+                name: visit.turns for name, visit in run.visits.items()
             }
             assert len(self.records.history(run.run_id)) - 1 in (run.step - 1, run.step)
             assert [question.visit for question in self.records.questions(run.run_id)] == sorted(
