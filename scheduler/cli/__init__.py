@@ -33,6 +33,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "agents": ("scheduler.cli.agents:agents", "List agents, or show one."),
     "init": ("scheduler.cli.init:init", "Scaffold an agent that runs as it stands."),
     "schema": ("scheduler.cli.schema:schema", "The JSON Schema of graph.yaml."),
+    "test": ("scheduler.cli.test:test", "Run an agent's test cases."),
     "worker": ("scheduler.cli.worker:worker", "Run worker processes on a Redis."),
     "scheduler": ("scheduler.cli.scheduler:scheduler", "Run a scheduler on a Redis."),
     "up": ("scheduler.cli.up:up", "Run the whole engine in the foreground."),

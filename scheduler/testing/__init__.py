@@ -1,0 +1,1 @@
+"""Tests of agents: cases in YAML, run as ordinary runs with replies that are known beforehand."""

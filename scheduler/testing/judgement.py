@@ -1,0 +1,132 @@
+"""Compares how a run went with what a case expects of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import ndiff
+from typing import Any
+
+from graphs.state import encode, same_json
+from scheduler.run import Failure
+from scheduler.testing.cases import Expected, OutputFields, Step
+
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a run went."""
+
+    status: str
+    failure: Failure | None
+    route: Sequence[Sequence[str]]  # the nodes of each step
+    visits: Mapping[str, int]
+    state: Mapping[str, Any]
+    output: str | None
+    cost_usd: float | None  # None: not known
+
+
+def problems(expected: Expected, course: Course) -> Iterator[str]:
+    """What is not as expected; the first line of each says what it is about."""
+    yield from _status(expected, course)
+    if expected.route is not None:
+        yield from _differing("route", _steps(expected.route), _steps(course.route))
+    for node, count in (expected.visits or {}).items():
+        if (found := course.visits.get(node, 0)) != count:
+            yield f"visits of '{node}': expected {count}, got {found}"
+    if expected.state is not None:
+        yield from _part("state", expected.state, course.state)
+    yield from _output(expected.output, course.output)
+    if expected.cost is not None:
+        yield from _cost(expected.cost.max_usd, course.cost_usd)
+
+
+def _status(expected: Expected, course: Course) -> Iterator[str]:
+    wanted = expected.status or ("failed" if expected.error else "succeeded")
+    failure = course.failure
+    reason = ""
+    if failure is not None:
+        place = f" at '{failure.node}'" if failure.node else ""
+        reason = f" ({failure.code}{place}: {failure.message})"
+    if course.status != wanted:
+        yield f"status: expected {wanted}, got {course.status}{reason}"
+    elif expected.error and (failure is None or failure.code != expected.error):
+        yield f"error: expected {expected.error}, got {reason.strip(' ()') or 'none'}"
+
+
+def _steps(route: Sequence[Step] | Sequence[Sequence[str]]) -> list[str]:
+    """A line for each step, whatever the order of its nodes."""
+    return [step if isinstance(step, str) else ", ".join(sorted(step)) for step in route]
+
+
+def _differing(what: str, expected: Sequence[str], got: Sequence[str]) -> Iterator[str]:
+    if expected != got:
+        lines = (line.rstrip("\n") for line in ndiff(expected, got))
+        yield "\n".join((f"{what}: - expected, + got", *lines))
+
+
+def _part(place: str, expected: Any, got: Any) -> Iterator[str]:
+    """Mappings may have more keys than expected, all else is the same."""
+    if isinstance(expected, dict) and isinstance(got, Mapping):
+        for key, value in expected.items():
+            if key in got:
+                yield from _part(f"{place}.{key}", value, got[key])
+            else:
+                yield f"{place}.{key}: expected {_shown(value)}, and it is not there"
+    elif not same_json(expected, got):
+        yield f"{place}: expected {_shown(expected)}, got {_shown(got)}"
+
+
+def _output(expected: str | OutputFields | None, got: str | None) -> Iterator[str]:
+    if expected is None:
+        return
+    if got is None:
+        yield "output: there is none"
+    elif isinstance(expected, str):
+        # A YAML block ends with a line break, most outputs do not.
+        lines, found = expected.rstrip("\n").split("\n"), got.rstrip("\n").split("\n")
+        yield from _differing("output", lines, found)
+    else:
+        yield from _likeness(expected, got)
+
+
+def _likeness(expected: OutputFields, got: str) -> Iterator[str]:
+    contains = expected.contains or []
+    for text in [contains] if isinstance(contains, str) else contains:
+        if text not in got:
+            yield f"output: expected it to contain {_shown(text)}, got {_shown(got)}"
+    if expected.matches is not None and not re.search(expected.matches, got):
+        yield f"output: expected it to match {expected.matches}, got {_shown(got)}"
+    if expected.json_schema is not None:
+        yield from _conformity(expected.json_schema, got)
+
+
+def _conformity(schema: dict[str, Any], got: str) -> Iterator[str]:
+    # It takes a tenth of a second to load, and most cases have no schema.
+    from jsonschema.validators import validator_for  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
+
+    try:
+        value = json.loads(got)
+    except ValueError as error:
+        yield f"output: expected JSON, got {_shown(got)} ({error})"
+        return
+    # An empty registry: a reference is never looked up over the network.
+    validator = validator_for(schema)(schema, registry=Registry())
+    for misfit in sorted(validator.iter_errors(value), key=lambda misfit: misfit.json_path):
+        yield f"output{misfit.json_path[1:]}: {misfit.message}"
+
+
+def _cost(limit_usd: float, cost_usd: float | None) -> Iterator[str]:
+    if cost_usd is None:
+        yield f"cost: expected at most {limit_usd:g} USD, and a model's price is not known"
+    elif cost_usd > limit_usd:
+        yield f"cost: expected at most {limit_usd:g} USD, got {cost_usd:g}"
+
+
+def _shown(value: Any) -> str:
+    text = encode(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

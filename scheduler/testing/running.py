@@ -1,0 +1,220 @@
+"""Runs the cases of an agent side by side, and says how each of them went."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from graphs.errors import GraphError
+from graphs.state import encode
+from scheduler.client import Client, PreparedAgent
+from scheduler.errors import SubmissionRefused
+from scheduler.keys import new_child_id, new_run_id
+from scheduler.recording import read, written
+from scheduler.run import NO_USAGE, Run, Status, Usage
+from scheduler.submit import Request
+from scheduler.testing.cases import Case
+from scheduler.testing.judgement import Course, problems
+
+# How long one wait for news lasts before every run is looked at.
+_LOOK_MS = 500
+_NO_REPLIES = (
+    "the case has no replies for its model calls: write some under `replies`, or name a `replay` "
+    "and record it with --record"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a case went."""
+
+    case: Case
+    run_id: str | None  # None: no run was accepted
+    problems: tuple[str, ...]
+    elapsed_s: float
+    usage: Usage = NO_USAGE
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Cases of one agent, about to be run.
+
+    Args:
+        directory: of the agent.
+        record: ask models, and write what they reply to the cases' recordings.
+    """
+
+    client: Client
+    agent: PreparedAgent
+    directory: Path
+    record: bool = False
+
+    def results(self, cases: Sequence[Case]) -> Generator[Result, None, None]:
+        """The result of each case, as they come in. Runs that are left behind are cancelled."""
+        with tempfile.TemporaryDirectory(prefix="sleipnir-test-") as scratch:
+            followed = _Followed(self.client)
+            try:
+                for case in cases:
+                    try:
+                        followed.add(case, self._submit(case, Path(scratch), followed.new_run_id()))
+                    except (SubmissionRefused, GraphError) as error:
+                        yield Result(case, None, (str(error),), 0.0)
+                for case, run, elapsed_s in followed:
+                    yield self._judged(case, run, elapsed_s)
+            finally:
+                followed.cancel()
+
+    def _submit(self, case: Case, scratch: Path, run_id: str) -> str:
+        given = case.given
+        recorded = self.record and given.replay is not None
+        request = Request(
+            prompt=given.prompt,
+            state=given.state,
+            variables={
+                name: value if isinstance(value, str) else encode(value)
+                for name, value in given.vars.items()
+            },
+            answers={
+                node: [answer] if isinstance(answer, str) else answer
+                for node, answer in given.answers.items()
+            },
+            workdir=str(self._workdir(case, scratch, run_id)),
+            machine=self.client.machine_with_files(),
+            headless=True,
+            recorded=recorded,
+            replay=None if recorded else self._recording(case),
+            timeout_s=given.timeout,
+            run_id=run_id,
+        )
+        return self.client.submit(self.agent, request)
+
+    def _workdir(self, case: Case, scratch: Path, run_id: str) -> Path:
+        if case.given.workdir is not None:
+            named = self.directory / case.given.workdir
+            if not named.is_dir():
+                raise SubmissionRefused(f"its workdir {named} is no directory")
+            return named
+        workdir = scratch / run_id
+        workdir.mkdir()
+        return workdir
+
+    def _recording(self, case: Case) -> str:
+        """The digest of what replies to the case's model calls."""
+        if case.given.replay is None:
+            return self.client.recordings.put(written(case.replies), case.id)
+        return self.client.recordings.put(self._read(case), case.given.replay)
+
+    def _read(self, case: Case) -> str:
+        file = self._file(case)
+        try:
+            return file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            message = f"there is no recording {file}: make it with --record"
+            raise SubmissionRefused(message) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise SubmissionRefused(f"cannot read {file}: {error}") from error
+
+    def _file(self, case: Case) -> Path:
+        assert case.given.replay is not None, "callers look before they ask"
+        return self.directory / case.given.replay
+
+    # ---- afterwards
+
+    def _judged(self, case: Case, run: Run, elapsed_s: float) -> Result:
+        course = self._course(case, run)
+        found = [*self._misses(case, run), *problems(case.expected, course)]
+        if run.context.recorded:
+            found += self._keep_recording(case, run)
+        return Result(case, run.run_id, tuple(found), elapsed_s, run.usage)
+
+    def _course(self, case: Case, run: Run) -> Course:
+        records = self.client.records
+        route = [sorted(checkpoint.nodes) for checkpoint in records.history(run.run_id)[1:]]
+        if run.status != Status.SUCCEEDED:
+            route.append(sorted(run.frontier))
+        usage = run.usage
+        if run.context.replay is not None and case.given.replay is not None:
+            usage = sum((call.usage for call in read(self._read(case), "")), usage)
+        return Course(
+            status=run.status,
+            failure=run.failure,
+            route=route,
+            visits=run.visits,
+            state=records.state(run.run_id),
+            output=run.output,
+            cost_usd=usage.cost_usd,
+        )
+
+    def _misses(self, case: Case, run: Run) -> Iterator[str]:
+        for miss in self.client.recordings.misses(run.run_id):
+            yield f"model call without a reply: {miss}"
+            if case.given.replay is None and not case.replies:
+                yield _NO_REPLIES
+                return
+
+    def _keep_recording(self, case: Case, run: Run) -> Iterator[str]:
+        """Write the case's recording, unless there is something wrong with it."""
+        recorded = self.client.recordings.recorded(run.run_id)
+        failed = next((call for call in recorded.calls if call.reply is None), None)
+        if failed is not None:
+            yield f"nothing was recorded: node '{failed.node}' got no reply: {failed.error}"
+        elif not recorded.complete:
+            yield "nothing was recorded: there were more model calls than a recording can hold"
+        else:
+            file = self._file(case)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(written(recorded.calls), encoding="utf-8")
+            except OSError as error:
+                yield f"cannot write {file}: {error.strerror}"
+
+
+class _Followed:
+    """Runs of one partition, so that one wait is woken by news of any."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._first = new_run_id()
+        self._open: dict[str, tuple[Case, float]] = {}
+        self._positions: dict[str, str] = {}
+
+    def new_run_id(self) -> str:
+        return new_child_id(self._first)
+
+    def add(self, case: Case, run_id: str) -> None:
+        self._open[run_id] = case, monotonic()
+        self._positions[run_id] = "0"
+
+    def __iter__(self) -> Iterator[tuple[Case, Run, float]]:
+        """Each run once it is over, or waits for a person, which nobody here is."""
+        while self._open:
+            self._wait()
+            standings = self._client.records.standings(list(self._open))
+            for run_id, standing in zip(list(self._open), standings, strict=True):
+                if (
+                    standing is None
+                    or standing.status.is_final
+                    or standing.status == Status.WAITING
+                ):
+                    case, began_at = self._open.pop(run_id)
+                    del self._positions[run_id]
+                    run = self._client.records.run(run_id)
+                    if not run.is_final:
+                        self._client.cancel(run_id, "its test is over")
+                    yield case, run, monotonic() - began_at
+
+    def _wait(self) -> None:
+        news = self._client.records.events_after(self._positions, _LOOK_MS)
+        self._positions.update((run_id, event.event_id) for run_id, event in news)
+
+    def cancel(self) -> None:
+        """Leave nothing running that nobody waits for."""
+        for run_id in self._open:
+            self._client.cancel(run_id, "its test was given up")
