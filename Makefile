@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check chaos docs lock clean
+.PHONY: help setup run test check chaos soak docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -29,6 +29,9 @@ check: $(READY) ## lint, types, import directions
 
 chaos: $(READY) ## the long fault tests
 	@scripts/chaos
+
+soak: $(READY) ## load and rolling restarts for SOAK_MINUTES (30)
+	@scripts/soak
 
 docs: $(READY) ## renew the generated parts of docs/
 	@scripts/docs

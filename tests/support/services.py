@@ -38,6 +38,10 @@ class Service:
         self.pid = self._process.pid
         wait_until(lambda: ready in log.read_text(), f"{arguments[0]} is ready", TIME_LIMIT_S)
 
+    def wait(self) -> None:
+        """Wait until it has ended by itself."""
+        self._process.wait(TIME_LIMIT_S)
+
     def kill(self) -> None:
         """End it as a crash would; its children die with it."""
         self._process.kill()
