@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from scheduler.directories import config_dir
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import AnswerRefused, SubmissionRefused
 from scheduler.keys import machine_key
+from scheduler.limits.report import held_up
+from scheduler.limits.stops import Stops
 from scheduler.mcp import configured_servers
 from scheduler.recordings import Recordings
 from scheduler.records import Records
@@ -57,6 +59,7 @@ class Client:
         self.store = store
         self.records = Records(store.client)
         self.search = search
+        self._stops = Stops(store)
         self.recordings = Recordings(store.client, store.settings.retention_s)
 
     @classmethod
@@ -171,6 +174,7 @@ class Client:
             SubmissionRefused: nothing was stored.
         """
         run = self._new_run(agent, request)
+        self._stops.require_budget(request.batch)
         self.store.submit(run)
         return run.run_id
 
@@ -213,6 +217,10 @@ class Client:
         for _ in self.watch(run_id):
             pass
         return self.records.run(run_id)
+
+    def paused_by_people(self, runs: Sequence[Run]) -> dict[str, str]:
+        """What those of the runs wait for that a person has to let go on, by run id."""
+        return held_up(self.store.client, [run.run_id for run in runs if not run.is_final])
 
     def graph_of(self, run: Run) -> Graph:
         """The graph that a run executes, as it was submitted.

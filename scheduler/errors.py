@@ -7,6 +7,7 @@ SleipnirError
 ├── EngineUnreachable     no usable Redis, or none that can be started
 │   └── EngineUnfit       a Redis answers but may lose or evict what it is given
 ├── SubmissionRefused     a run was not accepted; nothing was stored
+│   └── BudgetUsedUp      a budget that stops submissions has nothing left
 ├── RunNotFound           no run with that id or prefix
 ├── AmbiguousRun          a prefix names several runs
 ├── AnswerRefused         no such open question, or somebody was faster
@@ -57,6 +58,18 @@ class EngineUnfit(EngineUnreachable):
 
 class SubmissionRefused(SleipnirError):
     """The run was not accepted and nothing was stored."""
+
+
+class BudgetUsedUp(SubmissionRefused):
+    """Nothing is left of a budget whose `on_excess` is `stop`."""
+
+    def __init__(self, budget: str, scope: str) -> None:
+        self.budget = budget
+        super().__init__(
+            f"budget '{budget}' is used up, so no run is submitted; raise it with "
+            f"`sleipnir limits --set {scope}.usd=…` (or .tokens), or let it be used once more with "
+            f"`sleipnir limits --resume {budget}`"
+        )
 
 
 class RunNotFound(SleipnirError):

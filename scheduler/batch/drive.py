@@ -16,7 +16,7 @@ from scheduler.batch.identity import run_id_of
 from scheduler.batch.ledger import Item, Ledger
 from scheduler.batch.lines import request_of
 from scheduler.client import Client, PreparedAgent
-from scheduler.errors import SubmissionRefused
+from scheduler.errors import BudgetUsedUp, SubmissionRefused
 from scheduler.records import Endings, Standing
 from scheduler.run import NO_USAGE, Run, Status, Usage
 from scheduler.submit import Request
@@ -178,7 +178,11 @@ class Batch:
             batch=self._terms.name,
             item=item.item,
         )
-        self._client.submit(self._agent, request)
+        try:
+            self._client.submit(self._agent, request)
+        except BudgetUsedUp:
+            self.progress.over_budget = True
+            return
         self._ledger.mark(item.number, "open", run_id)
         self.progress.in_flight += 1
 

@@ -28,6 +28,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "inbox": ("scheduler.cli.inbox:inbox", "Every question that waits for a person."),
     "answer": ("scheduler.cli.answer:answer", "Answer a run's question."),
     "cancel": ("scheduler.cli.cancel:cancel", "Cancel runs, with their children."),
+    "limits": ("scheduler.cli.limits:limits", "Limits and budgets of model calls."),
     "validate": ("scheduler.cli.validate:validate", "Check agents for errors and warnings."),
     "draw": ("scheduler.cli.draw:draw", "Draw an agent's graph, or a run's progress."),
     "agents": ("scheduler.cli.agents:agents", "List agents, or show one."),

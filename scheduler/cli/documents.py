@@ -55,13 +55,14 @@ def show_document(
     }
 
 
-def row_document(run: Run, *, now_ms: int) -> Document:
-    """A run as one line of a list."""
+def row_document(run: Run, *, now_ms: int, waits_for: str | None = None) -> Document:
+    """A run as one line of a list; `waits_for`: a pause that a person has to end."""
     return {
         "run_id": run.run_id,
         "agent": run.agent,
         "status": str(run.status),
         "node": place_of(run),
+        "waits_for": waits_for,
         "batch": run.batch,
         "created_at": to_rfc3339(run.created_at),
         "age_s": (now_ms - run.created_at) / 1000,

@@ -34,12 +34,15 @@ def show(options: Options, run_id: str) -> None:
         children = records.children(run.run_id)
         questions = client.open_questions(run.run_id)
         types = _node_types(client, run)
+        waits_for = client.paused_by_people([run]).get(run.run_id)
         if options.json:
-            document = document_of(client, run, questions)
+            document = {**document_of(client, run, questions), "waits_for": waits_for}
             print_json(show_document(document, times, types, children))
         else:
             for line in page(run, times, types, children, questions, now_ms=records.now_ms()):
                 click.echo(line)
+            if waits_for is not None:
+                click.echo(f"\nwaits: {waits_for}")
 
 
 def _node_types(client: Client, run: Run) -> Mapping[str, str]:

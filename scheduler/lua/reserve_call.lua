@@ -70,9 +70,9 @@ for _, limit in ipairs(want.limits) do
       local slot = tonumber(flow or '') or 0
       if mine.rank >= BOOKED then slot = math.max(slot, tonumber(late or '') or 0) end
       if mine.rank >= FRESH then slot = math.max(slot, tonumber(line or '') or 0) end
-      local apart = charge(math.max(1, limit[kind] * share(name)),
-        kind == 'requests' and 1 or want.tokens)
-      charges[#charges + 1] = {state = state, kind = kind, apart = apart}
+      local units = kind == 'requests' and 1 or want.tokens
+      local apart = charge(math.max(1, limit[kind] * share(name)), units)
+      charges[#charges + 1] = {state = state, kind = kind, apart = apart, units = units}
       if slot > now_ms + SLACK_MS and (not latest or slot > latest.slot) then
         latest = {name = name, kind = kind, slot = slot, apart = apart}
       end
@@ -131,6 +131,7 @@ end
 
 -- ---- it goes
 for _, c in ipairs(charges) do
+  count(c.state, c.kind, c.units)
   redis.call('HSET', c.state, c.kind .. '.flow',
     math.max(now_ms, number(c.state, c.kind .. '.flow')) + c.apart)
   if mine.rank == FRESH and number(c.state, c.kind .. '.line') > now_ms then
@@ -150,9 +151,13 @@ for _, name in ipairs(budgets) do
     redis.call('HINCRBY', spent, 'held_cost', string.format('%.0f', want.cost))
     redis.call('HINCRBY', spent, 'held_tokens', string.format('%.0f', want.worst_tokens))
   end
-  for _, key in ipairs({spent, id('holds', name)}) do
+  redis.call('ZADD', partition .. ':budgets', now_ms, name)
+  for _, key in ipairs({spent, id('holds', name), partition .. ':budgets'}) do
     redis.call('PEXPIRE', key, want.kept_ms)
   end
+end
+if #budgets > 0 then
+  redis.call('ZREMRANGEBYSCORE', partition .. ':budgets', '-inf', now_ms - want.kept_ms)
 end
 for name, pause in pairs(probing) do
   pause.probe, pause.probe_until = call, now_ms + 30000

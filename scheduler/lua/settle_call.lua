@@ -14,6 +14,7 @@ for _, limit in ipairs(did.limits) do
     local state = id('state', limit.name)
     local change = charge(limit.tokens, did.used_tokens) - charge(limit.tokens, did.tokens)
     redis.call('HINCRBYFLOAT', state, 'tokens.flow', change)
+    count(state, 'tokens', did.used_tokens - did.tokens)
     keep(state, now_ms + DAY_MS)
   end
 end

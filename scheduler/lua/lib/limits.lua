@@ -107,6 +107,19 @@ local function charge(per_minute, units)
   return WINDOW_MS / math.max(1, math.floor(per_minute / math.min(units, per_minute)))
 end
 
+-- What was used this minute and the one before: for people to see.
+local function count(state, kind, units)
+  local minute = math.floor(now_ms / 60000)
+  local counted, so_far = unpack(redis.call('HMGET', state, kind .. '.minute', kind .. '.count'))
+  if tonumber(counted or '') == minute then
+    redis.call('HINCRBY', state, kind .. '.count', string.format('%.0f', units))
+    return
+  end
+  local before = tonumber(counted or '') == minute - 1 and so_far or 0
+  redis.call('HSET', state, kind .. '.minute', minute, kind .. '.before', before,
+    kind .. '.count', string.format('%.0f', units))
+end
+
 -- ---- places
 
 local function free_places(limit, call)

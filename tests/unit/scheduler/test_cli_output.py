@@ -57,6 +57,7 @@ def test_a_row_says_where_a_run_is() -> None:
         "agent": "a",
         "status": "running",
         "node": "b, c",
+        "waits_for": None,
         "batch": None,
         "created_at": "1970-01-01T00:00:01.000Z",
         "age_s": 60.0,

@@ -1,0 +1,102 @@
+"""What people do to limits: change, pause and resume them, and send for those who wait."""
+
+from __future__ import annotations
+
+from scheduler.errors import ActionRefused
+from scheduler.limits.book import PARTITION, LimitBook, visit_of
+from scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
+from scheduler.model_settings import ModelSettings
+from scheduler.store import RunStore
+
+_AT_ONCE = 500
+# So that a hundred thousand visits do not come back in one moment.
+_APART_S = 0.005
+
+
+class LimitCommands:
+    """Changes limits of the workers on one Redis."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._settings: ModelSettings = store.settings.models
+        self.book = LimitBook(store.client, store.clock, kept_s=store.settings.retention_s)
+
+    def rules(self) -> Rules:
+        """The configuration of this machine under the live changes."""
+        return Rules(self._settings, self.book.notices().changes)
+
+    def set(self, text: str) -> None:
+        """Change `NAME.SETTING=VALUE`; calls that wait for it try again.
+
+        Raises:
+            SettingInvalid: it cannot be set so.
+        """
+        name, setting, value = parse_change(text, self._settings)
+        self.book.set(name, setting, value)
+        self.send_for(name)
+
+    def unset(self, text: str) -> None:
+        """Go back to the configured `NAME.SETTING`.
+
+        Raises:
+            SettingInvalid: there is no such setting.
+            ActionRefused: it was not changed.
+        """
+        name, setting = parse_place(text, self._settings)
+        if not self.book.unset(name, setting):
+            raise ActionRefused(f"{name}.{setting} is not set by command")
+        self.send_for(name)
+
+    def pause(self, name: str, reason: str) -> None:
+        """Let no call of a provider or model go until `resume`.
+
+        Raises:
+            SettingInvalid: there is no such name.
+            ActionRefused: it is a budget's.
+        """
+        if known_name(name, self._settings) in SCOPES:
+            raise ActionRefused(
+                f"'{name}' is a budget; pause a provider or a model, or lower it with --set"
+            )
+        self.book.pause(known_name(name, self._settings), reason)
+
+    def resume(self, name: str) -> int:
+        """End the pause of a provider or model, or let a budget be used up once more.
+
+        Returns:
+            how many calls were waiting.
+
+        Raises:
+            ActionRefused: nothing of that name is paused.
+        """
+        if name.partition(":")[0] in SCOPES:
+            self._require_budget(name)
+            self.book.grant_again(name)
+            return self.send_for(name)
+        name = known_name(name, self._settings)
+        if not self.book.resume(name):
+            raise ActionRefused(f"{name} is not paused; `sleipnir limits` shows what is")
+        return self.send_for(name)
+
+    def _require_budget(self, name: str) -> None:
+        scope, _, owner = name.partition(":")
+        if (scope == "day") == bool(owner):
+            raise ActionRefused(f"'{name}' is no budget; they are `day`, `run:ID` and `batch:NAME`")
+        if not any(budget.scope == scope for budget in self.rules().budgets):
+            raise ActionRefused(f"there is no budget for a {scope}; set one in config.yaml")
+
+    def send_for(self, name: str) -> int:
+        """Let calls that wait for a name, or for any budget of a scope, try again now."""
+        waiting = [name]
+        if name in ("run", "batch"):
+            known = self.book.redis.zrange(f"{PARTITION}:names", 0, -1)
+            waiting = [each for each in known if each.startswith(f"{name}:")]
+        return sum(self._recall(each) for each in waiting)
+
+    def _recall(self, name: str) -> int:
+        sent = 0
+        while calls := self.book.recall(name, _AT_ONCE):
+            for call in calls:
+                self._store.recall_visit(*visit_of(call), sent * _APART_S)
+                sent += 1
+        return sent

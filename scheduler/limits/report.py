@@ -1,0 +1,185 @@
+"""How limits, pauses and budgets stand: what `sleipnir limits`, `ps` and `show` tell of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import redis
+
+from scheduler.clock import to_rfc3339
+from scheduler.limits.book import PARTITION, PAUSES, PEOPLE, LimitBook
+from scheduler.limits.rules import LIMIT_SETTINGS, SCOPES, Budget, Limit, Rules, Scope
+from scheduler.limits.words import resume_command
+
+# Budgets of runs and batches: those that were used last.
+_MOST_BUDGETS = 50
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class LimitLine:
+    """One setting of a limit."""
+
+    name: str
+    setting: str
+    value: int
+    origin: str  # configuration | command
+    in_use: int  # in the last minute; of `concurrency`: now
+    waiting: int  # calls, for any setting of this name
+    share: float  # what is left of the limit after many refusals of the provider
+
+
+@dataclass(frozen=True, slots=True)
+class PauseLine:
+    """Something no call may use for now."""
+
+    name: str
+    kind: str  # busy | outage | quota | command
+    reason: str
+    since: str | None
+    until: str | None  # None: until a person resumes it
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLine:
+    """What one run, one batch or a day has used."""
+
+    name: str
+    usd: float | None
+    tokens: int | None
+    on_excess: str
+    spent_usd: float
+    spent_tokens: int
+    reserved_usd: float
+    reserved_tokens: int
+    left_usd: float | None
+    left_tokens: int | None
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that may hold a model call up."""
+
+    limits: tuple[LimitLine, ...]
+    pauses: tuple[PauseLine, ...]
+    budgets: tuple[BudgetLine, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def report(book: LimitBook, rules: Rules) -> Report:
+    """How everything stands now."""
+    reading = _Reading(book, rules)
+    return Report(tuple(reading.limits()), tuple(reading.pauses()), tuple(reading.budgets()))
+
+
+def held_up(client: redis.Redis, run_ids: Sequence[str]) -> dict[str, str]:
+    """Those of the runs that a person has to let go on, each with what it waits for."""
+    reads: Any = client  # redis-py types every answer as a union of its sync and async forms
+    names = reads.hmget(PEOPLE, run_ids) if run_ids else []
+    return {
+        run_id: f"{name} is paused: {resume_command(name)}"
+        for run_id, name in zip(run_ids, names, strict=True)
+        if name is not None
+    }
+
+
+class _Reading:
+    """One reading of the book."""
+
+    def __init__(self, book: LimitBook, rules: Rules) -> None:
+        self._book = book
+        self._redis = book.redis
+        self._rules = rules
+        self._now_ms = book.now_ms()
+
+    def limits(self) -> Iterator[LimitLine]:
+        for name in self._rules.limit_names():
+            limit = self._rules.limit(name)
+            state = self._redis.hgetall(f"{PARTITION}:state:{name}")
+            waiting, share = self._waiting(name), self._share(state)
+            for setting in LIMIT_SETTINGS:
+                value = getattr(limit, setting)
+                if value is not None:
+                    origin = self._rules.origin(name, setting)
+                    in_use = self._in_use(limit, setting, state)
+                    yield LimitLine(name, setting, value, origin, in_use, waiting, share)
+
+    def _in_use(self, limit: Limit, setting: str, state: dict[str, str]) -> int:
+        if setting == "concurrency":
+            held = f"{PARTITION}:held:{limit.name}"
+            return int(self._redis.zcount(held, self._now_ms, "+inf"))
+        kind = setting.partition("_")[0]
+        minute, elapsed = divmod(self._now_ms, _MINUTE_MS)
+        count, before = (int(state.get(f"{kind}.{what}", 0)) for what in ("count", "before"))
+        counted = int(state.get(f"{kind}.minute", 0))
+        if counted == minute - 1:
+            count, before = 0, count
+        elif counted != minute:
+            count = before = 0
+        return max(0, round(count + before * (1 - elapsed / _MINUTE_MS)))
+
+    def _share(self, state: dict[str, str]) -> float:
+        if "share" not in state:
+            return 1.0
+        recovered = (self._now_ms - float(state["cut_at"])) / 100_000
+        return min(1.0, float(state["share"]) + recovered)
+
+    def _waiting(self, name: str) -> int:
+        # One that did not come back in time is most likely of a run that is over.
+        return sum(
+            int(self._redis.zcount(f"{PARTITION}:{kind}:{name}", self._now_ms - _MINUTE_MS, "+inf"))
+            for kind in ("waiting", "queue")
+        )
+
+    def pauses(self) -> Iterator[PauseLine]:
+        for name, reason in sorted(self._rules.paused.items()):
+            yield PauseLine(name, "command", reason, None, None, self._waiting(name))
+        for name, text in sorted(self._redis.hgetall(PAUSES).items()):
+            pause = json.loads(text)
+            if pause["until_ms"] > self._now_ms or self._waiting(name):
+                since, until = (to_rfc3339(int(pause[f"{end}_ms"])) for end in ("since", "until"))
+                waiting = self._waiting(name)
+                yield PauseLine(name, pause["kind"], pause["reason"], since, until, waiting)
+
+    def budgets(self) -> Iterator[BudgetLine]:
+        bounded = {budget.scope: budget for budget in self._rules.budgets}
+        used = self._redis.zrevrange(f"{PARTITION}:budgets", 0, -1) if bounded else []
+        shown = ["day"] if "day" in bounded else []
+        shown += [name for name in used if not name.startswith("day:")][:_MOST_BUDGETS]
+        for name in shown:
+            if (budget := bounded.get(scope_of(name))) is not None:
+                yield self._budget(name, budget)
+
+    def _budget(self, name: str, budget: Budget) -> BudgetLine:
+        fields = ("cost", "tokens", "held_cost", "held_tokens", "granted")
+        key = f"{PARTITION}:budget:{self._book.budget_id(name)}"
+        cost, tokens, held_cost, held_tokens, granted = (
+            int(value or 0) for value in self._redis.hmget(key, fields)
+        )
+        usd = None if budget.usd is None else budget.usd * (1 + granted)
+        most = None if budget.tokens is None else budget.tokens * (1 + granted)
+        return BudgetLine(
+            name=name,
+            usd=usd,
+            tokens=most,
+            on_excess=budget.on_excess,
+            spent_usd=cost / 1e9,
+            spent_tokens=tokens,
+            reserved_usd=held_cost / 1e9,
+            reserved_tokens=held_tokens,
+            left_usd=None if usd is None else max(0.0, usd - cost / 1e9),
+            left_tokens=None if most is None else max(0, most - tokens),
+            waiting=self._waiting(name),
+        )
+
+
+def scope_of(budget: str) -> Scope:
+    """The scope of a budget, `budget` as `day`, `run:ID` or `batch:NAME`."""
+    return next(scope for scope in SCOPES if budget.partition(":")[0] == scope)
