@@ -20,21 +20,20 @@ from tests.support.processes import children_of
 from tests.support.services import Fleet, Service
 
 LINES = 100
-# Of a run: a program, a fan-out with a join, and a map.
+# A program, a fan-out to a map and a program, their join, and an answered question.
 GRAPH = """
-reducers: {trail: append}
 start: work
+initial_state: {list: [1, 2, 3]}
 nodes:
   work: {type: script, script: work.sh, next: [left, right]}
-  left: {type: input, question: "?", next: each, state_updates: {trail: left}}
-  right: {type: input, question: "?", next: each, state_updates: {trail: right}}
-  each: {type: map, over: "{{list}}", as: item, branch: one, output_key: got, next: done}
-  one: {type: input, question: "?", state_updates: {got: "{{item}}"}}
-  done: {type: end, output: "{{trail}} {{got}}"}
-initial_state: {list: [1, 2, 3]}
+  left: {type: map, over: "{{list}}", as: item, branch: one, collect_into: got, next: ask}
+  one: {type: script, script: work.sh, state_updates: {output: "{{item}}"}}
+  right: {type: script, script: work.sh, next: ask, state_updates: {}}
+  ask: {type: input, question: "?", next: done}
+  done: {type: end, output: "{{got}}"}
 """
 WORK = 'echo "$SLEIPNIR_IDEMPOTENCY_KEY" >> effects; echo "{}"'
-ANSWERS = {"left": ["x"], "right": ["x"], "one": ["x", "x", "x"]}
+PROGRAMS = 5  # that one run starts
 
 
 @dataclass
@@ -86,7 +85,7 @@ def test_memory_and_keys_stay_flat_and_a_restart_repeats_nothing(
 
     effects = (fleet.sleipnir.project / "effects").read_text().split()
     print(json.dumps({"rounds": rounds, "restarts": restarts, **vars(samples)}))  # noqa: T201 - the figures are the point
-    assert len(effects) == len(set(effects)) == rounds * LINES
+    assert len(effects) == len(set(effects)) == rounds * LINES * PROGRAMS
     assert restarts >= rounds
     assert samples.growth(samples.redis_bytes) < 1.2
     assert samples.growth(samples.keys) < 1.2
@@ -95,7 +94,7 @@ def test_memory_and_keys_stay_flat_and_a_restart_repeats_nothing(
 
 def written(fleet: Fleet, number: int) -> Path:
     """A batch's input."""
-    lines = [{"id": f"{number}-{line}", "answers": ANSWERS} for line in range(LINES)]
+    lines = [{"id": f"{number}-{line}", "answers": {"ask": ["x"]}} for line in range(LINES)]
     file = fleet.sleipnir.project / "input.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return file
