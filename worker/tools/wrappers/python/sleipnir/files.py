@@ -1,7 +1,7 @@
 """Paths of file tools: where they may read and write, and which files a search looks at.
 
 `LLM_TOOL_ROOT`, where set, is a directory that no tool may leave. Without it any file may be
-read. Writing outside the current directory needs a person's consent; where nobody is asked
+read that is named by an absolute path, but a relative one may not climb out with `..`. Writing outside the current directory needs a person's consent; where nobody is asked
 (`AUTO_CONFIRM`), it is refused, unless `LLM_TOOL_ROOT` covers the path.
 """
 
@@ -20,13 +20,20 @@ SKIPPED_DIRECTORIES = frozenset(
 )
 
 
-def to_read(path: str) -> Path:
+def to_read(path: str, *, climbing: bool = False) -> Path:
     """A path that may be read, absolute; links in it are resolved.
 
-    Ends the tool with a text if `LLM_TOOL_ROOT` does not cover it.
+    Ends the tool with a text if `LLM_TOOL_ROOT` does not cover it, or if it climbs out of the
+    current directory; `climbing` lets it, for what `to_write` decides on afterwards.
     """
     target = resolved(path)
     _stay_in_root(target, path)
+    climbs = os.path.normpath(_expanded(path)).split(os.sep)[0] == ".."
+    if climbs and not climbing and _root() is None:
+        raise SystemExit(
+            f"refused: {path} leads out of the working directory {Path.cwd()}; "
+            "use a path inside it, or an absolute one"
+        )
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise SystemExit(f"{path} is neither a file nor a directory")  # reading it may never end
     return target
