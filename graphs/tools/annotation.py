@@ -113,6 +113,12 @@ def read_programs(text: str) -> list[str]:
     return re.findall(r"[^\s,]+", match[1]) if match else []
 
 
+def read_aliases(text: str) -> dict[str, str]:
+    """The names in `alias other=name` and what they stand for; none of any other `@meta`."""
+    match = re.fullmatch(r"alias\s+(\w+)=(\w+)", text)
+    return {match[1]: match[2]} if match else {}
+
+
 def _parameter(kind: Literal["option", "arg"], name: str, rest: str) -> tuple[BashParameter, str]:
     modifier, rest = _modifier(name, rest)
     notations, repeats, rest = _notations(name, rest)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from graphs.tools.annotation import (
     BadAnnotation,
+    read_aliases,
     read_argument,
     read_flag,
     read_option,
@@ -51,6 +52,7 @@ class _Command:
     parameters: dict[str, tuple[BashParameter, str]] = field(default_factory=dict)
     variables: dict[str, BashVariable] = field(default_factory=dict)
     programs: list[str] = field(default_factory=list)
+    aliases: dict[str, str] = field(default_factory=dict)
 
 
 def bash_functions(source: Source) -> list[Function]:
@@ -114,6 +116,7 @@ class _Reading:
             scope.variables[variable.name] = variable
         elif word == "meta":
             scope.programs += read_programs(annotation.text)
+            scope.aliases |= read_aliases(annotation.text)
         elif word not in _IGNORED:
             raise BadAnnotation("there is no such annotation")
 
@@ -141,6 +144,7 @@ class _Reading:
             parameters=tuple(parameter for parameter, _ in offered),
             variables=tuple({**common.variables, **command.variables}.values()),
             programs=tuple(dict.fromkeys([*common.programs, *command.programs])),
+            aliases={**common.aliases, **command.aliases},
         )
         assert command.entry is not None
         return self._source.function(

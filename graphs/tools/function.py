@@ -55,6 +55,7 @@ class BashDetails:
     parameters: tuple[BashParameter, ...] = ()
     variables: tuple[BashVariable, ...] = ()
     programs: tuple[str, ...] = ()  # that must be on PATH
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other names of parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Function:
     # The symbol to call: `main` or a shell function, `run` or a top-level function.
     entry: str
     own: bool  # of the agent's own tools file, as opposed to a global tool
-    # Of Python and TypeScript tools it holds variables and programs only.
+    # Of Python and TypeScript tools it holds no parameters.
     bash: BashDetails = field(default_factory=BashDetails)
 
     @property

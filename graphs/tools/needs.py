@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from graphs.tools.annotation import BadAnnotation, read_programs, read_variable
+from graphs.tools.annotation import BadAnnotation, read_aliases, read_programs, read_variable
 from graphs.tools.function import BashDetails, BashVariable
 from graphs.tools.source import Source
 
 
 def read_needs(source: Source, comment: str) -> BashDetails:
-    """The variables of `@env` lines, and the programs of `@meta require-tools` lines.
+    """What `@env` and `@meta` lines say: variables, programs, other names of parameters.
 
     Args:
         source: the whole file; its functions share what it needs.
@@ -19,12 +19,14 @@ def read_needs(source: Source, comment: str) -> BashDetails:
     annotation = re.compile(rf"\s*{comment}\s*@(env|meta)\s+(.*?)\s*")
     variables: dict[str, BashVariable] = {}
     programs: list[str] = []
+    aliases: dict[str, str] = {}
     for number, line in enumerate(source.text.splitlines(), 1):
         match = annotation.fullmatch(line)
         if match is None:
             continue
         if match[1] == "meta":
             programs += read_programs(match[2])
+            aliases |= read_aliases(match[2])
             continue
         try:
             variable = read_variable(match[2])
@@ -32,4 +34,8 @@ def read_needs(source: Source, comment: str) -> BashDetails:
             source.report("E605", f"@env: {error}", number)
         else:
             variables[variable.name] = variable
-    return BashDetails(variables=tuple(variables.values()), programs=tuple(dict.fromkeys(programs)))
+    return BashDetails(
+        variables=tuple(variables.values()),
+        programs=tuple(dict.fromkeys(programs)),
+        aliases=aliases,
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.global_tools import GlobalTools
+from tests.support.global_tools import GlobalTools, shipped
 from worker.tools.call import Guarded
 
 
@@ -186,7 +186,8 @@ def test_write_takes_the_content_by_its_other_name(tools: GlobalTools, workdir: 
     tools.text("fs_write", {"path": "file", "contents": ""})
 
     assert (workdir / "file").read_bytes() == b""
-    assert tools.failure("fs_write", {"path": "f"}) == "missing required argument 'content'"
+    assert tools.failure("fs_write", {"path": "f"}) == "error: missing required argument 'content'"
+    assert list(shipped("fs_write").parameters["properties"]) == ["path", "content"]
 
 
 def test_overwriting_asks_first(tools: GlobalTools, workdir: Path) -> None:

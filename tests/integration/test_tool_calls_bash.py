@@ -321,3 +321,17 @@ def test_a_file_that_cannot_be_read_by_bash_fails_the_call(bundle: ToolBundle) -
     assert value["tool_call_error"] == "demo: exit code 127"
     assert "demo.sh: line 4: syntax error" in value["stderr"]
     assert "has no function 'main'" in value["stderr"]
+
+
+@pytest.mark.parametrize("given", [{"words": "hi"}, {"text": "hi"}, {"words": "no", "text": "hi"}])
+def test_another_name_of_a_parameter_is_understood(
+    bundle: ToolBundle, given: dict[str, str]
+) -> None:
+    source = """
+    # @describe Repeats
+    # @meta alias words=text
+    # @option --text!
+    main() { printf '%s' "$argc_text" >> "$LLM_OUTPUT"; }
+    """
+
+    assert bundle.output(source, given) == "hi"

@@ -37,6 +37,7 @@ def prepare(
     """
     if not function.file.is_file():
         raise Refused([f"there is no file {function.file}"])
+    arguments = _by_declared_names(function.bash.aliases, arguments)
     text = encode(arguments)
     environment = call_environment(function, surroundings, directory, text, idempotency_key)
     wrong = [*wrong_names(function, arguments), *wrong_surroundings(function.bash, environment)]
@@ -57,3 +58,11 @@ def prepare(
     surroundings.cache_of(function).mkdir(parents=True, exist_ok=True)
     surroundings.workdir.mkdir(parents=True, exist_ok=True)
     return environment
+
+
+def _by_declared_names(
+    aliases: Mapping[str, str], arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The arguments without other names for them; the declared name wins where both are given."""
+    renamed = {aliases[name]: value for name, value in arguments.items() if name in aliases}
+    return renamed | {name: value for name, value in arguments.items() if name not in aliases}

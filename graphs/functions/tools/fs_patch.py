@@ -1,5 +1,7 @@
 """Changes a file by a diff."""
 
+# @meta alias contents=content
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -8,7 +10,7 @@ from sleipnir import files
 from sleipnir.patch import PatchFailed, apply_patch, read_patch
 
 
-def run(path: str, content: str | None = None, contents: str | None = None) -> str:
+def run(path: str, content: str) -> str:
     """Change parts of a file by a unified diff.
 
     Every context line and every removed line must be exactly as it is in the file. If one hunk
@@ -17,15 +19,13 @@ def run(path: str, content: str | None = None, contents: str | None = None) -> s
     Args:
         path: The file to change, absolute or relative to the working directory.
         content: The diff: hunks that begin with `@@ -line,count +line,count @@`, their lines
-            beginning with a blank (context), `-` (removed) or `+` (added). Always give it.
-        contents: Another name of `content`.
+            beginning with a blank (context), `-` (removed) or `+` (added).
     """
-    content = contents if content is None else content
-    if content is None:
-        raise SystemExit("missing required argument 'content'")
     try:
         hunks = read_patch(content)
-        old = _text(files.to_read(path), path, may_be_new=not any(hunk.old for hunk in hunks))
+        old = _text(
+            files.to_read(path, climbing=True), path, may_be_new=not any(hunk.old for hunk in hunks)
+        )
         new = apply_patch(old, hunks)
     except PatchFailed as error:
         raise SystemExit(f"cannot patch {path}: {error}") from error

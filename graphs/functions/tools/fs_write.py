@@ -1,23 +1,21 @@
 """Writes a file."""
 
+# @meta alias contents=content
+
 from __future__ import annotations
 
 from sleipnir import files
 
 
-def run(path: str, content: str | None = None, contents: str | None = None) -> str:
+def run(path: str, content: str) -> str:
     """Write a whole file, with the parent directories it lacks; what was in it is replaced.
 
     To change a part of a file use fs_patch.
 
     Args:
         path: The file to write, absolute or relative to the working directory.
-        content: The complete new content of the file. Always give it.
-        contents: Another name of `content`.
+        content: The complete new content of the file.
     """
-    content = contents if content is None else content
-    if content is None:
-        raise SystemExit("missing required argument 'content'")
     overwrites = files.resolved(path).exists()
     file = files.to_write(path, "overwrite" if overwrites else "write", ask=overwrites)
     data = content.encode("utf-8", errors="surrogatepass")

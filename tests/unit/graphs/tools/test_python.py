@@ -226,3 +226,12 @@ def test_what_python_warns_of_is_no_error(tmp_path: Path) -> None:
     found = read(tmp_path, 'def f():\n    "F."\n    return "\\d"\n')
 
     assert found.findings == ()
+
+
+def test_a_parameter_may_have_another_name_that_is_not_shown(tmp_path: Path) -> None:
+    text = '# @meta alias words=text\ndef run(text: str):\n    "R."\n'
+
+    (function,) = read(tmp_path, text, "tool.py").functions
+
+    assert list(function.parameters["properties"]) == function.parameters["required"] == ["text"]
+    assert function.bash == BashDetails(aliases={"words": "text"})
