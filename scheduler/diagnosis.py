@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -58,6 +59,7 @@ def diagnose(settings: Settings) -> Iterator[Check]:
         except EngineUnreachable as error:
             yield Check("Redis", "error", str(error))
     yield from _models(settings)
+    yield from _program_limits(settings)
     for name, command, needed_for in _INTERPRETERS:
         yield _interpreter(name, command, needed_for)
 
@@ -138,6 +140,17 @@ def _models(settings: Settings) -> Iterator[Check]:
     if settings.model and (names := missing_keys(settings.model, os.environ)):
         yield Check(
             "default model", "warning", f"{settings.model} has no key", f"set {' or '.join(names)}"
+        )
+
+
+def _program_limits(settings: Settings) -> Iterator[Check]:
+    wanted = settings.program_memory_mb or settings.program_cpu_s
+    if wanted and not hasattr(resource, "prlimit"):
+        yield Check(
+            "program limits",
+            "warning",
+            "not enforced here: program_memory_mb and program_cpu_s need Linux",
+            "run workers on Linux, or in containers that have limits",
         )
 
 

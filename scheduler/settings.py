@@ -131,6 +131,12 @@ class Settings(BaseModel):
     tool_timeout: float = Field(
         1800.0, ge=0, description="seconds for one call of a tool; 0: no limit"
     )
+    program_memory_mb: int | None = Field(
+        None, ge=1, description="memory that one process of a script or tool may take; unset: any"
+    )
+    program_cpu_s: int | None = Field(
+        None, ge=1, description="CPU seconds that one such process may take; unset: any"
+    )
     tool_root: str | None = Field(
         None, description="directory that the shipped file tools may not leave; unset: any"
     )

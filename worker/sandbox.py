@@ -17,6 +17,7 @@ from time import monotonic
 from typing import IO
 
 from worker.cancellation import Cancellation
+from worker.program_limits import NO_LIMITS, ProgramLimits
 
 # What a group that ignores SIGTERM still gets before SIGKILL.
 GRACE_S = 2.0
@@ -48,6 +49,7 @@ class Finished:
     stderr_cut: bool = False
     timed_out: bool = False
     too_large: bool = False  # stdout went over the limit; the group was ended
+    exceeded: str | None = None  # the limit that it ran into, in words
 
 
 def base_environment(more_names: Iterable[str] = ()) -> dict[str, str]:
@@ -68,6 +70,7 @@ def run_process(
     timeout_s: float | None,
     output_limit_bytes: int,
     cancellation: Cancellation,
+    limits: ProgramLimits = NO_LIMITS,
     on_stdout: Callable[[bytes], None] | None = None,
     grace_s: float | None = None,
 ) -> Finished:
@@ -94,6 +97,8 @@ def run_process(
     stderr = _Tail(output_limit_bytes)
     with process, cancellation.calling(group.cancel):
         try:
+            # From out here: code of ours between fork and exec could hang a process with threads.
+            limits.impose_on(process)
             timed_out = _collect(process, deadline, stdout, stderr)
         finally:  # also where `on_stdout` failed
             group.end()
@@ -105,6 +110,7 @@ def run_process(
         stderr_cut=stderr.cut,
         timed_out=timed_out,
         too_large=stdout.cut,
+        exceeded=limits.exceeded(returncode, bytes(stderr.kept)),
     )
 
 

@@ -16,6 +16,7 @@ from worker.llm.caller import Caller
 from worker.llm.client import Reply, Request, complete
 from worker.llm.toolset import NO_TOOLS, Toolset
 from worker.masking import mask
+from worker.program_limits import NO_LIMITS, ProgramLimits
 
 N = TypeVar("N", bound=BaseNode)
 AskModel: TypeAlias = Callable[[Request, Caller, float | None], Reply]
@@ -28,6 +29,7 @@ class Limits:
     output_bytes: int = 8 * 1024 * 1024  # of a script, per stream
     map_items: int = 100_000
     tool_env: tuple[str, ...] = ()  # more variables that programs may see
+    programs: ProgramLimits = NO_LIMITS
     retry_base_s: float = 0.5  # first pause before a model call is repeated; it doubles
     retry_max_s: float = 30.0
 

@@ -311,3 +311,12 @@ def test_the_key_of_a_visit_does_not_depend_on_the_try(engine: Engine, tmp_path:
     engine.drive()
 
     assert (tmp_path / "keys").read_text().splitlines() == [f"{run_id}:1/a"]
+
+
+def test_a_script_over_a_limit_says_which(engine: Engine) -> None:
+    engine.configure(program_cpu_s=1)
+
+    run = finish(engine, "while :; do :; done", GRAPH.replace("{{k}}", "{{error}}"))
+
+    assert run.output is not None
+    assert "took more than 1 s of CPU time (program_cpu_s): signal 24" in run.output

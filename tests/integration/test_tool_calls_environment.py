@@ -157,6 +157,23 @@ def test_env_files_yield_to_all_else(bundle: ToolBundle, monkeypatch: pytest.Mon
     assert found["SLEIPNIR_RUN_ID"] == "run-1"
 
 
+@pytest.mark.parametrize("place", ["agent", "tools"])
+def test_env_files_make_no_settings_of_the_engine(bundle: ToolBundle, place: str) -> None:
+    written = "LLM_ALLOW_PRIVATE_ADDRESSES=1\nLLM_TOOL_ROOT=/\n"
+    (getattr(bundle, place) / ".env").write_text(written)
+
+    found = of_global_tool(bundle)
+
+    assert not found.keys() & {"LLM_ALLOW_PRIVATE_ADDRESSES", "LLM_TOOL_ROOT"}
+
+
+def test_settings_for_the_shipped_tools_reach_them(bundle: ToolBundle, tmp_path: Path) -> None:
+    found = of_global_tool(bundle, allow_private_addresses=True, tool_root=tmp_path)
+
+    assert found["LLM_ALLOW_PRIVATE_ADDRESSES"] == "1"
+    assert found["LLM_TOOL_ROOT"] == str(tmp_path)
+
+
 def test_an_own_function_does_not_see_the_variables_of_global_tools(bundle: ToolBundle) -> None:
     (bundle.tools / ".env").write_text("A=of tools\n")
     (bundle.agent / ".env").write_text("B=of agent\n")

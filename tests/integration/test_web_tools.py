@@ -16,9 +16,6 @@ from tests.support.model_server import ModelServer, fails, says
 from tests.support.web_server import Page, WebServer, redirect
 from worker.tools.wrappers.python.sleipnir import web as helpers
 
-ALLOWED = {"LLM_ALLOW_PRIVATE_ADDRESSES": "1"}
-
-
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -49,7 +46,7 @@ def fetch_fails(tools: GlobalTools, url: str) -> str:
 
 
 def test_a_page_is_fetched_as_markdown(tools: GlobalTools, web: WebServer) -> None:
-    tools.set(ALLOWED)
+    tools.allow_private_addresses = True
     web.pages["/a/page"] = Page('<h1>Title</h1><p>See <a href="b">b</a> <img src="i.png"></p>')
 
     text = fetch(tools, web.url("/a/page"))
@@ -58,7 +55,7 @@ def test_a_page_is_fetched_as_markdown(tools: GlobalTools, web: WebServer) -> No
 
 
 def test_text_that_is_no_html_stays_as_it_is(tools: GlobalTools, web: WebServer) -> None:
-    tools.set(ALLOWED)
+    tools.allow_private_addresses = True
     web.pages["/text"] = Page("<b>not html</b>", "text/plain")
     web.pages["/json"] = Page('{"a": 1}', "application/json")
 
@@ -69,7 +66,7 @@ def test_text_that_is_no_html_stays_as_it_is(tools: GlobalTools, web: WebServer)
 def test_redirects_are_followed_and_packed_pages_unpacked(
     tools: GlobalTools, web: WebServer
 ) -> None:
-    tools.set(ALLOWED)
+    tools.allow_private_addresses = True
     web.pages["/first"] = redirect("second?x=1 2")
     web.pages["/second"] = Page(gzip.compress(b"hi"), headers={"Content-Encoding": "gzip"})
 
@@ -95,7 +92,7 @@ def test_redirects_are_followed_and_packed_pages_unpacked(
 def test_what_is_no_readable_page_fails_with_a_reason(
     tools: GlobalTools, web: WebServer, page: Page, reason: str
 ) -> None:
-    tools.set(ALLOWED)
+    tools.allow_private_addresses = True
     web.pages["/page"] = page
 
     assert reason in fetch_fails(tools, web.url("/page"))
@@ -110,7 +107,7 @@ def test_a_page_that_never_ends_is_cut_off(web: WebServer) -> None:
 
 
 def test_a_host_without_an_answer_fails(tools: GlobalTools) -> None:
-    tools.set(ALLOWED)
+    tools.allow_private_addresses = True
 
     assert "Connection refused" in fetch_fails(tools, "http://127.0.0.1:1/")
     assert "only http:// and https://" in fetch_fails(tools, "example.org")
@@ -166,11 +163,11 @@ def test_pages_are_fetched_over_tls_also_through_a_proxy(
     made = certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(made))
     with WebServer({"/page": Page("hi")}, made) as secure:
-        tools.set(ALLOWED)
+        tools.allow_private_addresses = True
         assert fetch(tools, secure.url("/page")) == "hi"
 
         web.tunnel_to = ("127.0.0.1", secure.port)
-        tools.set({**ALLOWED, "https_proxy": web.url().replace("//", "//me:word@")})
+        tools.set({"https_proxy": web.url().replace("//", "//me:word@")})
         assert fetch(tools, secure.url("/page")) == "hi"
 
     assert [visit.target for visit in web.visits] == [f"127.0.0.1:{secure.port}"]
@@ -178,7 +175,7 @@ def test_pages_are_fetched_over_tls_also_through_a_proxy(
 
 
 def test_a_server_nobody_vouches_for_is_not_read(tools: GlobalTools, tmp_path: Path) -> None:
-    tools.set(ALLOWED)
+    tools.allow_private_addresses = True
     with WebServer({"/": Page("hi")}, certificate(tmp_path)) as secure:
         assert "certificate verify failed" in fetch_fails(tools, secure.url("/"))
 
@@ -187,7 +184,8 @@ def test_a_server_nobody_vouches_for_is_not_read(tools: GlobalTools, tmp_path: P
 
 
 def test_arxiv_lists_papers(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "ARXIV_API_URL": web.url("/api"), "ARXIV_MAX_RESULTS": "7"})
+    tools.allow_private_addresses = True
+    tools.set({"ARXIV_API_URL": web.url("/api"), "ARXIV_MAX_RESULTS": "7"})
     web.pages["/api"] = Page(ARXIV_FEED, "application/atom+xml")
 
     text = tools.text("search_arxiv", {"query": "ti:light & dark"})
@@ -200,7 +198,8 @@ def test_arxiv_lists_papers(tools: GlobalTools, web: WebServer) -> None:
 
 
 def test_arxiv_says_when_it_has_nothing_or_no_feed(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "ARXIV_API_URL": web.url("/api")})
+    tools.allow_private_addresses = True
+    tools.set({"ARXIV_API_URL": web.url("/api")})
     web.pages["/api"] = Page('<feed xmlns="http://www.w3.org/2005/Atom"/>')
     assert tools.text("search_arxiv", {"query": "x"}) == "arXiv has no paper for x"
 
@@ -211,7 +210,8 @@ def test_arxiv_says_when_it_has_nothing_or_no_feed(tools: GlobalTools, web: WebS
 def test_wikipedia_shows_the_introduction_of_the_best_hit(
     tools: GlobalTools, web: WebServer
 ) -> None:
-    tools.set({**ALLOWED, "WIKIPEDIA_API_URL": web.url("/w/api.php")})
+    tools.allow_private_addresses = True
+    tools.set({"WIKIPEDIA_API_URL": web.url("/w/api.php")})
     page = {"title": "Odin", "fullurl": "https://w.org/Odin", "extract": "Odin is a god."}
     web.pages["/w/api.php"] = as_json({"query": {"pages": [page]}})
 
@@ -222,14 +222,16 @@ def test_wikipedia_shows_the_introduction_of_the_best_hit(
 
 
 def test_wikipedia_fails_without_a_hit(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "WIKIPEDIA_API_URL": web.url("/w/api.php")})
+    tools.allow_private_addresses = True
+    tools.set({"WIKIPEDIA_API_URL": web.url("/w/api.php")})
     web.pages["/w/api.php"] = as_json({"batchcomplete": True})
 
     assert tools.failure("search_wikipedia", {"query": "x"}) == "Wikipedia has no article for 'x'"
 
 
 def test_jina_gets_the_address_of_the_page(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "JINA_READER_URL": web.url(), "JINA_API_KEY": "key"})
+    tools.allow_private_addresses = True
+    tools.set({"JINA_READER_URL": web.url(), "JINA_API_KEY": "key"})
     web.pages["/https://example.org/a"] = Page("# A", "text/plain")
 
     assert tools.text("fetch_url_via_jina", {"url": "https://example.org/a?b=1"}) == "# A"
@@ -238,7 +240,8 @@ def test_jina_gets_the_address_of_the_page(tools: GlobalTools, web: WebServer) -
 
 
 def test_tavily_answers_with_its_sources(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "TAVILY_API_URL": web.url("/search"), "TAVILY_API_KEY": "key"})
+    tools.allow_private_addresses = True
+    tools.set({"TAVILY_API_URL": web.url("/search"), "TAVILY_API_KEY": "key"})
     result = {"title": "T", "url": "https://t.org", "content": "words"}
     web.pages["/search"] = as_json({"answer": "42", "results": [result]})
 
@@ -247,7 +250,8 @@ def test_tavily_answers_with_its_sources(tools: GlobalTools, web: WebServer) -> 
 
 
 def test_perplexity_answers_with_its_sources(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "PERPLEXITY_API_URL": web.url("/chat"), "PERPLEXITY_API_KEY": "key"})
+    tools.allow_private_addresses = True
+    tools.set({"PERPLEXITY_API_URL": web.url("/chat"), "PERPLEXITY_API_KEY": "key"})
     choice = {"message": {"content": "It is so [1]."}}
     web.pages["/chat"] = as_json({"choices": [choice], "citations": ["https://p.org"]})
 
@@ -258,7 +262,8 @@ def test_perplexity_answers_with_its_sources(tools: GlobalTools, web: WebServer)
 
 
 def test_a_key_is_not_sent_where_a_service_redirects_to(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "TAVILY_API_URL": web.url("/search"), "TAVILY_API_KEY": "key"})
+    tools.allow_private_addresses = True
+    tools.set({"TAVILY_API_URL": web.url("/search"), "TAVILY_API_KEY": "key"})
     web.pages["/search"] = redirect(web.url("/other", host="localhost"))
 
     assert "it redirects to" in tools.failure("web_search_tavily", {"query": "q"})
@@ -266,7 +271,8 @@ def test_a_key_is_not_sent_where_a_service_redirects_to(tools: GlobalTools, web:
 
 
 def test_weather_is_one_line(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "WTTR_URL": web.url()})
+    tools.allow_private_addresses = True
+    tools.set({"WTTR_URL": web.url()})
     web.pages["/New%20York%2F"] = Page("New York: +9°C\n", "text/plain; charset=utf-8")
 
     text = tools.text("get_current_weather", {"location": "New York/"})
@@ -276,7 +282,8 @@ def test_weather_is_one_line(tools: GlobalTools, web: WebServer) -> None:
 
 
 def test_wolfram_answers_with_its_pods(tools: GlobalTools, web: WebServer) -> None:
-    tools.set({**ALLOWED, "WOLFRAM_API_URL": web.url("/query"), "WOLFRAM_API_ID": "id"})
+    tools.allow_private_addresses = True
+    tools.set({"WOLFRAM_API_URL": web.url("/query"), "WOLFRAM_API_ID": "id"})
     pods = [
         {"title": "Result", "subpods": [{"plaintext": "4"}, {"plaintext": ""}]},
         {"title": "Plot", "subpods": [{"plaintext": ""}]},

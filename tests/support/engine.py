@@ -22,6 +22,7 @@ from worker.llm.gate import Gate
 from worker.llm.models import Models
 from worker.llm.offering import Tools
 from worker.mcp.pool import McpPool
+from worker.program_limits import ProgramLimits
 from worker.runtime import Runtime
 from worker.suspects import Suspects
 from worker.tasks import run_visit
@@ -70,6 +71,7 @@ class Engine(Agents):
                 output_bytes=values.output_limit_bytes,
                 map_items=values.map_items_limit,
                 tool_env=values.tool_env,
+                programs=ProgramLimits.of(values),
             ),
             scratch=self._directory / "scratch",
             suspects=Suspects(values.max_deliveries),

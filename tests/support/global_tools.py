@@ -32,6 +32,7 @@ class GlobalTools:
         (directory / "agent").mkdir()
         self._agent_directory = directory / "agent"
         self._cache = directory / "cache"
+        self.allow_private_addresses = False  # as the engine's setting
 
     def set(self, variables: Mapping[str, str]) -> None:
         """Give all tools these variables."""
@@ -56,6 +57,7 @@ class GlobalTools:
             workdir=self.workdir,
             cache=self._cache,
             tool_root=tool_root,
+            allow_private_addresses=self.allow_private_addresses,
             timeout_s=60,
             auto_confirm=auto_confirm,
         )

@@ -83,6 +83,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
                 timeout_s=limit if run_ends_in is None else min(limit, run_ends_in),
                 output_limit_bytes=visit.limits.output_bytes,
                 cancellation=visit.cancelled,
+                limits=visit.limits.programs,
             )
         except OSError as error:
             raise ScriptFailed(f"cannot start: {error.strerror or error}") from error
@@ -95,11 +96,15 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
         raise ScriptFailed(f"timed out after {visit.node.timeout:g}s")
     if finished.too_large:
         raise ScriptFailed("stdout too large")
-    if finished.returncode < 0:
-        raise ScriptFailed(f"signal {-finished.returncode}: {stderr[-_STDERR_SHOWN:].strip()}")
-    if finished.returncode > 0:
-        raise ScriptFailed(f"exit code {finished.returncode}: {stderr[-_STDERR_SHOWN:].strip()}")
+    if finished.returncode != 0:
+        raise ScriptFailed(f"{_ending(finished)}: {stderr[-_STDERR_SHOWN:].strip()}")
     return finished
+
+
+def _ending(finished: Finished) -> str:
+    code = finished.returncode
+    status = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"{finished.exceeded}: {status}" if finished.exceeded else status
 
 
 def _command(visit: Visit[ScriptNode]) -> list[str]:

@@ -82,7 +82,6 @@ class Tools:
         )
 
     def _surroundings(self, tool: str, agent: UnpackedAgent, visit: Visit[Any]) -> Surroundings:
-        settings = self.settings
         visit.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
         return Surroundings(
             run_id=visit.run_id,
@@ -93,15 +92,11 @@ class Tools:
             cache=self.cache,
             variables=visit.exported_variables(),
             secrets=visit.secrets,
-            tool_env=settings.tool_env,
-            tool_root=Path(settings.tool_root) if settings.tool_root else None,
-            output_limit_bytes=settings.output_limit_bytes,
-            timeout_s=settings.tool_timeout,
             auto_confirm=not visit.context.guarded,
             cancellation=visit.cancelled,
             narrate=lambda line: visit.narrate("output", tool=tool, text=line),
             log=visit.log,
-        )
+        ).under(self.settings)
 
 
 def _call_server(function: McpFunction, call: Call) -> Answered:

@@ -105,6 +105,7 @@ class _Call:
             workdir=surroundings.workdir,
             timeout_s=surroundings.limit_s(self.timeout_s),
             output_limit_bytes=surroundings.output_limit_bytes,
+            limits=surroundings.limits,
             cancellation=surroundings.cancellation,
             on_stdout=stdout.take,
             grace_s=GRACE_S,
@@ -136,6 +137,8 @@ class _Call:
     def _reason(self, finished: Finished, directory: CallDirectory) -> str:
         if finished.timed_out:
             return f"timed out after {self.surroundings.limit_s(self.timeout_s):g} s"
+        if finished.exceeded is not None:
+            return f"{finished.exceeded}: {status_text(finished.returncode)}"
         return missing_tsx(self.function, directory) or status_text(finished.returncode)
 
     def _failed(self, reason: str, **texts: str) -> Answered:

@@ -15,6 +15,10 @@ from worker.tools.surroundings import Surroundings
 
 WRAPPERS = Path(__file__).with_name("wrappers")
 
+# Settings of the engine, which neither an agent nor a tool may make for itself.
+_TOOL_ROOT = "LLM_TOOL_ROOT"
+_ALLOW_PRIVATE_ADDRESSES = "LLM_ALLOW_PRIVATE_ADDRESSES"
+
 # Linux caps one variable at 128 KiB, and all of them together with argv.
 _INLINE_ARGUMENTS_BYTES = 32 * 1024
 
@@ -34,6 +38,8 @@ def call_environment(
     declared = function.bash.variables
     passed_on = (*surroundings.tool_env, *(variable.name for variable in declared))
     environment = _env_files(function, surroundings) | base_environment(passed_on)
+    for name in (_TOOL_ROOT, _ALLOW_PRIVATE_ADDRESSES):
+        environment.pop(name, None)
     environment |= {environment_name(name): value for name, value in surroundings.variables.items()}
     environment |= _of_function(function, surroundings)
     environment |= {
@@ -55,7 +61,9 @@ def call_environment(
     if surroundings.auto_confirm:
         environment["AUTO_CONFIRM"] = "true"
     if surroundings.tool_root is not None:
-        environment["LLM_TOOL_ROOT"] = str(surroundings.tool_root)
+        environment[_TOOL_ROOT] = str(surroundings.tool_root)
+    if surroundings.allow_private_addresses:
+        environment[_ALLOW_PRIVATE_ADDRESSES] = "1"
     if len(arguments.encode()) <= _INLINE_ARGUMENTS_BYTES:
         environment |= {"LLM_TOOL_RAW_JSON": arguments, "LLM_AGENT_RAW_JSON": arguments}
     for variable in declared:

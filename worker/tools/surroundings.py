@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from graphs.tools.function import Function
+from scheduler.settings import Settings
 from worker.cancellation import Cancellation
+from worker.program_limits import NO_LIMITS, ProgramLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +26,26 @@ class Surroundings:
     secrets: tuple[str, ...] = ()  # values that nobody may see
     tool_env: tuple[str, ...] = ()  # more of the worker's variables that tools may see
     tool_root: Path | None = None  # the shipped tools leave it alone outside of this
+    allow_private_addresses: bool = False  # the shipped tools may reach them
     output_limit_bytes: int = 8 * 1024 * 1024  # of a stream, and of a result
     timeout_s: float = 1800.0  # of one call; 0: none
+    limits: ProgramLimits = NO_LIMITS
     auto_confirm: bool = False
     cancellation: Cancellation = field(default_factory=Cancellation)
     narrate: Callable[[str], None] = lambda _line: None  # a masked line of a tool's stdout
     log: Callable[[str, str], None] = lambda _stream, _text: None  # kept for `logs`
+
+    def under(self, settings: Settings) -> Surroundings:
+        """The same, with all that the engine's settings say about calls."""
+        return replace(
+            self,
+            tool_env=settings.tool_env,
+            tool_root=Path(settings.tool_root) if settings.tool_root else None,
+            allow_private_addresses=settings.allow_private_addresses,
+            output_limit_bytes=settings.output_limit_bytes,
+            timeout_s=settings.tool_timeout,
+            limits=ProgramLimits.of(settings),
+        )
 
     def home_of(self, function: Function) -> Path:
         """The directory a function belongs to: its agent's, or the one of all global tools."""
