@@ -1,8 +1,9 @@
 """Paths of file tools: where they may read and write, and which files a search looks at.
 
 `LLM_TOOL_ROOT`, where set, is a directory that no tool may leave. Without it any file may be
-read that is named by an absolute path, but a relative one may not climb out with `..`. Writing outside the current directory needs a person's consent; where nobody is asked
-(`AUTO_CONFIRM`), it is refused, unless `LLM_TOOL_ROOT` covers the path.
+read that is named by an absolute path, but a relative one may not climb out with `..`. Writing
+outside the current directory needs a person's consent; where nobody is asked (`AUTO_CONFIRM`),
+it is refused, unless `LLM_TOOL_ROOT` covers the path.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def to_read(path: str, *, climbing: bool = False) -> Path:
     """
     target = resolved(path)
     _stay_in_root(target, path)
-    climbs = os.path.normpath(_expanded(path)).split(os.sep)[0] == ".."
+    climbs = Path(os.path.normpath(_expanded(path))).parts[:1] == ("..",)
     if climbs and not climbing and _root() is None:
         raise SystemExit(
             f"refused: {path} leads out of the working directory {Path.cwd()}; "
