@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -46,8 +47,10 @@ class Reply:
     # JSON, and ids that are missing are made up.
     calls: Sequence[Mapping[str, Any]] = ()
     # reset: the connection is reset; hang: nothing is ever sent;
-    # drip: the body never ends, one blank after another, as gateways do to keep a line open.
-    fault: Literal["reset", "hang", "drip"] | None = None
+    # drip: the body never ends, one blank after another, as gateways do to keep a line open;
+    # cut: of a streamed reply only the beginning arrives.
+    fault: Literal["reset", "hang", "drip", "cut"] | None = None
+    pause_s: float = 0.0  # between the pieces of a streamed reply
 
 
 def says(text: str | None, **options: Any) -> Reply:
@@ -231,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.delay_s:
             owner.stopping.wait(reply.delay_s)
         match reply.fault:
-            case None:
+            case None | "cut":
                 self._answer(reply, request)
             case "reset":
                 self._reset()
@@ -242,7 +245,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._drip()
 
     def _answer(self, reply: Reply, request: Request) -> None:
-        if reply.status == 200:
+        if reply.status == 200 and request.body.get("stream"):
+            self._stream(reply, request)
+        elif reply.status == 200:
             self._send(200, _completion(reply, request), reply.headers)
         else:
             error = {"message": reply.error, "type": "scripted", "code": str(reply.status)}
@@ -257,6 +262,25 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, text)
         self.end_headers()
         self.wfile.write(data)
+
+    def _stream(self, reply: Reply, request: Request) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for number, piece in enumerate(_pieces(_completion(reply, request), request)):
+            self._send_chunk(f"data: {json.dumps(piece)}\n\n")
+            if reply.fault == "cut" and number == 1:
+                self.close_connection = True
+                return
+            if reply.pause_s:
+                self.server.owner.stopping.wait(reply.pause_s)
+        self._send_chunk("data: [DONE]\n\n")
+        self._send_chunk("")
+
+    def _send_chunk(self, text: str) -> None:
+        data = text.encode()
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
     def _reset(self) -> None:
         # Closing with a linger time of zero sends RST instead of FIN.
@@ -294,6 +318,29 @@ def _completion(reply: Reply, request: Request) -> dict[str, Any]:
             "total_tokens": reply.prompt_tokens + reply.completion_tokens,
         },
     }
+
+
+def _pieces(whole: dict[str, Any], request: Request) -> Iterator[dict[str, Any]]:
+    """A completion as it is streamed: a word at a time, arguments of calls in halves."""
+    common = {**whole, "object": "chat.completion.chunk"}
+    usage = common.pop("usage")
+    (choice,) = whole["choices"]
+
+    def piece(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+        return {**common, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+    yield piece({"role": "assistant", "content": ""})
+    for word in re.findall(r"\s*\S+\s*$|\s*\S+", choice["message"]["content"] or ""):
+        yield piece({"content": word})
+    for index, call in enumerate(choice["message"].get("tool_calls", ())):
+        function, middle = call["function"], len(call["function"]["arguments"]) // 2
+        first = {**function, "arguments": function["arguments"][:middle]}
+        second = {"arguments": function["arguments"][middle:]}
+        yield piece({"tool_calls": [{**call, "index": index, "function": first}]})
+        yield piece({"tool_calls": [{"index": index, "function": second}]})
+    yield piece({}, choice["finish_reason"])
+    if request.body.get("stream_options", {}).get("include_usage"):
+        yield {**common, "choices": [], "usage": usage}
 
 
 def _tool_call(call: Mapping[str, Any], made_up_id: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from worker.llm.client import Listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Caller:
     recorded: bool = False  # whether the run's calls are recorded
     replay: str | None = None  # digest of the recording that replies instead of a model
     secrets: tuple[str, ...] = ()  # what no recording may hold
+    # Hears the reply while the model is at it, for people who watch; None: nobody does.
+    listener: Listener | None = field(default=None, compare=False)
 
 
 class MustWait(Exception):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
 
-from graphs.models import missing_keys
+from graphs.models import missing_keys, standard_model
+from scheduler.model_settings import Price
 from scheduler.run import Usage
+
+# How litellm calls a server that speaks OpenAI's protocol, whoever runs it.
+OPENAI_COMPATIBLE = "custom_openai"
 
 # A message, and a function's declaration, in the shape of OpenAI's chat completions.
 Message: TypeAlias = Mapping[str, Any]
@@ -34,6 +38,26 @@ class Request:
             "reasoning_effort": self.reasoning_effort,
         }
         return {name: value for name, value in settings.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is reached, and as whom; None: as litellm finds in the environment."""
+
+    model: str  # as litellm calls it
+    api_base: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    price: Price | None = None  # None: as in litellm's table
+
+
+class Listener(Protocol):
+    """Hears a reply while the model is still at it."""
+
+    def hear(self, text: str) -> None:
+        """The reply goes on with this text."""
+
+    def end(self) -> None:
+        """The reply is complete, or broke off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +103,33 @@ class ModelCallFailed(Exception):
         super().__init__(message)
 
 
-def complete(request: Request, timeout_s: float | None = None) -> Reply:
-    """Ask a model once; address and key come from the environment, as litellm reads them.
+def complete(
+    request: Request,
+    timeout_s: float | None = None,
+    endpoint: Endpoint | None = None,
+    listener: Listener | None = None,
+) -> Reply:
+    """Ask a model once; without an endpoint as the environment says.
 
-    May be called from many threads at once. Never retries.
+    May be called from many threads at once. Never retries. A listener makes the model reply in
+    pieces; what is returned is the same.
 
     Raises:
         ModelCallFailed: for whatever went wrong, `timeout_s` included.
     """
-    if missing := missing_keys(request.model, os.environ):
-        raise ModelCallFailed(no_key(missing))
+    if endpoint is None:
+        if missing := missing_keys(request.model, os.environ):
+            raise ModelCallFailed(no_key(missing))
+        endpoint = Endpoint(standard_model(request.model).replace(":", "/", 1))
     from worker.llm import gateway  # noqa: PLC0415  (imports litellm, which takes seconds)
 
-    return gateway.call(request, timeout_s)
+    return gateway.call(request, timeout_s, endpoint, listener)
 
 
 def no_key(variables: Sequence[str]) -> str:
     """The message for a provider whose key is not set."""
-    return f"no API key: set {' or '.join(variables)} in the environment of the worker"
+    names = " or ".join(variables)
+    return f"no API key: set {names} in the environment of the worker or in its secrets file"
 
 
 def preload() -> None:

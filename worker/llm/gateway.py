@@ -6,12 +6,14 @@ Importing it takes seconds and some 180 MB, so `worker.llm.client` does it at th
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
+from scheduler.model_settings import Price
 from scheduler.run import Usage
-from worker.llm.client import Message, Reply, Request
+from worker.llm.client import OPENAI_COMPATIBLE, Endpoint, Listener, Message, Reply, Request
 from worker.llm.failures import failure_of
 from worker.llm.transport import DEADLINE, SharedTransport
 
@@ -38,31 +40,73 @@ litellm.sync_transport = SharedTransport(get_ssl_configuration())
 litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
 
 
-def call(request: Request, timeout_s: float | None) -> Reply:
+def call(
+    request: Request, timeout_s: float | None, endpoint: Endpoint, listener: Listener | None
+) -> Reply:
     """What `worker.llm.client.complete` does."""
     limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
-    model = request.model.replace(":", "/", 1)
+    arguments = _arguments(request, endpoint)
+    deadline = DEADLINE.set(monotonic() + limit_s)
+    try:
+        if listener is None:
+            response = litellm.completion(**arguments)
+            cost_usd = response._hidden_params.get("response_cost")
+        else:
+            response = _in_pieces(arguments, listener)
+            cost_usd = _cost_usd(response, endpoint.model)
+        return Reply(_message(response), _usage(response, cost_usd, endpoint))
+    except Exception as error:
+        raise failure_of(error, limit_s, _missing_keys(endpoint)) from error
+    finally:
+        DEADLINE.reset(deadline)
+
+
+def _arguments(request: Request, endpoint: Endpoint) -> dict[str, Any]:
     settings = request.settings()
     if request.tools:
         settings["tools"] = [dict(tool) for tool in request.tools]
-    deadline = DEADLINE.set(monotonic() + limit_s)
+    arguments = {
+        "model": endpoint.model,
+        "messages": [dict(message) for message in request.messages],
+        # A constant, because litellm keeps one client per distinct value; what holds the
+        # call to its limit is the deadline.
+        "timeout": LONGEST_CALL_S,
+        "max_retries": 0,
+        # Whether a model takes a setting is the provider's to say, not litellm's tables'.
+        "allowed_openai_params": list(settings),
+        **settings,
+    }
+    if endpoint.api_base is not None:
+        arguments["api_base"] = endpoint.api_base
+    if endpoint.api_key is not None:
+        arguments["api_key"] = endpoint.api_key
+    return arguments
+
+
+def _in_pieces(arguments: Mapping[str, Any], listener: Listener) -> Any:
+    """The response as it is without streaming, put together from its pieces."""
+    pieces = []
     try:
-        response = litellm.completion(
-            model=model,
-            messages=[dict(message) for message in request.messages],
-            # A constant, because litellm keeps one client per distinct value; what holds the
-            # call to its limit is the deadline.
-            timeout=LONGEST_CALL_S,
-            max_retries=0,
-            # Whether a model takes a setting is the provider's to say, not litellm's tables'.
-            allowed_openai_params=list(settings),
-            **settings,
-        )
-        return Reply(_message(response), _usage(response))
-    except Exception as error:
-        raise failure_of(error, limit_s, _missing_keys(model)) from error
+        # Not every provider knows the wish for a count of tokens; all settings that the caller
+        # gave are allowed, so nothing else can be dropped.
+        for piece in litellm.completion(
+            **arguments, stream=True, stream_options={"include_usage": True}, drop_params=True
+        ):
+            pieces.append(piece)
+            text = piece.choices[0].delta.content if piece.choices else None
+            if text:
+                listener.hear(text)
     finally:
-        DEADLINE.reset(deadline)
+        listener.end()
+    return litellm.stream_chunk_builder(pieces, messages=arguments["messages"])
+
+
+def _cost_usd(response: Any, model: str) -> float | None:
+    """What litellm counts for a whole reply on its own."""
+    try:
+        return float(litellm.completion_cost(response, model=model))
+    except Exception:  # its own classes, for a model without a price
+        return None
 
 
 def known(model: str) -> dict[str, Any]:
@@ -88,18 +132,38 @@ def _by_id(calls: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {call_id: {**call, "id": call_id} for call_id, call in zip(ids, calls, strict=True)}
 
 
-def _usage(response: Any) -> Usage:
+def _usage(response: Any, cost_usd: float | None, endpoint: Endpoint) -> Usage:
     counted = getattr(response, "usage", None)
     details = getattr(counted, "prompt_tokens_details", None)
-    return Usage(
+    usage = Usage(
         prompt_tokens=getattr(counted, "prompt_tokens", 0) or 0,
         completion_tokens=getattr(counted, "completion_tokens", 0) or 0,
-        cost_usd=response._hidden_params.get("response_cost"),
+        cost_usd=cost_usd,
         cached_tokens=getattr(details, "cached_tokens", 0) or 0,
     )
+    if endpoint.price is not None:
+        return replace(usage, cost_usd=_at_price(usage, endpoint.price))
+    # A server of the user's may call its models what it likes: that is no price.
+    return replace(usage, cost_usd=None) if _is_own_server(endpoint) else usage
 
 
-def _missing_keys(litellm_model: str) -> list[str]:
+def _at_price(usage: Usage, price: Price) -> float:
+    """Tokens of the prompt include the cached ones."""
+    cached = price.prompt if price.cached is None else price.cached
+    return (
+        (usage.prompt_tokens - usage.cached_tokens) * price.prompt
+        + usage.cached_tokens * cached
+        + usage.completion_tokens * price.completion
+    ) / 1e6
+
+
+def _is_own_server(endpoint: Endpoint) -> bool:
+    return endpoint.model.startswith(f"{OPENAI_COMPATIBLE}/")
+
+
+def _missing_keys(endpoint: Endpoint) -> list[str]:
     """The environment variables of API keys this model's provider needs and that are not set."""
-    missing = litellm.validate_environment(litellm_model)["missing_keys"]
+    if endpoint.api_key is not None:
+        return []
+    missing = litellm.validate_environment(endpoint.model)["missing_keys"]
     return [name for name in missing if name.endswith(("_KEY", "_TOKEN"))]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
+from scheduler.model_keys import ModelKeys
 from scheduler.recordings import Recordings
 from scheduler.store import RunStore
 from worker.llm.cache import ReplyCache
 from worker.llm.caller import Caller
+from worker.llm.chain import first_reply
 from worker.llm.client import ModelCallFailed, Reply, Request, complete
+from worker.llm.endpoints import Endpoints
 from worker.llm.gate import Gate
 from worker.llm.recorder import Recorder
 from worker.llm.replay import Replay
@@ -16,7 +22,10 @@ class Models:
     """The models as one worker process reaches them; may be used from many threads at once."""
 
     def __init__(self, store: RunStore, gate: Gate) -> None:
-        recordings = Recordings(store.client, store.settings.retention_s)
+        settings = store.settings
+        self._chain = settings.models.chain
+        self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
+        recordings = Recordings(store.client, settings.retention_s)
         self._gate = gate
         self._cache = ReplyCache(store.client)
         self._recorder = Recorder(recordings)
@@ -30,7 +39,7 @@ class Models:
         """
         if caller.replay is not None:
             return self._replay.reply_to(request, caller, caller.replay)
-        reply = self._cache.find(request, caller)
+        reply = self._cache.find(self._resolved(request), caller)
         if reply is not None:
             self._recorder.replied(request, caller, reply)
         return reply
@@ -43,18 +52,32 @@ class Models:
             MustWait: a limit stands against the call for now.
         """
         try:
-            reply = self._complete(request, caller, timeout_s)
+            ask = partial(self._ask_one, request, caller)
+            reply = first_reply(self._chain(request.model), ask, timeout_s)
         except ModelCallFailed as failure:
             self._recorder.failed(request, caller, failure)
             raise
-        self._cache.keep(request, caller, reply)
+        self._cache.keep(self._resolved(request), caller, reply)
         self._recorder.replied(request, caller, reply)
         return reply
 
-    def _complete(self, request: Request, caller: Caller, timeout_s: float | None) -> Reply:
-        permit = self._gate.reserve(request, caller)
+    def _resolved(self, request: Request) -> Request:
+        """The request with the models themselves, as an alias may stand for others tomorrow."""
+        return replace(request, model=",".join(self._chain(request.model)))
+
+    def _ask_one(
+        self,
+        request: Request,
+        caller: Caller,
+        model: str,
+        next_model: bool,
+        timeout_s: float | None,
+    ) -> Reply:
+        request = replace(request, model=model)
+        endpoint = self._endpoints.of(model)
+        permit = self._gate.reserve(request, caller, next_model=next_model)
         try:
-            reply = complete(request, timeout_s)
+            reply = complete(request, timeout_s, endpoint, caller.listener)
         except ModelCallFailed as failure:
             permit.failed(failure)
             raise

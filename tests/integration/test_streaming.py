@@ -1,0 +1,106 @@
+"""Replies that come in pieces: what is heard of them, and that they end up the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.model_server import Reply as ServerReply
+from worker.llm.client import ModelCallFailed, Reply, Request, complete, preload
+
+REQUEST = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], temperature=0.5)
+
+
+@dataclass
+class Heard:
+    """Keeps what it hears."""
+
+    texts: list[str] = field(default_factory=list)
+    ends: int = 0
+
+    def hear(self, text: str) -> None:
+        self.texts.append(text)
+
+    def end(self) -> None:
+        self.ends += 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    preload()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
+        yield server
+
+
+def both(server: ModelServer, reply: ServerReply) -> tuple[Reply, Reply, Heard]:
+    """The reply whole, then in pieces, and what was heard of it."""
+    server.script.add(reply, reply)
+    heard = Heard()
+    return complete(REQUEST), complete(REQUEST, listener=heard), heard
+
+
+def test_a_streamed_text_is_heard_and_is_the_same(server: ModelServer) -> None:
+    reply = says("one two  three\n", prompt_tokens=1_000, completion_tokens=100)
+
+    whole, streamed, heard = both(server, reply)
+
+    assert "".join(heard.texts) == streamed.text == whole.text == "one two  three\n"
+    assert len(heard.texts) == 3
+    assert heard.ends == 1
+    assert streamed.usage == whole.usage
+    assert streamed.usage.cost_usd
+
+
+def test_streamed_calls_are_put_together(server: ModelServer) -> None:
+    reply = calls(("search", {"query": "a b"}), ("fetch", {"url": "x"}), text="Let me see.")
+
+    whole, streamed, heard = both(server, reply)
+
+    assert streamed.calls == whole.calls
+    assert [call.name for call in streamed.calls] == ["search", "fetch"]
+    assert streamed.text == "".join(heard.texts) == "Let me see."
+
+
+def test_settings_are_sent_with_a_streamed_request_too(server: ModelServer) -> None:
+    both(server, says("hi"))
+
+    whole, streamed = (request.body for request in server.requests)
+    assert streamed.pop("stream") is True
+    assert streamed.pop("stream_options") == {"include_usage": True}
+    assert streamed == whole
+
+
+def test_a_reply_that_breaks_off_is_a_failure(server: ModelServer) -> None:
+    heard = Heard()
+    server.script.add(says("one two three", fault="cut"))
+
+    with pytest.raises(ModelCallFailed, match="Connection reset"):
+        complete(REQUEST, listener=heard)
+
+    assert heard.texts == ["one"]
+    assert heard.ends == 1
+
+
+def test_an_error_in_place_of_a_stream_says_what_it_always_does(server: ModelServer) -> None:
+    server.script.add(fails(429, "slow down", {"Retry-After": "2"}))
+
+    with pytest.raises(ModelCallFailed, match=r"^HTTP 429: slow down$") as raised:
+        complete(REQUEST, listener=Heard())
+
+    assert raised.value.retry_after_s == 2.0
+
+
+def test_a_streamed_reply_ends_at_its_time_limit(server: ModelServer) -> None:
+    server.script.add(says("one two three", pause_s=0.2))
+
+    with pytest.raises(ModelCallFailed, match=r"^timed out after 0\.3s$"):
+        complete(REQUEST, 0.3, listener=Heard())

@@ -1,0 +1,55 @@
+"""Several models for one question: the next one is asked when one does not reply."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TypeAlias
+
+from worker.llm.caller import MustWait
+from worker.llm.client import ModelCallFailed, Reply
+
+logger = logging.getLogger(__name__)
+
+# Asks one model; also told whether there is another one, and the seconds that are left.
+AskOne: TypeAlias = Callable[[str, bool, float | None], Reply]
+
+
+def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> Reply:
+    """The reply of the first model that gives one, within the time for all of them.
+
+    Raises:
+        MustWait: none replied, and at least one may do so later; until the first of those may.
+        ModelCallFailed: none replied.
+    """
+    if len(models) == 1:
+        return ask(models[0], False, timeout_s)
+    ends_at = None if timeout_s is None else monotonic() + timeout_s
+    waits: list[MustWait] = []
+    failures: dict[str, ModelCallFailed] = {}
+    for position, model in enumerate(models, 1):
+        left_s = None if ends_at is None else ends_at - monotonic()
+        if left_s is not None and left_s <= 0 and position > 1:
+            break
+        try:
+            return ask(model, position < len(models), left_s)
+        except MustWait as wait:
+            waits.append(wait)
+            logger.info("model %s: %s", model, wait)
+        except ModelCallFailed as failure:
+            failures[model] = failure
+            logger.warning("model %s failed: %s", model, failure)
+    if waits:
+        raise min(waits, key=lambda wait: wait.delay_s)
+    raise _together(failures)
+
+
+def _together(failures: dict[str, ModelCallFailed]) -> ModelCallFailed:
+    """One failure that holds the words of all: whether to try again is decided on them."""
+    delays = [failure.retry_after_s for failure in failures.values()]
+    known = [delay for delay in delays if delay is not None]
+    # Whoever asked for no pause may be asked again at once.
+    retry_after_s = min(known) if len(known) == len(delays) else None
+    text = "; ".join(f"{model}: {failure}" for model, failure in failures.items())
+    return ModelCallFailed(text, retry_after_s)
