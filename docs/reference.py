@@ -20,14 +20,20 @@ from pydantic import BaseModel
 
 from graphs.json_schema import json_schema
 from graphs.models import PROVIDER_KEYS
-from graphs.schema import BaseNode, WritingNode
+from graphs.schema import BaseNode, Section, WritingNode
 from scheduler.cli import VERBS, cli
 from scheduler.settings import PREFIX, Settings
+from scheduler.testing.cases import CaseFields, Expected, OutputFields
+from scheduler.testing.replies import ReplyFields, ToolCallFields
 
 HERE = Path(__file__).parent
 
 _PART = re.compile(r"(<!-- generated: ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WITHOUT_EFFECT = "Has no effect here."
+_CASE_SECTIONS: Mapping[str, type[Section]] = {
+    section.__name__: section
+    for section in (CaseFields, Expected, OutputFields, ReplyFields, ToolCallFields)
+}
 # Of every node type; they have a table of their own.
 _COMMON_FIELDS = ("type", *WritingNode.model_fields)
 
@@ -130,13 +136,32 @@ def _type(field: Mapping[str, Any]) -> str:
 def _plural(field: Mapping[str, Any]) -> str:
     if "$ref" in field:
         return f"{field['$ref'].rpartition('/')[2].lower()}s"
-    return "reducer names" if "enum" in field else f"{_type(field)}s"
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(map(_plural, field["anyOf"])))
+    if field.get("type") == "array":
+        return f"lists of {_plural(field['items'])}"
+    if "enum" in field:
+        return "reducer names"
+    return f"{_TYPES[field['type']]}s{_range(field)}" if "type" in field else "anything"
 
 
 def _range(field: Mapping[str, Any]) -> str:
     if "exclusiveMinimum" in field:
         return f" > {field['exclusiveMinimum']:g}"
     return f" ≥ {field['minimum']:g}" if "minimum" in field else ""
+
+
+# ---- tests of agents
+
+
+def _case_fields(section: str) -> Iterator[str]:
+    """The fields of one mapping in a file of cases."""
+    schema = _CASE_SECTIONS[section].model_json_schema(by_alias=True)
+    rows = [
+        _field_row(name, field, required=name in schema.get("required", ()))
+        for name, field in schema["properties"].items()
+    ]
+    yield from _table(("field", "value", "default", ""), rows)
 
 
 # ---- the command line
@@ -228,6 +253,7 @@ def _cell(text: str) -> str:
 _PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "fields": _fields,
     "common-fields": _common_fields,
+    "case-fields": _case_fields,
     "verbs": _verbs,
     "common-options": _common_options,
     "settings": _settings,

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.command_line import Sleipnir
 from tests.support.model_server import ModelServer, says
+from tests.support.pages import blocks
 
 SORTER = """
 model: openai:m
@@ -313,3 +314,15 @@ def test_a_new_agent_passes_its_tests(engine: Sleipnir, tmp_path: Path, template
     done = engine("test", directory)
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_documented_agent_passes_its_tests(engine: Sleipnir) -> None:
+    graph, cases, _ = blocks("testing-agents.md", "yaml")
+    directory = engine.project / "agents" / "mail"
+    (directory / "tests").mkdir(parents=True)
+    (directory / "graph.yaml").write_text(graph)
+    (directory / "tests" / "sorting.yaml").write_text(cases)
+
+    done = engine("test", "mail")
+
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, ".."), done.stdout
