@@ -1,8 +1,8 @@
 """The book of all model calls: what they reserve, hold and use, and who waits for what.
 
 Everything lies under one hash tag, and each method but for the commands of people is one script
-(see scheduler/lua/lib/limits.lua). A call is known by a key that is the same whenever it is
-tried again; it begins with its run and its visit.
+(see scheduler/lua/lib/limits.lua). A call is known by a name that is the same whenever it is
+tried again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTINGS = f"{PARTITION}:settings"
 PAUSES = f"{PARTITION}:pauses"
 PEOPLE = f"{PARTITION}:people"
 
-# What a dead worker's calls held is free again after this long.
+# A worker renews what its calls hold several times in that.
 LEASE_S = 15.0
 _NANO = 1_000_000_000
 # Scripts that calls meet; the others are for people.
@@ -117,6 +117,7 @@ class LimitBook:
         clock: the time in ms for tests; by default Redis tells it.
         patient: repeat what a full Redis refuses until there is room again.
         kept_s: how long budgets of runs and batches are kept after their last call.
+        lease_s: until what a dead worker's calls held is free again.
     """
 
     def __init__(
@@ -126,12 +127,14 @@ class LimitBook:
         *,
         patient: bool = False,
         kept_s: float = 7 * 86400.0,
+        lease_s: float = LEASE_S,
     ) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self.redis: Any = client
         self._clock = clock
         self._patient = patient
         self._kept_ms = int(kept_s * 1000)
+        self._lease_ms = int(lease_s * 1000)
         self._scripts = {name: Transition(name, client, {}, lambda _woken: None) for name in _NAMES}
 
     # ---- what calls do
@@ -174,7 +177,7 @@ class LimitBook:
         """Keep what calls under way hold."""
         holdings = [text for each in granted for text in each.holdings()]
         if holdings:
-            self._call("renew_calls", int(LEASE_S * 1000), *holdings)
+            self._call("renew_calls", self._lease_ms, *holdings)
 
     def notices(self) -> Notices:
         """Live changes, and what is paused."""
@@ -261,14 +264,19 @@ class LimitBook:
             "cost": _nano(want.worst_usd),
             "patience_ms": int(want.patience_s * 1000),
             "next_model": want.next_model,
-            "lease_ms": int(LEASE_S * 1000),
+            "lease_ms": self._lease_ms,
             "kept_ms": self._kept_ms,
         }
 
 
+def call_of(key: str, model: str) -> str:
+    """How the book calls the call of a caller: it may try several models."""
+    return f"{key} {model}"
+
+
 def visit_of(call: str) -> tuple[str, str]:
-    """The run and the visit that a call's key begins with."""
-    run_id, rest = call.split(":", 1)
+    """The run and the visit of a call: its caller's key is `run:visit:attempt:number`."""
+    run_id, rest = call.partition(" ")[0].split(":", 1)
     return run_id, rest.rsplit(":", 2)[0]
 
 

@@ -25,6 +25,7 @@ from scheduler.limits.book import (
     Used,
     Waits,
     Want,
+    call_of,
     owner_of,
     visit_of,
 )
@@ -150,7 +151,7 @@ class Gate:
         prompt = prompt_tokens(request) if limits or budgets else 0
         worst = prompt + self._longest_reply(request.model) if budgets else 0
         return Want(
-            call=caller.key,
+            call=call_of(caller.key, request.model),
             names=names_of(request.model),
             runs=tuple(dict.fromkeys((caller.run_id, caller.root))),
             limits=limits,

@@ -1,0 +1,120 @@
+"""Model calls without models: they arrive, wait and go as the book of limits tells them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from scheduler.limits.book import Granted, LimitBook, Refused, Setback, Used, Waits, Want
+from scheduler.limits.rules import Budget, Limit
+from tests.support.engine import Clock
+
+MINUTE_MS = 60_000
+OUTAGE = Setback("outage", "p", "Connection refused", 1.0, 60.0)
+
+
+def want(number: int, *limits: Limit, **fields: Any) -> Want:
+    """What the call of a visit of its own wants, from the model `p:m`."""
+    run_id = f"{number:016x}"
+    return Want(f"{run_id}:1/ask:1:1 p:m", ("p", "p:m"), (run_id,), limits, **fields)
+
+
+def budgeted(number: int, *budgets: tuple[str, Budget], **fields: Any) -> Want:
+    """The same, with budgets: each under the name of what owns it."""
+    return want(number, budgets=budgets, **fields)
+
+
+def granted(verdict: Granted | Waits | Refused) -> Granted:
+    """The verdict, which must let the call go."""
+    assert isinstance(verdict, Granted), verdict
+    return verdict
+
+
+def waits(verdict: Granted | Waits | Refused) -> Waits:
+    """The verdict, which must let the call wait."""
+    assert isinstance(verdict, Waits), verdict
+    return verdict
+
+
+@dataclass
+class Simulation:
+    """Plays calls against the book, event by event, on a clock moved by hand.
+
+    Args:
+        late_ms: calls come back up to so much after their instant.
+        took_ms: how long each call lasts.
+        used: tokens of each call; by default what it wanted.
+    """
+
+    book: LimitBook
+    clock: Clock
+    random: Random
+    late_ms: int = 0
+    took_ms: int = 500
+    used: Mapping[str, int] = field(default_factory=dict)
+    started: list[tuple[int, Want]] = field(default_factory=list)
+    returns: Counter[str] = field(default_factory=Counter)
+    at_once: int = 0
+    most_at_once: int = 0
+
+    def run(self, arrivals: Iterable[tuple[int, Want]]) -> None:
+        """Let calls arrive, each so many ms from now, and play until all are done."""
+        numbers = itertools.count()
+        begin = self.clock.ms
+        events: list[tuple[int, int, Want, Granted | None]] = [
+            (begin + at, next(numbers), each, None) for at, each in arrivals
+        ]
+        heapq.heapify(events)
+        while events:
+            at, _, each, going = heapq.heappop(events)
+            self.clock.ms = max(self.clock.ms, at)
+            if going is not None:
+                heapq.heapify(events := self._settle(going, events, numbers))
+                continue
+            verdict = self.book.reserve(each)
+            if isinstance(verdict, Granted):
+                self._start(each)
+                heapq.heappush(events, (self.clock.ms + self.took_ms, next(numbers), each, verdict))
+            else:
+                self.returns[each.call] += 1
+                back = self.clock.ms + round(waits(verdict).delay_s * 1000)
+                late = self.random.randint(0, self.late_ms)
+                heapq.heappush(events, (back + late, next(numbers), each, None))
+
+    def _start(self, each: Want) -> None:
+        self.started.append((self.clock.ms, each))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+
+    def _settle(self, going: Granted, events: list[Any], numbers: Any) -> list[Any]:
+        """End a call; those whose turn it is come at once."""
+        self.at_once -= 1
+        tokens = self.used.get(going.want.call, going.want.tokens)
+        _, woken = self.book.settle(going, Used(tokens, took_s=self.took_ms / 1000))
+        return [
+            (self.clock.ms, next(numbers), each, None)
+            if each.call in woken and end is None
+            else (at, number, each, end)
+            for at, number, each, end in events
+        ]
+
+    def most_in_a_minute(self, of: str = "requests") -> int:
+        """The most requests, or tokens, of any sixty seconds."""
+        times = [at for at, _ in self.started]
+        amounts = [1 if of == "requests" else self._tokens(each) for _, each in self.started]
+        most = first = total = 0
+        for last, at in enumerate(times):
+            total += amounts[last]
+            while times[first] <= at - MINUTE_MS:
+                total -= amounts[first]
+                first += 1
+            most = max(most, total)
+        return most
+
+    def _tokens(self, each: Want) -> int:
+        return self.used.get(each.call, each.tokens)
