@@ -66,9 +66,3 @@ def write_recording(client: Client, runs: Iterable[str], file: Path, options: Op
     except OSError as error:
         raise click.FileError(str(file), error.strerror) from error
     options.say(f"{count} model calls recorded in {file}")
-
-
-def say_misses(client: Client, run_id: str, options: Options) -> None:
-    """Say what a replayed run asked that its recording has no reply to."""
-    for miss in client.recordings.misses(run_id):
-        options.say(f"no recorded reply: {miss}")

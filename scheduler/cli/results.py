@@ -42,6 +42,9 @@ def print_result(
         print_json(document_of(client, run, questions))
     elif run.output is not None:
         click.echo(run.output, nl=not run.output.endswith("\n"))
+    if run.context.replay is not None:
+        for miss in client.recordings.misses(run.run_id):
+            options.say(f"no recorded reply: {printable(miss)}")
     if run.status == Status.WAITING:
         for question in questions:
             explain(options, question)

@@ -12,7 +12,7 @@ import click
 from scheduler.cli.engine import open_client
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import Options, common_options
-from scheduler.cli.recording import require_place, say_misses, write_recording
+from scheduler.cli.recording import require_place, write_recording
 from scheduler.cli.submission import Submission, submission_parameters
 from scheduler.cli.submit import submit_only
 from scheduler.cli.terminal import is_terminal
@@ -58,7 +58,6 @@ def run(options: Options, submission: Submission, detach: bool, record: Path | N
             return _cancelled(client, attachment, options)
         if record is not None:
             write_recording(client, [run_id], record, options)
-        say_misses(client, run_id, options)
         return print_result(client, found, options, attachment.open_questions())
 
 

@@ -82,6 +82,11 @@ def test_dropped_routes_and_warnings_are_shown() -> None:
         ("llm_call", {"model": "m", "tools": ["a", "b"]}, "▸   llm call: model=m tools=a,b"),
         ("llm_call", {"model": "m", "tools": []}, "▸   llm call: model=m tools=<none>"),
         (
+            "llm_call",
+            {"model": "m", "tools": [], "source": "cached"},
+            "▸   llm call: model=m tools=<none> (cached)",
+        ),
+        (
             "retry",
             {"attempt": 2, "of": 3, "delay_s": 1.0, "reason": "429"},
             "▸   retry 2/3 in 1.0s: 429",
