@@ -104,7 +104,7 @@ def _answer(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset) -> list[
     try:
         texts = converse(calls, _messages(visit), toolset, visit.node.max_iterations)
     except ModelCallFailed as error:
-        raise _LlmFailed(error.message, True, error.retry_after_s or 0.0) from error
+        raise _LlmFailed(error.message, error.may_pass, error.retry_after_s or 0.0) from error
     except IterationsExhausted as error:
         raise _LlmFailed(str(error)) from error
     texts = [text for text in texts if text.strip()]

@@ -96,6 +96,8 @@ class ModelCallFailed(Exception):
     `Connection refused`, `Connection reset`: whether to try again is decided on this text.
     """
 
+    may_pass = True  # False: another attempt would fail in the same way, whatever the text says
+
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         self.message = message
         # What the server asked for; None if it did not.

@@ -24,6 +24,8 @@ _ANY = "any"
 class NotRecorded(ModelCallFailed):
     """The recording has no reply to a request; asking again would not help."""
 
+    may_pass = False
+
 
 class Recording:
     """Recorded calls by the requests they reply to."""
