@@ -38,6 +38,9 @@ Shared:
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
                                        the last three expire after the retention time
+    {limits}:…                 limits of model calls, all in one slot; scheduler/lua/lib/limits.lua
+                               names them. `settings`, what `sleipnir limits` changed, has no
+                               expiry, all others have one
     sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
     sleipnir                   list    the queue, if the broker is this Redis
     sleipnir@<name>            list    the queue of runs that need that machine's files
