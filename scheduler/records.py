@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import redis
@@ -219,19 +220,32 @@ class Records:
             if not answer and not self._redis.exists(run_key("run", run_id)):
                 raise RunNotFound(run_id)
 
-    def events_after(self, positions: Mapping[str, str], block_ms: int) -> list[tuple[str, Event]]:
+    def events_after(
+        self,
+        positions: Mapping[str, str],
+        block_ms: int,
+        speech: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[tuple[str, Event]]:
         """What came after a given event id in the narrations of several runs, by run id.
 
         Waits up to `block_ms` for the first; all runs must be in one partition, as a run and
-        its child runs are.
+        its child runs are. `speech` has the positions in what models say.
         """
-        keys = {run_key("events", run_id): run_id for run_id in positions}
-        after = {run_key("events", run_id): event_id for run_id, event_id in positions.items()}
+        after, keys = {}, {}
+        for kind, wanted in (("events", positions), ("speech", speech)):
+            for run_id, event_id in wanted.items():
+                key = run_key(kind, run_id)
+                after[key], keys[key] = event_id, run_id
         return [
             (keys[key], _event(event_id, entry))
             for key, entries in self._redis.xread(after, block=block_ms) or ()
             for event_id, entry in entries
         ]
+
+    def end_of_speech(self, run_id: str) -> str:
+        """Where what a model says from now on begins."""
+        last = self._redis.xrevrange(run_key("speech", run_id), count=1)
+        return str(last[0][0]) if last else "0"
 
     def now_ms(self) -> int:
         """The time by the clock that runs are stamped with."""

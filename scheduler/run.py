@@ -111,6 +111,7 @@ class Context:
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     recorded: bool = False  # its model calls are
     replay: str | None = None  # digest of the recording that replies instead of models
+    streamed: bool = False  # what models say is passed on while they say it
     # Bundle digests of all agents the graph may spawn, by the name its nodes use.
     agents: Mapping[str, str] = field(default_factory=dict)
     # Why others of those cannot start, by the same name.

@@ -34,6 +34,9 @@ from scheduler.settings import Settings
 # How long a message may be on its way before the scheduler asks where it is.
 REPUBLISH_MS = 5_000
 _LOG_ENTRIES = 1_000
+# Half a minute's of a few models at once: a watcher reads on within a second.
+_SPEECH_ENTRIES = 1_000
+_SPEECH_KEPT_MS = 30_000
 
 
 class RunStore:
@@ -538,6 +541,14 @@ class RunStore:
             approximate=True,
             nomkstream=True,
         )
+
+    def say(self, run_id: str, event: str) -> None:
+        """Pass on what a model says; whoever does not read along now never will."""
+        key = run_key("speech", run_id)
+        with self.client.pipeline(transaction=False) as pipe:
+            pipe.xadd(key, {"e": event}, maxlen=_SPEECH_ENTRIES, approximate=True)
+            pipe.pexpire(key, _SPEECH_KEPT_MS)
+            pipe.execute()
 
     def append_logs(self, run_id: str, entries: Sequence[str]) -> None:
         """Keep output of a visit with its run, the newest entries only."""

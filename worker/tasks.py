@@ -6,6 +6,7 @@ two round trips: begin, and one that commits, advances and enqueues.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Mapping
@@ -113,6 +114,7 @@ def make_visit(
         limits=runtime.limits,
         cancelled=cancelled,
         narrate=partial(_narrate, runtime.store, lease.run_id, node_id),
+        say=partial(_say, runtime.store, lease.run_id, node_id, index),
         fill_in=runtime.secrets.resolve,
         offer=partial(runtime.tools.offer, agent),
         recall=runtime.models.recall,
@@ -127,6 +129,13 @@ def make_visit(
 
 def _narrate(store: RunStore, run_id: str, node_id: str, kind: str, **fields: Any) -> None:
     store.narrate(run_id, encode({"kind": kind, "node": node_id, **fields}))
+
+
+def _say(store: RunStore, run_id: str, node_id: str, index: int | None, text: str) -> None:
+    event = {"kind": "speech", "node": node_id, "index": index, "text": text}
+    # What nobody hears is no reason to lose the reply.
+    with contextlib.suppress(RedisError):
+        store.say(run_id, encode(event))
 
 
 def _turns(store: RunStore, lease: Lease, count: int) -> list[dict[str, Any]]:

@@ -79,6 +79,8 @@ class Visit(Generic[N]):
     recorded_usage: Usage = NO_USAGE  # of entries recorded, earlier attempts included
     # Appends an event to the run's narration at once: (kind, fields).
     narrate: Callable[..., None] = lambda _kind, **_fields: None
+    # Passes on what a model says to whoever watches the run.
+    say: Callable[[str], None] = lambda _text: None
     # What `logs` shows of this try, kept with the run when it commits: (stream, text).
     logged: list[tuple[str, str]] = field(default_factory=list)
     began_at: float = field(default_factory=monotonic)

@@ -11,6 +11,7 @@ from redis.retry import Retry
 from scheduler.cli.asking import ask
 from scheduler.cli.layout import printable
 from scheduler.cli.terminal import Withdrawn
+from scheduler.cli.voice import SPEECH, Voice
 from scheduler.errors import AnswerRefused
 from scheduler.narration import render
 from scheduler.run import Event, Question, Run, Status
@@ -38,10 +39,18 @@ class Attachment:
     Args:
         asks: whether the person at the terminal is asked the run's questions.
         stays: whether to stay attached while the run waits for a person.
+        hears: whether to show what models say from now on, if the run is streamed.
     """
 
     def __init__(
-        self, client: Client, run_id: str, options: Options, *, asks: bool, stays: bool
+        self,
+        client: Client,
+        run_id: str,
+        options: Options,
+        *,
+        asks: bool,
+        stays: bool,
+        hears: bool = False,
     ) -> None:
         # A run survives an outage of Redis, and so do those who watch it.
         client.store.client.set_retry(Retry(_ToldBackoff(options), _TRIES))
@@ -53,11 +62,20 @@ class Attachment:
         self._stays = stays
         # Of the run and its children: the last event that was read.
         self._positions = {run_id: "0"}
+        # Of what models say: it is over when it is over, and never told again.
+        self._heard = {run_id: client.records.end_of_speech(run_id)} if hears else {}
+        self._voice = Voice()
         self._asking: set[str] = set()  # runs with questions that may be open
         self._explained: set[str] = set()  # questions whose answering was explained
 
     def follow(self) -> Run:
         """Narrate until the run is over, or waits and we do not; may be called again."""
+        try:
+            return self._follow()
+        finally:
+            self._voice.end()
+
+    def _follow(self) -> Run:
         looks_in_vain = 0
         while True:
             news = self._news()
@@ -76,9 +94,11 @@ class Attachment:
 
     def _news(self) -> list[tuple[str, Event]]:
         """What happened since the last call, in order; new children are read at once."""
-        news = fresh = self._records.events_after(self._positions, _LOOK_MS)
+        news = fresh = self._records.events_after(self._positions, _LOOK_MS, self._heard)
         while fresh:
-            self._positions.update((run_id, event.event_id) for run_id, event in fresh)
+            for run_id, event in fresh:
+                read = self._heard if event.kind == SPEECH else self._positions
+                read[run_id] = event.event_id
             children = {e.fields["run_id"]: "0" for _, e in fresh if e.kind == "child"}
             self._positions.update(children)
             fresh = self._records.events_after(children, 1) if children else []
@@ -87,6 +107,10 @@ class Attachment:
         return sorted(news, key=lambda told: [int(part) for part in told[1].event_id.split("-")])
 
     def _tell(self, run_id: str, event: Event) -> None:
+        if event.kind == SPEECH:
+            self._voice.say(event)
+            return
+        self._voice.end()
         if event.kind == "question":
             self._asking.add(run_id)
         is_child = run_id != self.run_id

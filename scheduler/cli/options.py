@@ -30,6 +30,11 @@ class Options:
         """Whether what is drawn on stderr may be coloured."""
         return not self.no_color and not os.environ.get("NO_COLOR") and sys.stderr.isatty()
 
+    @property
+    def follows_speech(self) -> bool:
+        """Whether somebody may be reading along while models reply."""
+        return not self.quiet and sys.stderr.isatty()
+
     def say(self, line: str) -> None:
         """A line for the person at the terminal: on stderr, unless they want quiet."""
         if not self.quiet:

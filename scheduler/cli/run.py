@@ -33,8 +33,19 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write what models were asked and replied, for --replay.",
 )
+@click.option(
+    "--stream/--no-stream",
+    default=None,
+    help="Show what models say while they say it; default: on a terminal.",
+)
 @common_options(json=True)
-def run(options: Options, submission: Submission, detach: bool, record: Path | None) -> ExitCode:
+def run(
+    options: Options,
+    submission: Submission,
+    detach: bool,
+    record: Path | None,
+    stream: bool | None,
+) -> ExitCode:
     """Run AGENT on PROMPT (`-`: standard input) and print its result.
 
     Narration goes to standard error. Ctrl-C cancels the run; a second one leaves at once.
@@ -50,9 +61,11 @@ def run(options: Options, submission: Submission, detach: bool, record: Path | N
         # Known before it is submitted, so that no Ctrl-C finds a run without a name.
         run_id = new_run_id()
         asks = is_terminal() and not submission.headless
-        attachment = Attachment(client, run_id, options, asks=asks, stays=False)
+        hears = options.follows_speech if stream is None else stream and not options.quiet
+        attachment = Attachment(client, run_id, options, asks=asks, stays=False, hears=hears)
+        recorded = record is not None
         try:
-            submission.submit(client, run_id, attached=True, recorded=record is not None)
+            submission.submit(client, run_id, attached=True, recorded=recorded, streamed=hears)
             found = attachment.follow()
         except KeyboardInterrupt:
             return _cancelled(client, attachment, options)

@@ -36,5 +36,7 @@ def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
     from scheduler.cli.following import Attachment  # noqa: PLC0415
     from scheduler.cli.results import print_result  # noqa: PLC0415
 
-    run = Attachment(client, run_id, options, asks=False, stays=True).follow()
+    run = Attachment(
+        client, run_id, options, asks=False, stays=True, hears=options.follows_speech
+    ).follow()
     return print_result(client, run, options, ())

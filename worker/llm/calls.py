@@ -11,6 +11,7 @@ from scheduler.run import Usage
 from worker.llm.cache import kept_for_s
 from worker.llm.caller import Caller
 from worker.llm.client import Declaration, Message, ModelCallFailed, Reply, Request
+from worker.llm.speech import Speech
 from worker.llm.transcript import Transcript
 from worker.visit import Visit
 
@@ -96,4 +97,5 @@ class ModelCalls:
             recorded=visit.context.recorded,
             replay=visit.context.replay,
             secrets=visit.secrets,
+            listener=Speech(visit.say, visit.secrets) if visit.context.streamed else None,
         )

@@ -72,5 +72,5 @@ def test_a_pause_is_asked_for_if_all_of_them_ask_for_one(
 def test_nobody_is_asked_when_the_time_is_over() -> None:
     ask = Asking(ModelCallFailed("timed out after 0s"))
 
-    with pytest.raises(ModelCallFailed, match="^a: timed out after 0s$"):
+    with pytest.raises(ModelCallFailed, match=r"^a: timed out after 0s$"):
         first_reply(["a", "b"], ask, 0.0)

@@ -1,0 +1,41 @@
+"""Shows what models say while they say it: dimmed text that grows, a beginning line a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from scheduler.cli.layout import printable
+from scheduler.run import Event
+
+# The kind of event it is told in.
+SPEECH = "speech"
+
+
+@dataclass(slots=True)
+class Voice:
+    """One terminal's view of it; whoever prints anything else calls `end` first."""
+
+    _speaker: tuple[Any, ...] | None = None  # whose line is open
+    _at_line_start: bool = True
+
+    def say(self, event: Event) -> None:
+        """Go on with a node's text, on a line of its own if another one's was open."""
+        node, index, text = (event.fields[name] for name in ("node", "index", "text"))
+        if self._speaker != (node, index):
+            self.end()
+            self._speaker = (node, index)
+            self._print(f"▸   {node if index is None else f'{node}[{index}]'}: ")
+        self._print(printable(text))
+
+    def end(self) -> None:
+        """Nothing is said for now: the next line is free."""
+        if self._speaker is not None and not self._at_line_start:
+            self._print("\n")
+        self._speaker = None
+
+    def _print(self, text: str) -> None:
+        self._at_line_start = text.endswith("\n")
+        click.echo(click.style(text, dim=True), err=True, nl=False)
