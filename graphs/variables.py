@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from graphs.errors import MissingVariables
+from graphs.normal_agent import NormalAgent
 from graphs.schema import Graph
 from graphs.state import encode
 
@@ -22,7 +23,7 @@ def environment_name(name: str) -> str:
     return "LLM_AGENT_VAR_" + name.upper().replace("-", "_")
 
 
-def resolve_variables(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
+def resolve_variables(agent: Graph | NormalAgent, given: Mapping[str, str]) -> dict[str, str]:
     """The value of every declared variable; what else is in `given` is left out.
 
     Raises:
@@ -30,7 +31,7 @@ def resolve_variables(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
     """
     values: dict[str, str] = {}
     missing: list[str] = []
-    for variable in graph.variables:
+    for variable in agent.variables:
         if variable.name in given:
             values[variable.name] = given[variable.name]
         elif variable.default is None:

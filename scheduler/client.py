@@ -21,7 +21,7 @@ from graphs.loader import Agent, load_agent
 from graphs.references import AgentSearch
 from graphs.schema import AgentNode, Graph
 from graphs.state import encode
-from graphs.tools.library import SHIPPED_TOOLS
+from graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from graphs.validator import Resources, validate
 from scheduler.connection import connect, is_private, require_fit
 from scheduler.consent import consent
@@ -109,7 +109,9 @@ class Client:
         packed: dict[Path, str],
     ) -> str:
         """Store the bundle of an agent and of all it may spawn; returns its digest."""
-        bundle = pack(self._parts(agent), self.store.settings.bundle_limit_bytes)
+        settings = self.store.settings
+        parts = parts_of(agent, settings, self.resources().library())
+        bundle = pack(parts, settings.bundle_limit_bytes)
         self.store.put_bundle(bundle.digest, bundle.data)
         packed[agent.directory] = bundle.digest
         if agent.graph is None:
@@ -130,14 +132,6 @@ class Client:
                     f"'{node.agent}' means different agents in different places; rename one"
                 )
         return bundle.digest
-
-    def _parts(self, agent: Agent) -> list[Part]:
-        """What goes into the bundle of an agent."""
-        settings = self.store.settings
-        servers = None
-        if agent.mcp_servers:
-            servers = configured_servers(settings)[0].bundled(agent.mcp_servers)
-        return bundle_parts(agent, self.resources().library(), config_dir(), servers)
 
     def _require_valid(self, agent: Agent) -> tuple[Finding, ...]:
         """What there is to warn of.
@@ -318,6 +312,14 @@ def _first_error(error: AgentNotFound | InvalidAgent) -> str:
     errors = [finding for finding in error.findings if finding.severity == "error"]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{replace(errors[0], hint=None)}{more}"
+
+
+def parts_of(agent: Agent, settings: Settings, library: ToolLibrary) -> list[Part]:
+    """What goes into the bundle of an agent."""
+    servers = None
+    if agent.mcp_servers:
+        servers = configured_servers(settings)[0].bundled(agent.mcp_servers)
+    return bundle_parts(agent, library, config_dir(), servers)
 
 
 def resources_of(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.errors import MissingVariables
-from graphs.schema import ApprovalNode, Graph, InputNode
+from graphs.schema import ApprovalNode, Graph, InputNode, Variable
 from graphs.state import encode
 from graphs.variables import resolve_variables
 from scheduler.errors import SubmissionRefused
@@ -33,7 +33,6 @@ class Request:
     headless: bool = False  # nobody is there to ask
     recorded: bool = False  # its model calls are to be
     replay: str | None = None  # digest of the recording that replies instead of models
-    streamed: bool = False  # somebody reads along while models reply; not in child runs
     timeout_s: float | None = None  # may lower the graph's limit, not raise it
     run_id: str | None = None  # given, it makes the submission idempotent
     batch: str | None = None
@@ -60,13 +59,7 @@ def new_run(
     Raises:
         SubmissionRefused: for an undeclared variable, or one without value (E215).
     """
-    declared = {variable.name for variable in graph.variables}
-    for name in request.variables:
-        if name not in declared:
-            known = ", ".join(sorted(declared)) or "none"
-            raise SubmissionRefused(
-                f"agent '{agent}' declares no variable '{name}' (it has: {known})"
-            )
+    require_declared(agent, graph.variables, request.variables)
     for node_id in request.answers:
         if node_id not in graph.nodes:
             raise SubmissionRefused(f"--answer names node '{node_id}', which does not exist")
@@ -90,7 +83,6 @@ def new_run(
             headless=request.headless,
             recorded=request.recorded,
             replay=request.replay,
-            streamed=request.streamed,
             variables=variables,
             secrets=_secrets(graph),
             given=dict(request.variables),
@@ -103,6 +95,21 @@ def new_run(
         item=request.item,
         warnings=warnings,
     )
+
+
+def require_declared(agent: str, variables: Iterable[Variable], given: Iterable[str]) -> None:
+    """Check that an agent has the variables that values are given for.
+
+    Raises:
+        SubmissionRefused: it has not.
+    """
+    declared = {variable.name for variable in variables}
+    for name in given:
+        if name not in declared:
+            known = ", ".join(sorted(declared)) or "none"
+            raise SubmissionRefused(
+                f"agent '{agent}' declares no variable '{name}' (it has: {known})"
+            )
 
 
 def child_digest(parent: Context, agent: str, max_depth: int) -> str:

@@ -32,6 +32,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "validate": ("scheduler.cli.validate:validate", "Check agents for errors and warnings."),
     "draw": ("scheduler.cli.draw:draw", "Draw an agent's graph, or a run's progress."),
     "agents": ("scheduler.cli.agents:agents", "List agents, or show one."),
+    "tools": ("worker.cli.tools:tools", "List an agent's functions, or call one by hand."),
     "init": ("scheduler.cli.init:init", "Scaffold an agent that runs as it stands."),
     "schema": ("scheduler.cli.schema:schema", "The JSON Schema of graph.yaml."),
     "test": ("scheduler.cli.test:test", "Run an agent's test cases."),

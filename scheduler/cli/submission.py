@@ -21,7 +21,7 @@ from scheduler.cli.terminal import is_terminal, read_line
 from scheduler.errors import SubmissionRefused
 
 if TYPE_CHECKING:
-    from graphs.schema import Graph, Variable
+    from graphs.schema import Variable
     from scheduler.client import Client, PreparedAgent
     from scheduler.submit import Request
 
@@ -94,13 +94,7 @@ class Submission:
     headless: bool
 
     def submit(
-        self,
-        client: Client,
-        run_id: str,
-        *,
-        attached: bool,
-        recorded: bool = False,
-        streamed: bool = False,
+        self, client: Client, run_id: str, *, attached: bool, recorded: bool = False
     ) -> None:
         """Submit it as a run of that id; asks for missing variables where it can.
 
@@ -122,7 +116,6 @@ class Submission:
             self._request(prepared, run_id),
             machine=machine,
             recorded=recorded,
-            streamed=streamed,
             replay=stored_recording(client, self.replay),
         )
         client.submit(prepared, request)
@@ -137,20 +130,18 @@ class Submission:
         return Request(
             prompt=self.prompt,
             state={key: json_or_text(text) for key, text in self.seeds},
-            variables=self._variables(prepared),
+            variables=variable_values(
+                prepared.name,
+                prepared.graph.variables,
+                self.variables,
+                asks=is_terminal() and not self.headless,
+            ),
             answers=answers,
             workdir=str((self.workdir or Path()).absolute()),
             headless=self.headless,
             timeout_s=self.timeout,
             run_id=run_id,
         )
-
-    def _variables(self, prepared: PreparedAgent) -> dict[str, str]:
-        given = {**variables_from_environment(prepared.name, os.environ), **dict(self.variables)}
-        missing = _without_value(prepared.graph, given)
-        if missing and (self.headless or not is_terminal()):
-            raise _missing(missing)
-        return given | {variable.name: _ask_for(variable) for variable in missing}
 
 
 def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,6 +158,22 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     for parameter in reversed(_PARAMETERS):
         decorated = parameter(decorated)
     return decorated
+
+
+def variable_values(
+    agent: str, variables: Sequence[Variable], given: Sequence[tuple[str, str]], *, asks: bool
+) -> dict[str, str]:
+    """The values given for an agent, here or in the environment; asks for those without.
+
+    Raises:
+        SubmissionRefused: E215, some have none, and nobody is to be asked.
+        click.UsageError: the environment's cannot be read.
+    """
+    values = {**variables_from_environment(agent, os.environ), **dict(given)}
+    missing = [v for v in variables if v.default is None and v.name not in values]
+    if missing and not asks:
+        raise _missing(missing)
+    return values | {variable.name: _ask_for(variable) for variable in missing}
 
 
 def variables_from_environment(agent: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -189,14 +196,6 @@ def variables_from_environment(agent: str, environment: Mapping[str, str]) -> di
             f'{name} must be a JSON object of texts, or an array of {{"name", "value"}}'
         )
     return values
-
-
-def _without_value(graph: Graph, given: Mapping[str, str]) -> list[Variable]:
-    return [
-        variable
-        for variable in graph.variables
-        if variable.default is None and variable.name not in given
-    ]
 
 
 def _missing(variables: Sequence[Variable]) -> SubmissionRefused:

@@ -167,6 +167,10 @@ def test_env_files_make_no_settings_of_the_engine(bundle: ToolBundle, place: str
     assert not found.keys() & {"LLM_ALLOW_PRIVATE_ADDRESSES", "LLM_TOOL_ROOT"}
 
 
+def test_without_an_agent_no_agent_is_named(bundle: ToolBundle) -> None:
+    assert "LLM_AGENT_NAME" not in of_global_tool(bundle, agent="")
+
+
 def test_settings_for_the_shipped_tools_reach_them(bundle: ToolBundle, tmp_path: Path) -> None:
     found = of_global_tool(bundle, allow_private_addresses=True, tool_root=tmp_path)
 

@@ -45,7 +45,6 @@ def call_environment(
     environment |= {
         "LLM_OUTPUT": str(directory.output),
         "LLM_CONFIG_DIR": str(surroundings.root),
-        "LLM_AGENT_NAME": surroundings.agent,
         "LLM_TOOL_DATA_FILE": str(directory.arguments),
         "LLM_PROMPT_UTILS_FILE": str(WRAPPERS / "utils.sh"),
         "LLM_GUARD_FILE": str(directory.guard),
@@ -56,6 +55,8 @@ def call_environment(
         "SLEIPNIR_IDEMPOTENCY_KEY": idempotency_key,
         OWNER: owner_mark(os.getpid()),
     }
+    if surroundings.agent:
+        environment["LLM_AGENT_NAME"] = surroundings.agent
     if function.language == "typescript":
         environment |= _NPX_INSTALLS_NOTHING
     if surroundings.auto_confirm:

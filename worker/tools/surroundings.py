@@ -17,7 +17,7 @@ class Surroundings:
     """Where tools run, what they may know, and who hears of them. All paths are absolute."""
 
     run_id: str
-    agent: str
+    agent: str  # empty: no agent calls
     agent_directory: Path
     root: Path  # the unpacked bundle, laid out like a config directory
     workdir: Path

@@ -1,0 +1,49 @@
+"""Functions as `sleipnir tools` lists them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from graphs.tools.function import Function
+from scheduler.cli.layout import first_line, printable
+from worker.mcp.functions import McpFunction
+
+AnyFunction: TypeAlias = Function | McpFunction
+
+
+def lines_of(function: AnyFunction) -> Iterator[str]:
+    """A function with its parameters, what it does, and where it is from."""
+    yield f"{click.style(function.name, bold=True)}({_parameters(function.parameters)})"
+    yield f"  {first_line(function.description, 96)}"
+    yield f"  {_origin(function)}"
+
+
+def _parameters(schema: Mapping[str, Any]) -> str:
+    required = schema.get("required", ())
+    return ", ".join(
+        f"{printable(name)}{'*' if name in required else ''}: {_type(part)}"
+        for name, part in schema.get("properties", {}).items()
+    )
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """A schema in a word or two."""
+    if "enum" in schema:
+        texts = (v if isinstance(v, str) else json.dumps(v) for v in schema["enum"])
+        return printable("|".join(texts))
+    kinds = schema.get("type", "any")
+    kind = kinds if isinstance(kinds, str) else "|".join(kinds)
+    return f"{kind} of {_type(schema['items'])}" if "items" in schema else kind
+
+
+def _origin(function: AnyFunction) -> str:
+    if isinstance(function, McpFunction):
+        return "MCP server"
+    file, here = function.file, Path.cwd()
+    shown = file.relative_to(here) if file.is_relative_to(here) else file
+    return f"{shown}:{function.line}"

@@ -1,0 +1,259 @@
+"""`sleipnir tools`: an agent's functions, and calls of them by hand, without an engine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from scheduler.cli.arguments import complete_agents, pairs
+from scheduler.cli.engine import agent_search, settings_of
+from scheduler.cli.exits import ExitCode
+from scheduler.cli.layout import printable
+from scheduler.cli.options import Options, common_options
+from scheduler.cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from graphs.tools.function import Function
+    from worker.cli.tool_list import AnyFunction
+    from worker.mcp.functions import McpFunction
+    from worker.tools.by_hand import Workbench
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What is to be called, and how."""
+
+    name: str
+    arguments: Sequence[tuple[str, str]]
+    whole: str | None
+    variables: Sequence[tuple[str, str]]
+    workdir: Path
+    yes: bool
+
+
+class _Unanswered(Exception):
+    """A guarded function asked a question, and nobody is there."""
+
+
+@click.command
+@click.argument("agent", required=False, shell_complete=complete_agents)
+@click.argument("name", required=False)
+@click.option("--global", "of_all", is_flag=True, help="The global tools, without an AGENT.")
+@click.option("--mcp", is_flag=True, help="List functions of MCP servers too; starts them.")
+@click.option(
+    "--arg",
+    "arguments",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Argument; VALUE is JSON, or a text where that is wanted.",
+)
+@click.option("--json-args", "whole", metavar="JSON", help="All arguments; `-`: standard input.")
+@click.option(
+    "--var",
+    "variables",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Agent variable.",
+)
+@click.option(
+    "--workdir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where it runs; default: the current directory.",
+)
+@click.option("--yes", is_flag=True, help="Guarded functions go ahead without asking.")
+@common_options(json=True)
+def tools(
+    options: Options,
+    agent: str | None,
+    name: str | None,
+    of_all: bool,
+    mcp: bool,
+    **call: Any,
+) -> ExitCode:
+    """List the functions of AGENT's tools, or call the one of that NAME as a run would.
+
+    The result goes to standard output, what the function prints to standard error. Exits with 1
+    if the call fails, and with 4 if it needs consent and nobody can be asked. Needs no engine.
+    """
+    agent, name = _named(agent, name, of_all)
+    call["workdir"] = call["workdir"].absolute()
+    with _workbench(options, agent) as bench:
+        if name is None:
+            return _list(options, bench, call["workdir"], mcp=mcp)
+        if call["whole"] == "-":
+            call["whole"] = sys.stdin.read()
+        try:
+            return _run(options, bench, _Call(name, **call))
+        except _Unanswered as asked:
+            click.echo(f"{name} asks: {printable(str(asked))}\n--yes lets it go ahead", err=True)
+            return ExitCode.WAITING
+
+
+def _named(agent: str | None, name: str | None, of_all: bool) -> tuple[str | None, str | None]:
+    """The agent and the function that are meant; with --global the function comes first."""
+    if not of_all:
+        if agent is None:
+            raise click.UsageError("name an AGENT, or give --global for the global tools")
+        return agent, name
+    if name is not None:
+        raise click.UsageError("--global stands for an AGENT; give only the NAME of a function")
+    return None, agent
+
+
+@contextmanager
+def _workbench(options: Options, reference: str | None) -> Iterator[Workbench]:
+    # The language, and what calls tools and servers: help and completion do without.
+    from graphs.errors import InvalidAgent  # noqa: PLC0415
+    from graphs.loader import load_agent  # noqa: PLC0415
+    from worker.tools.by_hand import Workbench, global_tools  # noqa: PLC0415
+
+    settings = settings_of(options)
+    search = agent_search(settings)
+    if reference is None:
+        with global_tools(settings, search) as bench:
+            yield bench
+        return
+    agent = load_agent(search.find(reference))
+    if agent.graph is None and agent.normal is None:
+        raise InvalidAgent(agent.findings)
+    yield Workbench(agent, settings, search)
+
+
+# ---- list
+
+
+def _list(options: Options, bench: Workbench, workdir: Path, *, mcp: bool) -> ExitCode:
+    from worker.cli.tool_list import lines_of  # noqa: PLC0415 - loaded with the workbench
+
+    functions: list[AnyFunction] = [*bench.toolbox().functions]
+    servers = bench.agent.mcp_servers
+    if mcp and servers:
+        functions += _of_servers(options, bench, workdir, [function.name for function in functions])
+    if options.json:
+        declarations = [function.declaration() for function in functions]
+        click.echo(json.dumps(declarations, ensure_ascii=False))
+    else:
+        for place, function in enumerate(functions):
+            click.echo("\n" * bool(place) + "\n".join(lines_of(function)))
+    if servers and not mcp:
+        options.say(f"MCP servers, which --mcp starts and asks: {', '.join(servers)}")
+    if not functions:
+        options.say("no functions")
+    errors = bench.errors()
+    for finding in errors:
+        click.echo(str(finding), err=True)
+    return ExitCode.INVALID if errors else ExitCode.SUCCEEDED
+
+
+def _of_servers(
+    options: Options, bench: Workbench, workdir: Path, taken: Sequence[str]
+) -> Sequence[McpFunction]:
+    with bench.servers(workdir) as servers:
+        offer = servers.offer(taken=taken)
+    for warning in offer.warnings:
+        options.say(f"warning: {printable(warning)}")
+    return offer.functions
+
+
+# ---- call
+
+
+def _run(options: Options, bench: Workbench, call: _Call) -> ExitCode:
+    # Whoever ends us ends the function's process as well, which is in a group of its own.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    functions = {function.name: function for function in bench.toolbox().functions}
+    if call.name in functions:
+        value = _value_of_file(options, bench, functions[call.name], call)
+    elif bench.agent.mcp_servers:
+        value = _value_of_server(bench, call, list(functions))
+    else:
+        _unknown(call.name, list(functions))
+    _print(options, value)
+    return ExitCode.FAILED if _is_failure(value) else ExitCode.SUCCEEDED
+
+
+def _value_of_file(options: Options, bench: Workbench, function: Function, call: _Call) -> Any:
+    from scheduler.cli.submission import variable_values  # noqa: PLC0415 - only for calls
+    from scheduler.submit import require_declared  # noqa: PLC0415 - loaded with the workbench
+    from worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
+
+    agent = bench.agent
+    described = agent.graph or agent.normal
+    assert described is not None
+    arguments = read_arguments(
+        function.parameters, call.arguments, call.whole, function.bash.aliases
+    )
+    variables = variable_values(agent.name, described.variables, call.variables, asks=is_terminal())
+    require_declared(agent.name, described.variables, variables)
+    with bench.calls(variables, call.workdir) as calls:
+        return calls.call(
+            call.name,
+            arguments,
+            consents=None if call.yes else _consents,
+            narrate=lambda line: options.say(printable(line)),
+            log=lambda _stream, text: click.echo(printable(text), err=True),
+        )
+
+
+def _value_of_server(bench: Workbench, call: _Call, others: Sequence[str]) -> Any:
+    from worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
+
+    with bench.servers(call.workdir) as servers:
+        offer = servers.offer((), [call.name])
+        if not offer.functions:
+            _unknown(call.name, others, offer.warnings)
+        (function,) = offer.functions
+        return function.call(read_arguments(function.parameters, call.arguments, call.whole))
+
+
+def _is_failure(value: Any) -> bool:
+    """Whether there is no result, or an MCP tool says of it that it is an error."""
+    return isinstance(value, dict) and ("tool_call_error" in value or value.get("isError") is True)
+
+
+def _unknown(name: str, others: Sequence[str], reasons: Sequence[str] = ()) -> NoReturn:
+    near = get_close_matches(name, others)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    because = "".join(f"\n{printable(reason)}" for reason in reasons)
+    raise click.UsageError(f"there is no function '{name}'{hint}{because}")
+
+
+def _consents(question: str) -> bool:
+    """What the person at the terminal says."""
+    from scheduler.cli.asking import ask_for_choice  # noqa: PLC0415 - only for guarded functions
+    from scheduler.cli.terminal import read_line, show  # noqa: PLC0415 - likewise
+    from scheduler.consent import consent  # noqa: PLC0415 - likewise
+
+    if not is_terminal():
+        raise _Unanswered(question)
+    show(f"? {question}\n")
+    agreed = None
+    while agreed is None:
+        agreed = consent(ask_for_choice(("yes", "no"), show, read_line))
+    return agreed == "yes"
+
+
+def _print(options: Options, value: Any) -> None:
+    if options.json:
+        click.echo(json.dumps(value, ensure_ascii=False))
+        return
+    if isinstance(value, dict) and "tool_call_error" in value:
+        click.echo(f"error: {printable(value['tool_call_error'])}", err=True)
+        value = {"output": value["output"]} if "output" in value else ""
+    if isinstance(value, dict) and value.keys() == {"output"}:
+        value = value["output"]
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    if text:
+        click.echo(text, nl=not text.endswith("\n"))
