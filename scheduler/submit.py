@@ -33,6 +33,7 @@ class Request:
     headless: bool = False  # nobody is there to ask
     recorded: bool = False  # its model calls are to be
     replay: str | None = None  # digest of the recording that replies instead of models
+    streamed: bool = False  # somebody reads along while models reply; not in child runs
     timeout_s: float | None = None  # may lower the graph's limit, not raise it
     run_id: str | None = None  # given, it makes the submission idempotent
     batch: str | None = None
@@ -83,6 +84,7 @@ def new_run(
             headless=request.headless,
             recorded=request.recorded,
             replay=request.replay,
+            streamed=request.streamed,
             variables=variables,
             secrets=_secrets(graph),
             given=dict(request.variables),

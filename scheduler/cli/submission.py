@@ -94,7 +94,13 @@ class Submission:
     headless: bool
 
     def submit(
-        self, client: Client, run_id: str, *, attached: bool, recorded: bool = False
+        self,
+        client: Client,
+        run_id: str,
+        *,
+        attached: bool,
+        recorded: bool = False,
+        streamed: bool = False,
     ) -> None:
         """Submit it as a run of that id; asks for missing variables where it can.
 
@@ -116,6 +122,7 @@ class Submission:
             self._request(prepared, run_id),
             machine=machine,
             recorded=recorded,
+            streamed=streamed,
             replay=stored_recording(client, self.replay),
         )
         client.submit(prepared, request)
