@@ -10,6 +10,8 @@ from graphs.normal_agent import NormalAgent
 from graphs.schema import Graph
 from graphs.state import encode
 
+VARIABLE_PREFIX = "LLM_AGENT_VAR_"  # of the environment variables that hold their values
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -20,7 +22,7 @@ def is_variable_name(name: str) -> bool:
 
 def environment_name(name: str) -> str:
     """The environment variable in which scripts and tools find the value."""
-    return "LLM_AGENT_VAR_" + name.upper().replace("-", "_")
+    return VARIABLE_PREFIX + name.upper().replace("-", "_")
 
 
 def resolve_variables(agent: Graph | NormalAgent, given: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from graphs.tools.reader import EXTENSIONS
 from graphs.tools.toolbox import Toolbox
 from graphs.validator.context import listing, near_names
 from graphs.validator.resources import Resources
+from graphs.variables import VARIABLE_PREFIX, environment_name
 
 # What starts the tools of a language; bash runs everywhere we run.
 _INTERPRETERS = {"bash": "bash", "python": "python3", "typescript": "npx"}
@@ -54,7 +55,7 @@ def machine_has_what_tools_need(
         missing += [
             f"the environment variable '{variable.name}'"
             for variable in function.bash.variables
-            if variable.required and variable.name not in variables
+            if variable.required and not _is_given(variable.name) and variable.name not in variables
         ]
         for what in missing:
             if (function.file, what) not in noted:
@@ -63,11 +64,18 @@ def machine_has_what_tools_need(
                 yield Finding("W603", message, file=str(function.file), line=function.line)
 
 
+def _is_given(variable: str) -> bool:
+    """Whether the engine sets it for each call, wherever that is."""
+    return variable.startswith(("LLM_", "SLEIPNIR_")) and not variable.startswith(VARIABLE_PREFIX)
+
+
 def _variables(agent: Agent, used: Iterable[Function], resources: Resources) -> Mapping[str, str]:
-    """All that some tool may see: the environment, and the `.env` files."""
+    """All that some tool may see: the environment, the agent's variables, the `.env` files."""
     directories = {agent.directory, *(function.file.parent for function in used)}
     directories.update(resources.tool_directories)
-    found = dict(resources.environment)
+    described = agent.graph or agent.normal
+    names = [variable.name for variable in described.variables] if described is not None else []
+    found = {**resources.environment, **dict.fromkeys(map(environment_name, names), "")}
     for directory in directories:
         found |= read_env_file(directory / ".env")
     return found
