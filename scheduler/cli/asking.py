@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from scheduler.cli.terminal import read_line, show
+from scheduler.consent import consent
 from scheduler.run import Question
 
 Echo = Callable[[str], None]
@@ -24,6 +25,8 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
     read = partial(read_line, is_open)
     if question.kind == "input":
         return ask_for_text(question, show, read)
+    if question.kind == "confirm":
+        return ask_for_consent(show, read)
     options = question.options
     if options and os.environ.get("TERM", "dumb") != "dumb":
         # termios, which not every platform has; there, options are chosen by number.
@@ -49,6 +52,16 @@ def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
         if accepts is None or (not text and question.default) or accepts(text):
             return text
         echo(f"  {len(text)} characters; it must satisfy {question.validation}\n")
+
+
+def ask_for_consent(echo: Echo, read: ReadLine) -> str:
+    """`yes` or `no`, however it is written; an empty line means yes."""
+    while True:
+        echo("[Y/n] > ")
+        agreed = consent(read())
+        if agreed is not None:
+            return agreed
+        echo("  yes or no?\n")
 
 
 def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
