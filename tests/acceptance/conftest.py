@@ -1,17 +1,56 @@
-"""One engine for all acceptance tests, as `sleipnir up` runs it; its commands are processes."""
+"""What acceptance tests share: engines as `sleipnir up` runs them; its commands are processes."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import Sleipnir
+from tests.support.model_server import ModelServer
+
+# What the files of `loki_machine` name.
+SECRETS = {
+    "ALMANAC_TOKEN": "moonlight-sonata",
+    "DELIVERY_CODE": "wheelbarrow-77",
+    "LAB_KEY": "quartz-and-loam",
+}
 
 
 @pytest.fixture(scope="session")
 def shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sleipnir]:
     """An engine that is up for the whole session."""
     command = Sleipnir(tmp_path_factory.mktemp("shared"))
+    with command.up():
+        yield command
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ModelServer]:
+    """What the engine of `loki_machine` takes for a provider; tests script it."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def loki_machine(
+    tmp_path_factory: pytest.TempPathFactory, server: ModelServer
+) -> Iterator[Sleipnir]:
+    """An engine on a copy of the files in `loki_machine/`, up for the whole session."""
+    directory = tmp_path_factory.mktemp("machine")
+    config = directory / "config"
+    shutil.copytree(Path(__file__).with_name("loki_machine"), config)
+    (config / "secrets.yaml").write_text(json.dumps(SECRETS))
+    (config / "secrets.yaml").chmod(0o600)
+    command = Sleipnir(
+        directory,
+        PATH=f"{config / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        OPENAI_BASE_URL=server.base_url,
+        OPENAI_API_KEY="sk-only-for-this-test",
+    )
     with command.up():
         yield command

@@ -1,0 +1,5 @@
+# Helpers of tool files; nothing here is a tool.
+
+as_bullets() {
+    sed 's/^/- /'
+}

@@ -1,0 +1,185 @@
+"""Tools that ask a person before they change something, where people want to be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Sleipnir
+from tests.support.conversations import converses, results
+from tests.support.model_server import ModelServer, calls, says
+from tests.support.wait import wait_until
+
+ASKED: Mapping[str, str] = {"SLEIPNIR_AUTO_CONFIRM": "false"}
+SHED = """
+model: openai:m
+start: tidy
+nodes:
+  tidy: {type: llm, prompt: "Tidy {{initial_prompt}}.", tools: [burn, sort_out], next: done,
+         state_updates: {said: "{{output}}"}}
+  done: {type: end, output: "{{said}}"}
+"""
+TOOLS = r"""
+source "$LLM_PROMPT_UTILS_FILE"
+
+# @cmd Burn something.
+# @option --what!
+burn() {
+    echo "looking at $argc_what"
+    guard_operation "Burn the \"$argc_what\"?"
+    echo "$argc_what" >> burnt
+    echo "burnt" >> "$LLM_OUTPUT"
+}
+
+# @cmd Sort something out.
+# @option --what!
+sort_out() {
+    echo "$argc_what" >> sorted
+}
+"""
+CHILD_OF = """
+start: ask
+nodes:
+  ask: {type: agent, agent: shed, prompt: "{{initial_prompt}}", next: done,
+        state_updates: {said: "{{output}}"}}
+  done: {type: end, output: "{{said}}"}
+"""
+
+
+@pytest.fixture
+def sleipnir(loki_machine: Sleipnir, server: ModelServer, tmp_path: Path) -> Sleipnir:
+    """The command, with an agent whose model sorts one thing out and burns two."""
+    loki_machine.write("shed", SHED, {"tools.sh": TOOLS})
+    loki_machine.write("yard", CHILD_OF)
+    converses(
+        server,
+        "Tidy",
+        calls(("sort_out", {"what": "a"}), ("burn", {"what": "b"}), ("sort_out", {"what": "c"})),
+        calls(("burn", {"what": "d"})),
+        says("Tidied."),
+    )
+    return loki_machine
+
+
+def parked(sleipnir: Sleipnir, prompt: str, workdir: Path, agent: str = "shed") -> str:
+    """The id of a run that waits for consent."""
+    done = sleipnir("run", agent, prompt, "--workdir", str(workdir), "--json", **ASKED)
+    assert done.returncode == 4, done.stderr
+    return str(json.loads(done.stdout)["run_id"])
+
+
+def question(sleipnir: Sleipnir, run_id: str) -> str | None:
+    """What a run wants a person to consent to."""
+    asked = sleipnir.json("show", run_id)["question"]
+    return asked and str(asked["text"])
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().split() if file.exists() else []
+
+
+def test_without_a_terminal_a_run_parks_and_says_how_to_answer(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    done = sleipnir("run", "shed", "it", "--workdir", str(tmp_path), **ASKED)
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert '▸ tidy waiting: Burn the "b"?' in done.stderr
+    assert "  options: yes, no\nanswer it with: sleipnir answer " in done.stderr
+    assert (lines(tmp_path / "sorted"), lines(tmp_path / "burnt")) == (["a"], [])
+
+
+def test_each_consent_is_asked_for_and_nothing_is_done_twice(
+    sleipnir: Sleipnir, server: ModelServer, tmp_path: Path
+) -> None:
+    run_id = parked(sleipnir, "all of it", tmp_path)
+
+    sleipnir("answer", run_id, "y")
+    wait_until(lambda: question(sleipnir, run_id) == 'Burn the "d"?', "the next consent is wanted")
+    sleipnir("answer", run_id, "")
+    watched = sleipnir("watch", run_id)
+
+    assert (watched.returncode, watched.stdout) == (0, "Tidied.\n")
+    assert (lines(tmp_path / "sorted"), lines(tmp_path / "burnt")) == (["a", "c"], ["b", "d"])
+    assert results(server, "Tidy all of it.")[1] == '{"output":"burnt\\n"}'
+    assert sum("Tidy all of it." in request.text for request in server.requests) == 3
+
+
+def test_the_inbox_tells_what_is_to_be_consented_to(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    run_id = parked(sleipnir, "it", tmp_path)
+
+    listed = [json.loads(line) for line in sleipnir("inbox", "--json").stdout.splitlines()]
+    (asked,) = [each for each in listed if each["run_id"] == run_id]
+
+    assert asked["kind"] == "confirm"
+    assert (asked["text"], asked["options"]) == ('Burn the "b"?', ["yes", "no"])
+
+
+def test_an_answer_that_is_neither_yes_nor_no_is_refused(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    run_id = parked(sleipnir, "it", tmp_path)
+
+    refused = sleipnir("answer", run_id, "perhaps")
+
+    assert (refused.returncode, refused.stderr) == (1, "error: 'perhaps' is neither yes nor no\n")
+
+
+def test_what_is_declined_is_not_done_and_the_model_hears_of_it(
+    sleipnir: Sleipnir, server: ModelServer, tmp_path: Path
+) -> None:
+    run_id = parked(sleipnir, "the least", tmp_path)
+
+    sleipnir("answer", run_id, "no")
+    wait_until(lambda: question(sleipnir, run_id) == 'Burn the "d"?', "the next consent is wanted")
+
+    assert lines(tmp_path / "burnt") == []
+    declined = json.loads(results(server, "Tidy the least.")[1])
+    assert declined == {"tool_call_error": 'burn: declined by a person: Burn the "b"?'}
+
+
+def test_a_childs_tool_is_consented_to_at_its_root(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    run_id = parked(sleipnir, "it", tmp_path, agent="yard")
+
+    assert sleipnir("answer", run_id, "yes").returncode == 0
+
+    wait_until(lambda: lines(tmp_path / "burnt") == ["b"], "it was done")
+
+
+def test_a_headless_run_is_declined_at_once(
+    sleipnir: Sleipnir, server: ModelServer, tmp_path: Path
+) -> None:
+    done = sleipnir("run", "shed", "no one", "--headless", "--workdir", str(tmp_path), **ASKED)
+
+    assert (done.returncode, done.stdout) == (0, "Tidied.\n")
+    assert lines(tmp_path / "burnt") == []
+    assert "nobody is there" in results(server, "Tidy no one.")[1]
+
+
+def test_on_a_terminal_consent_is_asked_for_with_yes_as_the_default(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    terminal = sleipnir.on_terminal(
+        *("run", "shed", "it", "--workdir", str(tmp_path)), TERM="xterm", **ASKED
+    )
+
+    terminal.wait_for('? Burn the "b"?')
+    terminal.wait_for("[Y/n] > ")
+    terminal.type("\n")
+    terminal.wait_for('? Burn the "d"?')
+    terminal.wait_for("[Y/n] > ")
+    terminal.type("never\n")
+    terminal.wait_for("yes or no?")
+    terminal.type("n\n")
+
+    assert terminal.end() == (0, "Tidied.\n")
+    assert lines(tmp_path / "burnt") == ["b"]
+
+
+def test_graphs_go_ahead_where_nobody_wants_to_be_asked(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    done = sleipnir("run", "shed", "it", "--workdir", str(tmp_path))
+
+    assert (done.returncode, lines(tmp_path / "burnt")) == (0, ["b", "d"])
