@@ -32,7 +32,7 @@ _AT_ONCE = 50  # runs read in one round trip
 # Longer than any transition of several calls, such as storing a bundle and its place.
 _BEFORE_SECOND_LOOK_S = 0.2
 
-_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner")
+_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner", "swept")
 _PERMANENT = (BUNDLES,)
 
 _Named = dict[str, set[str]]  # run → visits that some index names

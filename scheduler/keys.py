@@ -25,6 +25,7 @@ Of a partition, without expiry, each entry removed with what it names:
     {pNN}:runs     zset    run → created at, ms
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
+    {pNN}:swept    string  when it last did, ms: until then no time was lost
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms

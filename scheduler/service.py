@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from collections.abc import Callable
 from time import monotonic
 
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
@@ -18,6 +19,7 @@ from scheduler.connection import is_full
 from scheduler.store import RunStore
 from scheduler.sweeps import SWEEPS, Tick
 from scheduler.sweeps.bundles import BundleSweep
+from scheduler.timekeeper import Timekeeper
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -25,23 +27,30 @@ TICK_S = 0.5
 # Several ticks: a slow one must not lose a partition, a dead scheduler's must be free soon.
 _OWNERSHIP_S = 5.0
 _BATCH = 200  # timers per partition and tick
-# A call takes milliseconds: after this long Redis was away.
-_AWAY_S = 1.0
 # A heartbeat, and the longest pause before it tries again.
 _RENEWALS_S = 3.0
 
 
 class Scheduler:
-    """Sweeps partitions on a thread of its own, until it is stopped."""
+    """Sweeps partitions on a thread of its own, until it is stopped.
 
-    def __init__(self, store: RunStore, tick_s: float = TICK_S) -> None:
+    Args:
+        monotonic: another clock for tests that move that of Redis.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        tick_s: float = TICK_S,
+        monotonic: Callable[[], float] = monotonic,
+    ) -> None:
         self._store = store
+        self._time = Timekeeper(store, monotonic)
         self._tick_s = tick_s
         self._owner = secrets.token_hex(8)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="scheduler", daemon=True)
         self._bundles = BundleSweep(store)
-        self._was_refused = False
 
     def start(self) -> None:
         """Run in the background."""
@@ -54,7 +63,6 @@ class Scheduler:
                 busy = self.run_once()
             except RedisError as error:
                 logger.warning("cannot sweep: %s", error)
-                self._was_refused = True
                 busy = False
             if not busy:
                 self._stopping.wait(self._tick_s)
@@ -69,7 +77,8 @@ class Scheduler:
         tick = Tick(self._store)
         for members in due.values():
             for member in members:
-                _look_after(tick, member)
+                with self._time.calling():
+                    _look_after(tick, member)
         if due:
             self._bundles.run_if_due()
         return any(len(members) == _BATCH for members in due.values())
@@ -80,13 +89,11 @@ class Scheduler:
         After an outage leases have lapsed that nobody could renew. Workers that live do so
         before those leases are looked at: no visit is given up for what Redis did.
         """
-        began_at = monotonic()
-        due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH)
-        if self._was_refused or monotonic() - began_at > _AWAY_S:
-            self._was_refused = False
+        if self._time.look():
             self._stopping.wait(_RENEWALS_S)
-            due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH)
-        return due
+        with self._time.calling():
+            due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH, self._time.seen_ms)
+        return {} if self._time.was_away else due
 
     def request_stop(self) -> None:
         """Let `run` return soon; safe in a signal handler."""

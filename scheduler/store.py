@@ -93,6 +93,19 @@ class RunStore:
     def _now_text(self) -> str:
         return "" if self.clock is None else str(self.clock())
 
+    def now_ms(self) -> int:
+        """What the clock of Redis shows."""
+        if self.clock is not None:
+            return self.clock()
+        seconds, microseconds = self.client.time()
+        return seconds * 1000 + microseconds // 1000
+
+    def started_ms(self) -> int:
+        """When this Redis started; 0 by a clock that tests move, which knows of no start."""
+        if self.clock is not None:
+            return 0
+        return self.now_ms() - int(self.client.info("server")["uptime_in_seconds"]) * 1000
+
     # ---- submit
 
     def put_bundle(self, digest: str, data: bytes) -> None:
@@ -504,8 +517,28 @@ class RunStore:
         """Forget a finished run, and that it used a bundle."""
         self._call("purge_run", run_id, digest)
 
-    def sweep(self, owner: str, ttl_s: float, limit: int) -> dict[str, list[str]]:
-        """Own what partitions can be owned; their due timers, oldest first, in one round trip."""
+    def put_off(self, back_ms: int, expected_ms: int, least_s: float) -> list[int]:
+        """Move along what all partitions wait for, as put_off.lua says; by how many ms each."""
+        transition = self._transition("put_off")
+        with self.client.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                transition(
+                    partition,
+                    back_ms,
+                    expected_ms,
+                    int(least_s * 1000),
+                    int(self.settings.lease_s * 1000),
+                    clock=self._now_text(),
+                    client=pipe,
+                )
+            return [int(transition.result(answer)[0]) for answer in pipe.execute()]
+
+    def sweep(self, owner: str, ttl_s: float, limit: int, seen_ms: int = 0) -> dict[str, list[str]]:
+        """Own what partitions can be owned; their due timers, oldest first, in one round trip.
+
+        Args:
+            seen_ms: an instant until which no time was lost, to be remembered; 0 for none.
+        """
         transition = self._transition("sweep_partition")
         with self.client.pipeline(transaction=False) as pipe:
             for partition in ALL_PARTITIONS:
@@ -514,6 +547,7 @@ class RunStore:
                     owner,
                     int(ttl_s * 1000),
                     limit,
+                    seen_ms,
                     clock=self._now_text(),
                     client=pipe,
                 )

@@ -10,7 +10,7 @@ from kombu import Queue
 from scheduler.connection import kombu_url
 from scheduler.dispatch import TASK
 from scheduler.keys import QUEUE
-from worker.broker import use_tolerant_transport
+from worker.broker import EagerAMQP, use_tolerant_transport
 
 # A connection may die without a word. The wait for a message is given up and begun again after
 # six to eleven seconds of silence; every other command fails after fifteen.
@@ -20,7 +20,7 @@ _NOTICES_SILENCE = {"health_check_interval": 5, "socket_timeout": 15, "socket_ke
 def make_app(broker_url: str, concurrency: int, queues: Sequence[str] = (QUEUE,)) -> Celery:
     """The app of a worker, without its task."""
     use_tolerant_transport()
-    app = Celery("sleipnir", broker=kombu_url(broker_url), set_as_current=False)
+    app = Celery("sleipnir", broker=kombu_url(broker_url), set_as_current=False, amqp=EagerAMQP)
     app.conf.update(
         task_default_queue=QUEUE,
         task_queues=[Queue(name, routing_key=name) for name in queues],

@@ -1,4 +1,4 @@
-"""The Redis transport of kombu, surviving what lies in the queue and is no message."""
+"""How workers talk to the broker: soon back after an outage, and no message can end them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from queue import Empty
 from threading import Event
 from typing import Any
 
+from celery.app.amqp import AMQP
+from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES, redis
 from redis.exceptions import ResponseError
 
@@ -15,6 +17,9 @@ from scheduler.connection import is_full
 logger = logging.getLogger("sleipnir.worker")
 
 _WHILE_FULL_S = 1.0
+# Celery's pauses between attempts grow up to half a minute: runs would wait for workers for as
+# long after an outage.
+_RECONNECT_S = 2.0
 
 
 class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
@@ -42,6 +47,20 @@ class Transport(redis.Transport):  # type: ignore[misc]  # kombu publishes no ty
     """kombu's, with our channel."""
 
     Channel = Channel
+
+
+class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no types
+    """Tries again soon, however long the broker has been away."""
+
+    def ensure_connection(self, *arguments: Any, **options: Any) -> Any:
+        """As kombu's, with a bound on its pauses."""
+        return super().ensure_connection(*arguments, **{"interval_max": _RECONNECT_S, **options})
+
+
+class EagerAMQP(AMQP):  # type: ignore[misc]  # Celery publishes no types
+    """Celery's, with our connections."""
+
+    Connection = EagerConnection
 
 
 def use_tolerant_transport() -> None:

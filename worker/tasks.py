@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Mapping
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -35,6 +36,8 @@ from worker.workdir import workdir_of
 logger = logging.getLogger(__name__)
 
 _UNTIL_ADMITTED_S = 1.0
+# The scheduler ends overdue runs twice a second.
+_UNTIL_JUDGED_S = 1.0
 
 _NEED_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 
@@ -64,8 +67,13 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
             log_begin(visit)
             if begun.staged:
                 commit.advance()
+                return
+            outcome = execute(visit)
+            if is_late(visit):
+                # Its run is over; or has got more time meanwhile, and another try may use that.
+                runtime.store.give_back(lease, _UNTIL_JUDGED_S)
             else:
-                settle(commit, visit, execute(visit))
+                settle(commit, visit, outcome)
     except TransitionRefused as refusal:
         # Done, parked, in other hands, or over: this message has nothing to say.
         logger.debug("%s %s dropped: %s", run_id, visit_id, refusal)
@@ -168,6 +176,11 @@ def execute(visit: Visit[Any]) -> Outcome:
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
         return _internal_error(visit, error)
+
+
+def is_late(visit: Visit[Any]) -> bool:
+    """Whether the limit of the visit's run has passed, as far as is known here."""
+    return visit.run_ends_at is not None and monotonic() >= visit.run_ends_at
 
 
 def settle(commit: Commit, visit: Visit[Any], outcome: Outcome) -> None:

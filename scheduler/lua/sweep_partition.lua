@@ -1,12 +1,17 @@
 -- Own a partition for a while and learn which of its timers are due.
 -- KEYS partition
--- ARGV owner ttl_ms limit
+-- ARGV owner ttl_ms limit seen_ms
+-- seen_ms: an instant until which no time was lost; 0 for none
 -- OK   mine due  1 if this scheduler owns the partition now; the members due, oldest first
 local lock = partition .. ':owner'
 local holder = redis.call('GET', lock)
-if holder and holder ~= owner then
+-- Locked for longer than anybody locks: before the clock was set back, by one who may be dead.
+if holder and holder ~= owner and redis.call('PTTL', lock) <= tonumber(ttl_ms) then
   return {'OK', {}, 0, {}}
 end
 redis.call('SET', lock, owner, 'PX', ttl_ms)
+if seen_ms ~= '0' then
+  redis.call('SET', partition .. ':swept', seen_ms)
+end
 return {'OK', {}, 1,
   redis.call('ZRANGEBYSCORE', partition .. ':timers', '-inf', now_ms, 'LIMIT', 0, limit)}

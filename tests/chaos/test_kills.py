@@ -19,6 +19,14 @@ from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
+LIMITED = """
+settings: {timeout: LIMIT}
+start: s
+nodes:
+  s: {type: script, script: s.sh, next: z}
+  z: {type: end}
+"""
+
 
 @dataclass(frozen=True)
 class Size:
@@ -97,6 +105,36 @@ def test_runs_survive_kills_of_redis(
     load.check()
     assert all(worker.is_running() for worker in fleet.members)
     assert_consistent(workers.store.client, runs=size.runs)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("stop_scheduler", [False, True])
+def test_time_without_redis_does_not_count_against_runs(
+    stop_scheduler: bool, own_redis: RedisServer, fleet_on_own_redis: Workers
+) -> None:
+    workers = fleet_on_own_redis
+    scheduler = workers.start_scheduler(**SETTINGS)
+    workers.start(**SETTINGS)
+    run_ids = {
+        limit: workers.submit(LIMITED.replace("LIMIT", str(limit)), {"s.sh": "sleep 4"})
+        for limit in (2, 15)
+    }
+    wait_until(lambda: all(workers.run(i).started_at for i in run_ids.values()), "both began")
+
+    own_redis.kill()
+    if stop_scheduler:
+        scheduler.kill()
+    back_at = monotonic() + 33
+    wait_until(lambda: monotonic() > back_at, "Redis is away for long", 40)
+    own_redis.start()
+    if stop_scheduler:
+        scheduler = workers.start_scheduler(**SETTINGS)
+
+    ended = {limit: workers.client.wait(run_id).status for limit, run_id in run_ids.items()}
+
+    assert ended == {2: "timed_out", 15: "succeeded"}
+    assert "Redis was away" in scheduler.log.read_text()
+    assert_consistent(workers.store.client, runs=2)
 
 
 @sizes(Size(20, 4, 1), Size(300, 10, 12))

@@ -99,7 +99,7 @@ class StoreAndModel(RuleBasedStateMachine):
         self.clock = Clock()
         values = Settings.model_validate({"lease_s": LEASE_S, "max_deliveries": MAX_DELIVERIES})
         self.store = RunStore(client, values, DirectDispatcher(), self.clock)
-        self.scheduler = Scheduler(self.store)
+        self.scheduler = Scheduler(self.store, monotonic=self.clock.passed_s)
         self.records = Records(client)
         self.runs: list[Run] = []
         self.tokens = 0

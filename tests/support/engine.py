@@ -34,12 +34,23 @@ class Clock:
 
     def __init__(self) -> None:
         self.ms = 1_700_000_000_000
+        self._set_by_ms = 0
 
     def __call__(self) -> int:
         return self.ms
 
     def move(self, seconds: float) -> None:
+        """Let time pass."""
         self.ms += round(seconds * 1000)
+
+    def set_by(self, seconds: float) -> None:
+        """Set the clock: it shows another time, and none has passed."""
+        self.ms += round(seconds * 1000)
+        self._set_by_ms += round(seconds * 1000)
+
+    def passed_s(self) -> float:
+        """The time that has passed, whatever the clock was set to."""
+        return (self.ms - self._set_by_ms) / 1000
 
 
 class Engine(Agents):
@@ -57,7 +68,7 @@ class Engine(Agents):
         super().__init__(
             RunStore(self.redis, values, DirectDispatcher(), self.clock), self._directory
         )
-        self.scheduler = Scheduler(self.store)
+        self.scheduler = self.another_scheduler()
         self.gate = Gate.of(self.store)
         self.runtime = Runtime(
             store=self.store,
@@ -76,6 +87,10 @@ class Engine(Agents):
             scratch=self._directory / "scratch",
             suspects=Suspects(values.max_deliveries),
         )
+
+    def another_scheduler(self) -> Scheduler:
+        """One more, that has just been started."""
+        return Scheduler(self.store, monotonic=self.clock.passed_s)
 
     def queued(self) -> list[tuple[str, str, str]]:
         """The messages in the queue, oldest first: run id, visit, bundle digest."""

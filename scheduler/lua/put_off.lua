@@ -1,0 +1,68 @@
+-- Time was lost that must not count: move along what a partition waits for, once.
+-- KEYS partition
+-- ARGV back_ms expected_ms least_ms lease_ms
+-- back_ms: Redis had been away and was back at this instant; 0 if it was not away
+-- expected_ms: what the clock would show if it had not been set; 0 if it was not
+-- least_ms: a shorter absence counts as any other time does
+-- USES store
+-- OK   gap_ms  how far everything was moved; 0 where another scheduler has done it already
+local swept = tonumber(redis.call('GET', partition .. ':swept') or now_ms)
+local back, expected = tonumber(back_ms), tonumber(expected_ms)
+local about = 1000  -- sweeps are not that far apart, nor do clocks differ by so much
+
+local gap = 0
+if back > 0 and back - swept >= tonumber(least_ms) then
+  gap = back - swept
+elseif expected > 0 then
+  -- What the last sweep saw tells whether it was before the clock was set.
+  local ahead = now_ms > expected
+  if ahead and swept < expected + about or not ahead and swept > now_ms then
+    gap = now_ms - expected
+  end
+end
+redis.call('SET', partition .. ':swept', now_ms)
+if gap == 0 then return {'OK', {}, 0} end
+
+-- Work goes on before a scheduler gets here: what is younger than the gap stays as it is.
+local function is_older(instant)
+  if gap < 0 then return instant > now_ms end
+  return instant > 0 and instant <= swept + about
+end
+
+-- Of a visit's timer nobody knows when it was set. None gets longer than a lease by this.
+local function visit_due(due)
+  if gap < 0 then
+    return due > now_ms - gap / 2 and due + gap or due
+  end
+  return math.max(due, math.min(due + gap, now_ms + tonumber(lease_ms)))
+end
+
+local function instant_of(run_id, field)
+  return tonumber(redis.call('HGET', key('run', run_id), field) or 0)
+end
+
+local entries = redis.call('ZRANGE', timers, 0, -1, 'WITHSCORES')
+local moved = {}
+for i = 1, #entries, 2 do
+  local member, due = entries[i], tonumber(entries[i + 1])
+  local kind, run_id, visit = string.match(member, '^(%S+) (%S+) ?(.*)$')
+  local v = (kind == 'visit' or kind == 'child') and read_visit(run_id, visit)
+  if kind == 'visit' then
+    due = visit_due(due)
+  elseif kind == 'expiry'
+    or kind == 'deadline' and is_older(instant_of(run_id, 'started'))
+    or v and is_older(instant_of(v.payload, 'created')) then
+    due = due + gap
+  end
+  if kind == 'deadline' then
+    redis.call('HSET', key('run', run_id), 'deadline', due)
+  elseif v then
+    v.began = is_older(v.began) and v.began + gap or v.began
+    v.published = is_older(v.published) and v.published + gap or v.published
+    write_visit(run_id, visit, v)
+  end
+  moved[#moved + 1] = due
+  moved[#moved + 1] = member
+end
+in_pieces('ZADD', timers, moved)
+return {'OK', {}, gap}
