@@ -1,25 +1,24 @@
-"""Looks at everything a run needs: Redis, workers, a scheduler, keys of models, interpreters."""
+"""Looks at everything a run needs: Redis, workers, a scheduler, models, tools."""
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
-from typing import Literal
 
 import redis
 
-from graphs.models import PROVIDER_KEYS, missing_keys
+from scheduler.check import Check
 from scheduler.connection import connect, masked, require_fit
 from scheduler.directories import data_dir
 from scheduler.embedded import attach
 from scheduler.errors import EngineUnreachable
+from scheduler.mcp_checks import mcp_checks
+from scheduler.model_checks import model_checks
 from scheduler.records import Records
 from scheduler.redis_server import find_server
 from scheduler.settings import Settings
@@ -38,16 +37,6 @@ _INTERPRETERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at; only an `error` keeps runs from working."""
-
-    name: str
-    state: Literal["ok", "warning", "error"]
-    text: str
-    remedy: str | None = None
-
-
 def diagnose(settings: Settings) -> Iterator[Check]:
     """Look at everything, one check after the other; starts no workers."""
     with ExitStack() as stack:
@@ -58,7 +47,8 @@ def diagnose(settings: Settings) -> Iterator[Check]:
                 yield from _configured(settings, settings.redis_url)
         except EngineUnreachable as error:
             yield Check("Redis", "error", str(error))
-    yield from _models(settings)
+    yield from model_checks(settings)
+    yield from mcp_checks(settings)
     yield from _program_limits(settings)
     for name, command, needed_for in _INTERPRETERS:
         yield _interpreter(name, command, needed_for)
@@ -119,28 +109,6 @@ def _latency_ms(client: redis.Redis) -> float:
 
 def _count(workers: dict[str, int]) -> str:
     return f"{len(workers)} answer, {sum(workers.values())} nodes at once"
-
-
-def _models(settings: Settings) -> Iterator[Check]:
-    """Which providers could be called from here; workers go by their own environment."""
-    found = [
-        provider
-        for provider, names in PROVIDER_KEYS.items()
-        if any(os.environ.get(name) for name in names)
-    ]
-    if found:
-        yield Check("model keys", "ok", f"in this environment: {', '.join(found)}")
-    else:
-        yield Check(
-            "model keys",
-            "warning",
-            "none in this environment; llm nodes of hosted models will fail",
-            "set one where workers run, such as OPENAI_API_KEY or ANTHROPIC_API_KEY",
-        )
-    if settings.model and (names := missing_keys(settings.model, os.environ)):
-        yield Check(
-            "default model", "warning", f"{settings.model} has no key", f"set {' or '.join(names)}"
-        )
 
 
 def _program_limits(settings: Settings) -> Iterator[Check]:

@@ -39,10 +39,12 @@ class ModelKeys:
         """The names one of which the provider needs, if none of them has a value."""
         if self._configured(provider) is None and provider not in PROVIDER_KEYS:
             return ()
-        names = self.names(provider)
-        if any(self.environment.get(name) for name in names) or self.find(provider):
-            return ()
-        return names
+        return () if self.has(provider) else self.names(provider)
+
+    def has(self, provider: str) -> bool:
+        """Whether there is a key, wherever it is."""
+        in_environment = any(self.environment.get(name) for name in self.names(provider))
+        return in_environment or self.find(provider) is not None
 
     def names(self, provider: str) -> tuple[str, ...]:
         """What the provider's key may be called, in the environment and in the secrets file."""

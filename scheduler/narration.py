@@ -13,6 +13,8 @@ Events are written by the transitions and by `worker.commit`:
     question   node, text, options, default
     answered   node
     ended      status, error (JSON text or empty), elapsed_ms
+Beside them, in a stream of their own that nobody reads twice:
+    speech     node, index of a map's item, text
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from scheduler.cli.options import Options, common_options
 from scheduler.directories import config_dir, data_dir
 
 if TYPE_CHECKING:
-    from scheduler.diagnosis import Check
+    from scheduler.check import Check
     from scheduler.settings import LoadedSettings
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL", "red")}
@@ -25,7 +25,7 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL"
 @click.option("--verify", is_flag=True, help="Check instead that all stored runs are consistent.")
 @common_options(json=True)
 def doctor(options: Options, verify: bool) -> ExitCode:
-    """Check Redis, workers, model keys and interpreters; list every setting and its origin.
+    """Check Redis, workers, models, MCP servers and interpreters; list every setting.
 
     Exits with 0 if runs can work. Starts no workers.
     """

@@ -1,0 +1,16 @@
+"""One thing that `sleipnir doctor` looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was found; only an `error` keeps runs from working."""
+
+    name: str
+    state: Literal["ok", "warning", "error"]
+    text: str
+    remedy: str | None = None
