@@ -232,17 +232,13 @@ def _unknown(name: str, others: Sequence[str], reasons: Sequence[str] = ()) -> N
 
 def _consents(question: str) -> bool:
     """What the person at the terminal says."""
-    from scheduler.cli.asking import ask_for_choice  # noqa: PLC0415 - only for guarded functions
+    from scheduler.cli.asking import ask_for_consent  # noqa: PLC0415 - only for guarded functions
     from scheduler.cli.terminal import read_line, show  # noqa: PLC0415 - likewise
-    from scheduler.consent import consent  # noqa: PLC0415 - likewise
 
     if not is_terminal():
         raise _Unanswered(question)
     show(f"? {question}\n")
-    agreed = None
-    while agreed is None:
-        agreed = consent(ask_for_choice(("yes", "no"), show, read_line))
-    return agreed == "yes"
+    return ask_for_consent(show, read_line) == "yes"
 
 
 def _print(options: Options, value: Any) -> None:
