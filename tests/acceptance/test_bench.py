@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_line import Sleipnir
+from worker.bench.peers import is_installed
 
 
 def test_a_node_is_measured_beside_bare_celery(tmp_path: Path) -> None:
@@ -24,3 +27,18 @@ def test_nothing_else_can_be_measured(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "'patience' is not one of" in done.stderr
+
+
+@pytest.mark.skipif(is_installed(), reason="LangGraph is installed: this would measure it")
+def test_what_is_to_be_compared_with_must_be_installed(tmp_path: Path) -> None:
+    done = Sleipnir(tmp_path)("bench", "--peers")
+
+    assert done.returncode == 1
+    assert "pip install 'sleipnir[peers]'" in done.stderr
+
+
+def test_peers_are_measured_by_themselves(tmp_path: Path) -> None:
+    done = Sleipnir(tmp_path)("bench", "--peers", "--only", "hop")
+
+    assert done.returncode == 2
+    assert "leave out --only" in done.stderr

@@ -16,6 +16,7 @@ from scheduler.submit import Request
 from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena, Sample
 
 WARM_UP = 2
+RUNS = 1_000  # small ones, at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def hop(arena: Arena, rounds: int) -> Iterator[Row]:
     agent = arena.prepare(f"linear-{LENGTH}")
     arena.start_baseline(results=False)
     arena.start_baseline(results=True)
-    samples = _interleaved(
+    samples = interleaved(
         rounds,
         {
             "ours": lambda: arena.run(agent),
@@ -46,16 +47,16 @@ def hop(arena: Arena, rounds: int) -> Iterator[Row]:
     )
     commands = _commands(arena, lambda: arena.run(agent)) / (LENGTH + 1)
     base = samples["bare"]
-    yield _row(f"linear graph, {LENGTH} nodes", "node", LENGTH + 1, samples["ours"], base, commands)
-    yield _row("bare Celery self-enqueue", "hop", LENGTH + 1, base, base)
-    yield _row(f"Celery chain of {LENGTH}", "task", LENGTH + 1, samples["chain"], base)
+    yield row(f"linear graph, {LENGTH} nodes", "node", LENGTH + 1, samples["ours"], base, commands)
+    yield row("bare Celery self-enqueue", "hop", LENGTH + 1, base, base)
+    yield row(f"Celery chain of {LENGTH}", "task", LENGTH + 1, samples["chain"], base)
 
 
 def fan(arena: Arena, rounds: int) -> Iterator[Row]:
     """Fan-out and join beside Celery's chord of the same size."""
     agent = arena.prepare(f"fan-out-{WIDTH}")
     arena.start_baseline(results=True)
-    samples = _interleaved(
+    samples = interleaved(
         rounds,
         {
             "ours": lambda: arena.run(agent),
@@ -63,15 +64,15 @@ def fan(arena: Arena, rounds: int) -> Iterator[Row]:
         },
     )
     base = samples["chord"]
-    yield _row(f"fan-out and join, {WIDTH} branches", "run", 1, samples["ours"], base)
-    yield _row(f"Celery chord of {WIDTH}", "chord", 1, base, base)
+    yield row(f"fan-out and join, {WIDTH} branches", "run", 1, samples["ours"], base)
+    yield row(f"Celery chord of {WIDTH}", "chord", 1, base, base)
 
 
 def mapping(arena: Arena, rounds: int) -> Iterator[Row]:
     """A map over many items."""
     agent = arena.prepare(f"map-{ITEMS}")
-    samples = _interleaved(max(1, rounds // 3), {"ours": lambda: arena.run(agent)})
-    yield _row(f"map of {ITEMS} items", "item", ITEMS, samples["ours"], None)
+    samples = interleaved(max(1, rounds // 3), {"ours": lambda: arena.run(agent)})
+    yield row(f"map of {ITEMS} items", "item", ITEMS, samples["ours"], None)
 
 
 def runs(arena: Arena, rounds: int) -> Iterator[Row]:
@@ -81,23 +82,25 @@ def runs(arena: Arena, rounds: int) -> Iterator[Row]:
         if processes > len(arena.ours):
             arena.start_worker()
             arena.run(agent)
-        samples = [
-            _many(arena, agent, f"{processes}-{turn}") for turn in range(max(1, rounds // 5))
-        ]
-        name = f"1,000 runs of 5 nodes, {processes} worker process{'es' if processes > 1 else ''}"
-        yield _row(name, "run", 1_000, samples, None)
+        samples = [many(arena, agent, f"{processes}-{turn}") for turn in range(max(1, rounds // 5))]
+        name = (
+            f"{RUNS:,} runs of 5 nodes, {processes} worker process{'es' if processes > 1 else ''}"
+        )
+        yield row(name, "run", RUNS, samples, None)
 
 
-def _many(arena: Arena, agent: Any, batch: str) -> Sample:
+def many(arena: Arena, agent: Any, batch: str) -> Sample:
+    """All the small runs, from the first submission to the last end."""
+
     def act() -> None:
         with arena.client.records.endings(batch) as endings:
-            for _ in range(1_000):
+            for _ in range(RUNS):
                 arena.client.submit(agent, Request(batch=batch))
             ended, patience = 0, perf_counter() + 60
-            while ended < 1_000:
+            while ended < RUNS:
                 ended += len(endings.wait(1))
                 if perf_counter() > patience:
-                    raise RuntimeError(f"only {ended} of 1,000 runs ended within a minute")
+                    raise RuntimeError(f"only {ended} of {RUNS:,} runs ended within a minute")
 
     return arena.measured(act, arena.ours)
 
@@ -130,11 +133,11 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
         )
         return Sample(perf_counter() - began, 0.0)
 
-    yield _row("run, cold", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
+    yield row("run, cold", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
     # As `sleipnir up` does, this keeps the engine running between commands.
     with attach(arena.home / "cold", arena.client.store.settings, workers=True):
         once()
-        yield _row("run, engine up", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
+        yield row("run, engine up", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
 
 
 CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
@@ -147,7 +150,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
 }
 
 
-def _interleaved(
+def interleaved(
     rounds: int, contenders: Mapping[str, Callable[[], Sample]]
 ) -> dict[str, list[Sample]]:
     """Samples of all contenders, taken in turns: a busy minute strikes all of them."""
@@ -161,7 +164,7 @@ def _interleaved(
     return samples
 
 
-def _row(
+def row(
     name: str,
     unit: str,
     units: int,
@@ -169,6 +172,7 @@ def _row(
     base: list[Sample] | None,
     commands: float | None = None,
 ) -> Row:
+    """The line that samples make, beside those of what they are compared with."""
     milliseconds = [1000 * sample.seconds / units for sample in samples]
     cpu = sum(sample.cpu_seconds for sample in samples) / len(samples)
     return Row(

@@ -9,6 +9,7 @@ import click
 
 from worker.bench.arena import open_arena
 from worker.bench.cases import CASES, Row
+from worker.bench.peers import REMEDY, is_installed, peers
 
 
 @click.command()
@@ -21,25 +22,32 @@ from worker.bench.cases import CASES, Row
     metavar="N",
     help="Repetitions of each measurement.",
 )
+@click.option(
+    "--peers", "with_peers", is_flag=True, help="Measure LangGraph beside it, and nothing else."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def bench(only: tuple[str, ...], rounds: int, as_json: bool) -> None:
+def bench(only: tuple[str, ...], rounds: int, with_peers: bool, as_json: bool) -> None:
     """Measure what a node costs here, beside bare Celery in the same minutes.
 
     Starts a Redis and workers of its own and removes them. Times are noisy on a busy machine:
     trust the ratios, whose two sides are measured in turns.
     """
+    if with_peers and only:
+        raise click.UsageError("--peers is a measurement of its own: leave out --only")
+    if with_peers and not is_installed():
+        raise click.ClickException(REMEDY)
+    cases = [peers] if with_peers else [CASES[name] for name in CASES if name in only or not only]
     if not as_json:
         click.echo(f"{'':44}{'unit':>9}{'median':>11}{'min':>9}{'ratio':>8}{'cpu':>9}{'cmds':>7}")
     with open_arena() as arena:
-        for name, case in CASES.items():
-            if only and name not in only:
-                continue
+        for case in cases:
             for row in case(arena, rounds):
                 click.echo(json.dumps(asdict(row)) if as_json else _line(row))
     if not as_json:
+        base = "Sleipnir" if with_peers else "the Celery baseline"
         click.echo(
             "\nmedian and min in ms per unit, cpu: worker CPU in ms per unit, ratio: of medians to "
-            "the Celery\nbaseline of the same rounds, cmds: Redis commands per unit"
+            f"{base}\nof the same rounds, cmds: Redis commands per unit"
         )
 
 
