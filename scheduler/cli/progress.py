@@ -88,7 +88,7 @@ def final_lines(name: str, progress: Progress) -> Iterator[str]:
         parts.append(f"{progress.earlier} of them earlier")
     yield f"batch {name}: {', '.join((*parts, *_spent(progress)))}"
     if progress.over_budget:
-        yield f"the budget is spent: {progress.left} lines were not started; raise --budget"
+        yield f"the budget is spent: {progress.left} lines were not started; raise it"
     if progress.waiting:
         yield (
             f"{progress.waiting} runs wait for a person: answer them (sleipnir inbox), "

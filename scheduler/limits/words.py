@@ -46,8 +46,8 @@ def budget_excess(name: str, budget: Budget, spent: str, want: Want) -> str:
         limits.append(f"{budget.tokens} tokens")
     most = f"${want.worst_usd:.4f} and " if budget.usd is not None else ""
     return (
-        f"budget '{name}' does not allow another model call: its limit is {' and '.join(limits)}, "
-        f"spent are {_spent(spent)}, and this call may take up to {most}{want.worst_tokens} "
+        f"budget '{name}' does not allow this model call: its limit is {' and '.join(limits)}, "
+        f"spent are {_spent(spent)}, and it may take up to {most}{want.worst_tokens} "
         f"tokens; raise it with: sleipnir limits --set {budget.scope}.usd=… (or .tokens=…)"
     )
 

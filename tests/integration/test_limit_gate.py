@@ -136,7 +136,7 @@ def test_a_budget_that_is_used_up_fails_the_node(engine: Engine, server: ModelSe
     run = engine.finish(ASK)
 
     said = engine.state(run.run_id)["said"]
-    assert f"budget 'run:{run.run_id}' does not allow another model call" in said
+    assert f"budget 'run:{run.run_id}' does not allow this model call" in said
     assert "its limit is 10 tokens" in said
     assert server.requests == []
 
