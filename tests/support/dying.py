@@ -20,6 +20,8 @@ IN_A_WORKER = (
     *(f"{when}.{name}" for name in _TRANSITIONS for when in ("before", "after")),
     "before.read_step",
 )
+# Where a model's reply, or what a call came to, is recorded: only llm nodes get there.
+IN_A_CONVERSATION = ("before.record_turn", "after.record_turn")
 IN_THE_SCHEDULER = tuple(
     f"{when}.{name}"
     for name in ("sweep", "redeliver", "close", "expire_child")
@@ -67,7 +69,7 @@ class Deaths:
         Args:
             idle: called when nothing is left to work on, before the scheduler is next.
         """
-        in_a_worker = [place for place in places if place in IN_A_WORKER]
+        in_a_worker = [place for place in places if place not in IN_THE_SCHEDULER]
         in_the_scheduler = [place for place in places if place in IN_THE_SCHEDULER]
         while not is_over():
             if self._engine.queued():
