@@ -5,6 +5,7 @@ Importing it takes seconds and some 180 MB, so `worker.llm.client` does it at th
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,9 @@ from litellm.llms.custom_httpx.http_handler import get_ssl_configuration
 # A call without any limit ends after this long: a lost connection must not hold a thread forever.
 LONGEST_CALL_S = 600.0
 
+# A line or two of every call, and those of HTTP requests.
+for _chatty in ("LiteLLM", "httpx"):
+    logging.getLogger(_chatty).setLevel(logging.WARNING)
 litellm.telemetry = False
 litellm.suppress_debug_info = True  # no "give feedback" lines on stdout
 litellm.disable_hf_tokenizer_download = True
