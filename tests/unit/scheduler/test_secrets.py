@@ -82,9 +82,9 @@ def test_without_references_nothing_is_read(secrets: Secrets, file: Path) -> Non
 def test_a_changed_file_counts_at_once(secrets: Secrets, file: Path) -> None:
     assert secrets.resolve("{{TOKEN}}") == "from-the-file"
 
-    file.write_text("TOKEN: another\n")
+    file.write_text("TOKEN: tok-two\n")
 
-    assert secrets.resolve("{{TOKEN}}") == "another"
+    assert secrets.resolve("{{TOKEN}}") == "tok-two"
 
 
 def test_keys_of_providers_come_from_the_environment_first(secrets: Secrets) -> None:
