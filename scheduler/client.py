@@ -240,8 +240,16 @@ class Client:
         """Answer the open question of a run or its children, that of `node` if it has several.
 
         Raises:
-            AnswerRefused: none is open there, or somebody was faster.
+            AnswerRefused: none is open there, somebody was faster, or the text is too large.
         """
+        size, limit = (
+            len(text.encode(errors="surrogatepass")),
+            self.store.settings.value_limit_bytes,
+        )
+        if size > limit:
+            raise AnswerRefused(
+                f"the answer has {size} bytes; the limit of a value is {limit} (value_limit_bytes)"
+            )
         question = self.open_question(run_id, node)
         if question.kind == "confirm":
             agreed = consent(text)

@@ -93,6 +93,31 @@ def test_nodes_show_by_agent_and_node(start: Start, workers: Workers) -> None:
     wait_until(lambda: names() == {"tested/first", "tested/last"}, "both nodes show", 30)
 
 
+def test_no_page_shows_what_a_run_was_given(start: Start, workers: Workers) -> None:
+    canary = "canary-5f2c91d07e"
+    graph = GRAPH + "variables: [{name: token, description: a secret, secret: true}]\n"
+    worker = workers.start()
+    monitor = start()
+    wait_until(lambda: "enabled by remote" in worker.log.read_text(), "events are on", 30)
+    given: dict[str, Any] = {"prompt": canary, "variables": {"token": canary}}
+
+    workers.submit(graph, {"first.py": "print('{}')"}, state={"seed": canary}, **given)
+
+    def tasks() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(monitor.get(TASKS)[1])["data"]
+        return found
+
+    wait_until(lambda: len(tasks()) == 2, "both nodes show", 30)
+    name = json.loads(monitor.get("/workers?json=1")[1])["data"][0]["hostname"]
+    pages = [TASKS, "/workers", f"/worker/{name}", "/broker", "/tasks"]
+    pages += [f"/task/{task['uuid']}" for task in tasks()]
+    answers = [monitor.get(page) for page in pages]
+    assert [status for status, _ in answers] == [200] * len(pages)
+    assert [page for page, (_, text) in zip(pages, answers, strict=True) if canary in text] == []
+    assert "tested/first" in answers[-1][1] + answers[-2][1]
+    assert canary not in worker.log.read_text()
+
+
 def test_without_a_password_pages_show_and_nothing_can_be_done(start: Start) -> None:
     monitor = start()
 

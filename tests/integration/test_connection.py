@@ -62,6 +62,14 @@ def test_a_redis_that_evicts_keys_is_refused_unless_allowed(tmp_path: Path) -> N
         assert require_fit(client, allow_unsafe=True) == []
 
 
+def test_a_replica_is_refused(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as server, connect(server.url) as client:
+        client.replicaof("127.0.0.1", "1")
+
+        with pytest.raises(EngineUnfit, match="name the primary"):
+            require_fit(client, allow_unsafe=True)
+
+
 def test_a_redis_that_persists_nothing_is_warned_of(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as server, connect(server.url) as client:
         client.config_set("appendonly", "no")

@@ -234,3 +234,10 @@ def test_the_language_has_a_table_for_every_mapping() -> None:
 
     mappings: list[type[Section]] = [Graph, Settings, Variable, *NODE_TYPES.values()]
     assert sections == {mapping.__name__ for mapping in mappings}
+
+
+def test_every_threat_has_tests_that_are_there() -> None:
+    named = re.findall(r"`(\w+/[\w/]+\.py)`", TEXTS["security.md"])
+
+    assert len(set(named)) > 20
+    assert [name for name in named if not (ROOT / "tests" / name).exists()] == []
