@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -20,6 +21,19 @@ CONNECT_LIMIT_S = 10.0
 # Idle connections are kept long enough for a node's next call.
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60.0)
 
+# A server that is gone without a word, as when a cable is pulled, is noticed after this long,
+# whether its answer is awaited or it is being sent to. A slow one answers the kernel's probes.
+_LOST_S = 30
+_PROBES_S = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+SOCKET_OPTIONS = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in {**_PROBES_S, "TCP_USER_TIMEOUT": _LOST_S * 1000}.items()
+        if hasattr(socket, name)  # Linux has them all
+    ),
+]
+
 
 class SharedTransport(httpx.BaseTransport):
     """What every client of litellm sends through.
@@ -30,9 +44,16 @@ class SharedTransport(httpx.BaseTransport):
     """
 
     def __init__(self, verify: ssl.SSLContext | str | bool) -> None:
-        self._direct = httpx.HTTPTransport(verify=verify, limits=LIMITS)
+        self._direct = httpx.HTTPTransport(
+            verify=verify, limits=LIMITS, socket_options=SOCKET_OPTIONS
+        )
         self._proxied = {
-            scheme: httpx.HTTPTransport(verify=verify, limits=LIMITS, proxy=_with_scheme(url))
+            scheme: httpx.HTTPTransport(
+                verify=verify,
+                limits=LIMITS,
+                socket_options=SOCKET_OPTIONS,
+                proxy=_with_scheme(url),
+            )
             for scheme, url in getproxies().items()
             if scheme in ("http", "https", "all")
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from time import monotonic
 
@@ -32,6 +33,18 @@ def post(url: str) -> httpx.Response:
             return client.post(url, json={})
     finally:
         transport.discard()
+
+
+def test_the_kernel_looks_whether_servers_are_still_there(server: ModelServer) -> None:
+    server.script.add(says("here"))
+    transport = SharedTransport(verify=False)
+
+    with httpx.Client(transport=transport) as client:
+        response = client.post(f"{server.base_url}/chat/completions", json={})
+    connection = response.extensions["network_stream"].get_extra_info("socket")
+
+    assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    transport.discard()
 
 
 def test_requests_go_through_the_proxy_of_the_environment(
