@@ -79,7 +79,10 @@ def test_another_worker_goes_on_with_the_conversations_of_one_that_died(
 
 @pytest.mark.parametrize(
     "deaths_at_each",
-    [pytest.param(2, id="short"), pytest.param(30, id="long", marks=pytest.mark.chaos)],
+    [
+        pytest.param(2, id="short"),
+        pytest.param(8, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(400)]),
+    ],
 )
 def test_a_death_before_or_after_any_entry_of_a_conversation_changes_nothing(
     deaths_at_each: int, server: ModelServer, engine: Engine, rng: random.Random, tmp_path: Path

@@ -1,4 +1,4 @@
-"""A TCP proxy before a test's Redis that can be slow, cut connections, or go silent."""
+"""A TCP proxy before a test's Redis or model server: slow, cutting connections, or silent."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, for no time
 
 
 class Proxy:
-    """Forwards 127.0.0.1 to a Redis' socket file, as well as it was told to."""
+    """Forwards a port of 127.0.0.1 to a socket file or another port, as well as it was told to."""
 
-    def __init__(self, socket_file: Path) -> None:
-        self._target = str(socket_file)
+    def __init__(self, target: Path | int) -> None:
+        self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+        self.port = int(self._listener.getsockname()[1])
+        self.url = f"redis://127.0.0.1:{self.port}/0"  # if it is a Redis that is forwarded to
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lock = threading.Lock()
         self._flowing = threading.Event()
@@ -77,9 +78,8 @@ class Proxy:
             if self._refusing:
                 _cut(client)
                 continue
-            server = socket.socket(socket.AF_UNIX)
             try:
-                server.connect(self._target)
+                server = self._connect()
             except OSError:
                 _cut(client)
                 continue
@@ -89,6 +89,17 @@ class Proxy:
                 flowing = self._flowing
             for ends in ((client, server), (server, client)):
                 threading.Thread(target=self._pump, args=(*ends, flowing), daemon=True).start()
+
+    def _connect(self) -> socket.socket:
+        if isinstance(self._target, int):
+            return socket.create_connection(("127.0.0.1", self._target))
+        server = socket.socket(socket.AF_UNIX)
+        try:
+            server.connect(str(self._target))
+        except OSError:
+            server.close()
+            raise
+        return server
 
     def _pump(self, source: socket.socket, sink: socket.socket, flowing: threading.Event) -> None:
         with contextlib.suppress(OSError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -23,12 +23,19 @@ SHORT_LEASE = {"SLEIPNIR_LEASE_S": "2"}
 class Service:
     """A long-lived `sleipnir` process with its log."""
 
-    def __init__(self, sleipnir: Sleipnir, arguments: Sequence[str], ready: str, log: Path) -> None:
+    def __init__(
+        self,
+        sleipnir: Sleipnir,
+        arguments: Sequence[str],
+        ready: str,
+        log: Path,
+        environment: Mapping[str, str],
+    ) -> None:
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*COMMAND, *arguments],
                 cwd=sleipnir.project,
-                env=sleipnir.environment,
+                env={**sleipnir.environment, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -63,13 +70,14 @@ class Fleet:
     def start_scheduler(self) -> None:
         self.schedulers.append(self._start(["scheduler"], "at work"))
 
-    def start_worker(self) -> None:
-        """Start a supervisor of one worker process."""
-        self.workers.append(self._start(["worker"], " ready."))
+    def start_worker(self, **environment: str) -> Service:
+        """Start a supervisor of one worker process, with more in its environment."""
+        self.workers.append(self._start(["worker"], " ready.", **environment))
+        return self.workers[-1]
 
-    def _start(self, arguments: Sequence[str], ready: str) -> Service:
+    def _start(self, arguments: Sequence[str], ready: str, **environment: str) -> Service:
         log = self._directory / f"{arguments[0]}-{len(self._services)}.log"
-        service = Service(self.sleipnir, arguments, ready, log)
+        service = Service(self.sleipnir, arguments, ready, log, environment)
         self._services.append(service)
         return service
 
