@@ -212,9 +212,16 @@ class Client:
             pass
         return self.records.run(run_id)
 
-    def paused_by_people(self, runs: Sequence[Run]) -> dict[str, str]:
-        """What those of the runs wait for that a person has to let go on, by run id."""
-        return held_up(self.store.client, [run.run_id for run in runs if not run.is_final])
+    def waits_for(self, runs: Sequence[Run]) -> dict[str, str]:
+        """What those of the runs wait for that a person has to see to, by run id."""
+        open_runs = [run for run in runs if not run.is_final]
+        deserted = self.deserted_machines(open_runs)
+        without_worker = {
+            run.run_id: f"no worker on {run.context.machine}"
+            for run in open_runs
+            if run.context.machine in deserted
+        }
+        return without_worker | held_up(self.store.client, [run.run_id for run in open_runs])
 
     def graph_of(self, run: Run) -> Graph:
         """The graph that a run executes, as it was submitted.

@@ -56,7 +56,7 @@ def show_document(
 
 
 def row_document(run: Run, *, now_ms: int, waits_for: str | None = None) -> Document:
-    """A run as one line of a list; `waits_for`: a pause that a person has to end."""
+    """A run as one line of a list; `waits_for`: what a person has to see to."""
     return {
         "run_id": run.run_id,
         "agent": run.agent,

@@ -133,7 +133,7 @@ class Attachment:
             return True
         run = self._records.run(self.run_id)
         if run.status == Status.QUEUED and looks_in_vain == _PATIENT_LOOKS:
-            self._explain_silence()
+            self._explain_silence(run)
         if run.is_final:  # its last event was not kept
             return False
         return self._stays or self._asks or run.status != Status.WAITING
@@ -152,8 +152,13 @@ class Attachment:
         except AnswerRefused as refusal:
             self._options.say(str(refusal))
 
-    def _explain_silence(self) -> None:
-        if not self._records.is_looked_after():
+    def _explain_silence(self, run: Run) -> None:
+        if self._client.deserted_machines([run]):
+            self._options.say(
+                f"the run is queued for {run.context.machine}, whose files it needs: "
+                "start a worker there with `sleipnir worker`"
+            )
+        elif not self._records.is_looked_after():
             self._options.say(
                 "the run is queued, but no worker seems to be there to take it: "
                 "start one with `sleipnir worker --scheduler`"

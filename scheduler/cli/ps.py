@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,37 +67,31 @@ def _print(client: Client, options: Options, chosen: _Filter) -> None:
         batch=chosen.batch,
     )
     now_ms = client.records.now_ms()
-    paused = client.paused_by_people(runs)
+    waits = client.waits_for(runs)
     if options.json:
         for run in runs:
-            print_json(row_document(run, now_ms=now_ms, waits_for=paused.get(run.run_id)))
+            print_json(row_document(run, now_ms=now_ms, waits_for=waits.get(run.run_id)))
         return
-    deserted = client.deserted_machines(runs)
-    for line in columns(_HEAD, [_row(run, now_ms, deserted, paused) for run in runs]):
+    for line in columns(_HEAD, [_row(run, now_ms, waits.get(run.run_id)) for run in runs]):
         click.echo(line)
 
 
-def _row(
-    run: Run, now_ms: int, deserted: Collection[str], paused: Mapping[str, str]
-) -> tuple[str, ...]:
+def _row(run: Run, now_ms: int, waits_for: str | None) -> tuple[str, ...]:
     from scheduler.cli.layout import age, colored, cost, tokens  # noqa: PLC0415
 
     return (
         run.run_id,
         run.agent,
         colored(run.status),
-        _place(run, deserted, paused.get(run.run_id)),
+        _place(run, waits_for),
         age((now_ms - run.created_at) / 1000),
         tokens(run.usage),
         cost(run.usage),
     )
 
 
-def _place(run: Run, deserted: Collection[str], waits_for: str | None) -> str:
+def _place(run: Run, waits_for: str | None) -> str:
     from scheduler.cli.documents import place_of  # noqa: PLC0415 - as above
 
     place = place_of(run) or ""
-    machine = run.context.machine
-    if waits_for is not None:
-        return f"{place} ({waits_for})"
-    return f"{place} (no worker on {machine})" if place and machine in deserted else place
+    return f"{place} ({waits_for})" if waits_for is not None else place

@@ -34,7 +34,7 @@ def show(options: Options, run_id: str) -> None:
         children = records.children(run.run_id)
         questions = client.open_questions(run.run_id)
         types = _node_types(client, run)
-        waits_for = client.paused_by_people([run]).get(run.run_id)
+        waits_for = client.waits_for([run]).get(run.run_id)
         if options.json:
             document = {**document_of(client, run, questions), "waits_for": waits_for}
             print_json(show_document(document, times, types, children))

@@ -156,7 +156,7 @@ def test_a_paused_run_says_so_and_goes_on_when_resumed(engine: Engine, server: M
     engine.configure(models={"max_output_tokens": 5, "budgets": {"run": budget}})
     run_id = engine.submit(ASK, prompt="x" * 200)
     engine.drive()
-    waits_for = Client(engine.store, engine.client.search).paused_by_people([engine.run(run_id)])
+    waits_for = Client(engine.store, engine.client.search).waits_for([engine.run(run_id)])
 
     commands_of(engine).set("run.tokens=1000000")
     engine.gate.refresh()

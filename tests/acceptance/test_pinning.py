@@ -1,0 +1,117 @@
+"""Runs that work on the files of one machine stay on it; all others go anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from scheduler.keys import machine_key
+from tests.support.command_line import Sleipnir
+from tests.support.proxy import Proxy
+from tests.support.services import Fleet
+from tests.support.wait import wait_until
+
+GRAPH = """
+initial_state: {items: [1, 2, 3, 4]}
+start: first
+nodes:
+  first: {type: script, script: where.sh, next: each}
+  each: {type: map, over: "{{items}}", as: item, branch: one, collect_into: others, next: done}
+  one: {type: script, script: where.sh}
+  done: {type: end, output: "{{output}} {{others}}"}
+"""
+WHERE = """
+sleep 0.05
+echo "{\\"output\\": \\"$HERE\\"}"
+"""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Two machines, `desk` and `shed`, with a worker each, and the way to Redis over TCP."""
+    with (
+        Fleet(tmp_path_factory.mktemp("machines")) as fleet,
+        Proxy(fleet.redis.socket_file) as network,
+    ):
+        fleet.sleipnir.environment |= {
+            "SLEIPNIR_REDIS_URL": network.url,
+            "SLEIPNIR_CONCURRENCY": "1",
+            "SLEIPNIR_TOOL_ENV": "HERE",
+        }
+        fleet.sleipnir.write("where", GRAPH, {"where.sh": WHERE})
+        fleet.start_scheduler()
+        for machine in ("desk", "shed"):
+            start_worker(fleet, machine)
+        yield fleet
+
+
+@pytest.fixture
+def sleipnir(fleet: Fleet) -> Sleipnir:
+    return fleet.sleipnir
+
+
+def start_worker(fleet: Fleet, machine: str) -> None:
+    fleet.start_worker(SLEIPNIR_MACHINE=machine, HERE=machine)
+
+
+def lines_of(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("machine", ["desk", "shed"])
+def test_what_is_run_on_a_machine_is_done_by_its_worker(sleipnir: Sleipnir, machine: str) -> None:
+    done = sleipnir("run", "where", SLEIPNIR_MACHINE=machine)
+
+    assert done.stdout == f"{machine} {json.dumps([machine] * 4, separators=(',', ':'))}\n"
+
+
+def test_what_is_submitted_for_a_directory_is_too(sleipnir: Sleipnir) -> None:
+    here = ("--workdir", str(sleipnir.project))
+
+    submitted = [sleipnir("submit", "where", *here, SLEIPNIR_MACHINE="shed") for _ in range(2)]
+
+    for run in submitted:
+        assert "desk" not in sleipnir("watch", run.stdout.strip()).stdout
+
+
+def test_a_batch_goes_anywhere(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("".join(f"{number}\n" for number in range(8)))
+
+    done = sleipnir("batch", "where", str(file), SLEIPNIR_MACHINE="desk")
+
+    outputs = "".join(str(result["output"]) for result in lines_of(done.stdout))
+    assert done.returncode == 0
+    assert "desk" in outputs
+    assert "shed" in outputs
+
+
+def test_a_machine_without_a_worker_keeps_nothing_to_itself(sleipnir: Sleipnir) -> None:
+    done = sleipnir("run", "where", SLEIPNIR_MACHINE="attic")
+
+    assert done.returncode == 0
+    assert "attic" not in done.stdout
+
+
+def test_a_run_waits_for_the_worker_of_its_machine(
+    fleet: Fleet, sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    start_worker(fleet, "cellar")
+    fleet.workers[-1].kill()
+    here = ("--workdir", str(tmp_path))
+    run_id = sleipnir("submit", "where", *here, SLEIPNIR_MACHINE="cellar").stdout.strip()
+    with redis.Redis.from_url(fleet.redis.url) as client:
+        client.delete(machine_key("cellar"))  # as it is gone by itself after some seconds
+
+    listed = sleipnir("ps", "--status", "queued").stdout
+    documents = lines_of(sleipnir("ps", "--status", "queued", "--json").stdout)
+    start_worker(fleet, "cellar")
+
+    assert f"{run_id}  where  queued  first (no worker on cellar)" in listed
+    assert [each["waits_for"] for each in documents] == ["no worker on cellar"]
+    wait_until(lambda: sleipnir.json("show", run_id)["status"] == "succeeded", "it went on", 30)
+    assert sleipnir.json("show", run_id)["output"] == 'cellar ["cellar","cellar","cellar","cellar"]'
