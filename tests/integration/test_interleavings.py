@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from scheduler.invariants import OpenVisit
 from scheduler.keys import run_key
 from scheduler.run import Run, Status
 from tests.support.engine import Engine
@@ -94,10 +95,10 @@ class World:
         """Whether nothing of the run could go on without a person."""
         visits = cast(dict[str, str], self._engine.redis.hgetall(run_key("visits", run_id)))
         for packed in visits.values():
-            status, *_, payload = packed.split(" ", 6)
-            if status == "child" and not self.is_waiting_truly(payload):
+            visit = OpenVisit.parse(packed)
+            if visit.status == "child" and not self.is_waiting_truly(visit.payload):
                 return False
-            if status not in ("asked", "child", "map"):
+            if visit.status not in ("asked", "child", "map"):
                 return False
         return not self._engine.redis.exists(run_key("pending", run_id))
 
