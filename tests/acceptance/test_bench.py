@@ -42,3 +42,19 @@ def test_peers_are_measured_by_themselves(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "leave out --only" in done.stderr
+
+
+def test_a_model_call_is_measured_beside_the_bare_library(tmp_path: Path) -> None:
+    done = Sleipnir(tmp_path)("bench", "--only", "llm", "--rounds", "1", "--json")
+
+    node, bare = (json.loads(line) for line in done.stdout.splitlines())
+    assert (node["unit"], bare["name"]) == ("call", "bare litellm")
+    assert node["ratio"] == node["median"] / bare["median"]
+    assert node["cpu"] > 0
+
+
+def test_a_tool_is_measured_beside_its_shell(tmp_path: Path) -> None:
+    done = Sleipnir(tmp_path)("bench", "--only", "tool", "--rounds", "1", "--json")
+
+    tool, shell = (json.loads(line) for line in done.stdout.splitlines())
+    assert tool["median"] > shell["median"] > 0

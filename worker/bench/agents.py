@@ -63,6 +63,15 @@ def asking() -> dict[str, Any]:
     return _graph("asking", {"ask": question, "done": {"type": "end"}})
 
 
+def waiting(calls: int, each_ms: int) -> dict[str, Any]:
+    """That many calls side by side of a model that takes its time."""
+    node = nothing(0, next="done") | {"over": "{{items}}", "max_concurrency": calls}
+    graph = _graph(f"waiting-{calls}", {"map": node, "done": {"type": "end"}})
+    model = f"openai:{each_ms}"
+    graph["nodes"]["branch"] = {"type": "llm", "model": model, "prompt": "Item {{item}}."}
+    return graph | {"initial_state": {"items": list(range(calls))}}
+
+
 def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
     """Make an agent directory of each graph."""
     for graph in graphs:

@@ -20,20 +20,15 @@ from scheduler.settings import load_settings
 from scheduler.submit import Request
 from worker.bench import agents
 from worker.bench.baseline import CANVAS_QUEUE, DONE, HOP_QUEUE, make_baseline
+from worker.bench.rows import Sample
 
 THREADS = 8
 LENGTH = 100  # nodes or hops in a row
 WIDTH = 200  # branches
 ITEMS = 1_000
+CALLERS = 500  # model calls under way at once
+CALL_MS = 10_000  # each of them
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(slots=True)
-class Sample:
-    """One measured repetition."""
-
-    seconds: float
-    cpu_seconds: float  # of the worker processes
 
 
 @dataclass
@@ -46,6 +41,7 @@ class Arena:
     redis_url: str
     home: Path
     publisher: Any  # the baseline's app
+    threads: int = THREADS  # of each worker process
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     ours: list[subprocess.Popen[bytes]] = field(default_factory=list)
     theirs: dict[bool, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -74,12 +70,12 @@ class Arena:
     def start_worker(self) -> None:
         """One more worker process of ours."""
         self.ours.append(
-            self._start(
+            self.start(
                 "worker.bench.engine_worker",
                 "--redis",
                 self.redis_url,
                 "--concurrency",
-                str(THREADS),
+                str(self.threads),
                 *(() if self.ours else ("--scheduler",)),
             )
         )
@@ -89,7 +85,7 @@ class Arena:
         if results in self.theirs:
             return
         flags = ("--results",) if results else ()
-        self.theirs[results] = self._start(
+        self.theirs[results] = self.start(
             "worker.bench.baseline", self.broker_url, self.redis_url, str(THREADS), *flags
         )
 
@@ -105,7 +101,7 @@ class Arena:
 
         return self.measured(act, [self.theirs[results]])
 
-    def _start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.home / "workers.log").open("ab") as log:
             child = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, *arguments], stdout=log, stderr=log
@@ -115,7 +111,7 @@ class Arena:
 
 
 @contextlib.contextmanager
-def open_arena() -> Iterator[Arena]:
+def open_arena(threads: int = THREADS) -> Iterator[Arena]:
     """A fresh Redis with one worker of ours; everything is stopped and removed at the end."""
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as directory:
         home = Path(directory)
@@ -134,12 +130,20 @@ def open_arena() -> Iterator[Arena]:
                 agents.fan_out(WIDTH),
                 agents.mapped(ITEMS),
                 agents.asking(),
+                agents.waiting(1, 0),
+                agents.waiting(CALLERS, CALL_MS),
             )
             settings = load_settings({"redis_url": private.url}).values
             client = Client.connect(settings, AgentSearch((home / "agents",)))
             publisher = make_baseline(private.broker_url, private.url, THREADS, results=False)
             arena = Arena(
-                client, client.store.client, private.broker_url, private.url, home, publisher
+                client,
+                client.store.client,
+                private.broker_url,
+                private.url,
+                home,
+                publisher,
+                threads,
             )
             try:
                 arena.start_worker()

@@ -6,30 +6,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from statistics import median
 from time import perf_counter
 from typing import Any
 
 from scheduler.embedded import attach
 from scheduler.submit import Request
-from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena, Sample
+from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
+from worker.bench.llm import llm, llm_many, tool
+from worker.bench.rows import Row, Sample, interleaved, row
 
-WARM_UP = 2
 RUNS = 1_000  # small ones, at once
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the result; times in ms per unit of work."""
-
-    name: str
-    unit: str
-    median: float
-    minimum: float
-    cpu: float | None = None  # ms of worker CPU per unit
-    ratio: float | None = None  # of medians, to the baseline of the same case
-    commands: float | None = None  # Redis commands per unit, those inside scripts included
 
 
 def hop(arena: Arena, rounds: int) -> Iterator[Row]:
@@ -83,9 +69,8 @@ def runs(arena: Arena, rounds: int) -> Iterator[Row]:
             arena.start_worker()
             arena.run(agent)
         samples = [many(arena, agent, f"{processes}-{turn}") for turn in range(max(1, rounds // 5))]
-        name = (
-            f"{RUNS:,} runs of 5 nodes, {processes} worker process{'es' if processes > 1 else ''}"
-        )
+        workers = f"{processes} worker process{'es' if processes > 1 else ''}"
+        name = f"{RUNS:,} runs of 5 nodes, {workers}"
         yield row(name, "run", RUNS, samples, None)
 
 
@@ -147,47 +132,10 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "runs": runs,
     "memory": memory,
     "start": start,
+    "llm": llm,
+    "llm-many": llm_many,
+    "tool": tool,
 }
-
-
-def interleaved(
-    rounds: int, contenders: Mapping[str, Callable[[], Sample]]
-) -> dict[str, list[Sample]]:
-    """Samples of all contenders, taken in turns: a busy minute strikes all of them."""
-    for _ in range(WARM_UP):
-        for contend in contenders.values():
-            contend()
-    samples: dict[str, list[Sample]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, contend in contenders.items():
-            samples[name].append(contend())
-    return samples
-
-
-def row(
-    name: str,
-    unit: str,
-    units: int,
-    samples: list[Sample],
-    base: list[Sample] | None,
-    commands: float | None = None,
-) -> Row:
-    """The line that samples make, beside those of what they are compared with."""
-    milliseconds = [1000 * sample.seconds / units for sample in samples]
-    cpu = sum(sample.cpu_seconds for sample in samples) / len(samples)
-    return Row(
-        name,
-        unit,
-        median(milliseconds),
-        min(milliseconds),
-        1000 * cpu / units if cpu else None,
-        _median(samples) / _median(base) if base else None,
-        commands,
-    )
-
-
-def _median(samples: list[Sample]) -> float:
-    return median(sample.seconds for sample in samples)
 
 
 def _commands(arena: Arena, act: Callable[[], Any]) -> float:

@@ -8,8 +8,9 @@ from dataclasses import asdict
 import click
 
 from worker.bench.arena import open_arena
-from worker.bench.cases import CASES, Row
+from worker.bench.cases import CASES
 from worker.bench.peers import REMEDY, is_installed, peers
+from worker.bench.rows import Row
 
 
 @click.command()
@@ -27,7 +28,7 @@ from worker.bench.peers import REMEDY, is_installed, peers
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def bench(only: tuple[str, ...], rounds: int, with_peers: bool, as_json: bool) -> None:
-    """Measure what a node costs here, beside bare Celery in the same minutes.
+    """Measure what nodes, model calls and tools cost here, beside what they are built on.
 
     Starts a Redis and workers of its own and removes them. Times are noisy on a busy machine:
     trust the ratios, whose two sides are measured in turns.
@@ -44,7 +45,7 @@ def bench(only: tuple[str, ...], rounds: int, with_peers: bool, as_json: bool) -
             for row in case(arena, rounds):
                 click.echo(json.dumps(asdict(row)) if as_json else _line(row))
     if not as_json:
-        base = "Sleipnir" if with_peers else "the Celery baseline"
+        base = "Sleipnir" if with_peers else "the baseline"
         click.echo(
             "\nmedian and min in ms per unit, cpu: worker CPU in ms per unit, ratio: of medians to "
             f"{base}\nof the same rounds, cmds: Redis commands per unit"

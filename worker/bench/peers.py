@@ -14,8 +14,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypedDict
 
-from worker.bench.arena import LENGTH, THREADS, Arena, Sample
-from worker.bench.cases import RUNS, Row, interleaved, many, row
+from worker.bench.arena import LENGTH, THREADS, Arena
+from worker.bench.cases import RUNS, many
+from worker.bench.rows import Row, Sample, interleaved, row
 
 REMEDY = "LangGraph is not installed beside Sleipnir: pip install 'sleipnir[peers]'"
 

@@ -1,0 +1,79 @@
+"""Calls a model as often as it is told to: bare, or as an `llm` node does.
+
+`python -m worker.bench.model_caller bare|node REDIS_URL` reads lines with a number of calls, and
+answers each with the seconds and the CPU seconds they took.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter, process_time
+
+from graphs.schema import Graph, LlmNode
+from graphs.state import Snapshot
+from scheduler.connection import connect
+from scheduler.dispatch import make_dispatcher
+from scheduler.settings import load_settings
+from scheduler.store import RunStore
+from worker.llm.calls import ModelCalls
+from worker.llm.gate import Gate
+from worker.llm.models import Models
+from worker.visit import Visit
+
+MODEL = "openai:0"
+PROMPT = "Say nothing."
+
+
+def bare(_redis_url: str) -> Callable[[], object]:
+    """The model library alone, set up as it comes."""
+    import litellm  # noqa: PLC0415  (seconds, and the other contender has its own way)
+
+    messages = [{"role": "user", "content": PROMPT}]
+    name = MODEL.replace(":", "/", 1)
+    return lambda: litellm.completion(name, messages, timeout=60, max_retries=0)
+
+
+def as_node(redis_url: str) -> Callable[[], object]:
+    """Everything between an `llm` node and the library."""
+    settings = load_settings({"redis_url": redis_url}).values
+    store = RunStore(connect(redis_url), settings, make_dispatcher(redis_url, None))
+    models = Models(store, Gate.of(store))
+    node = LlmNode.model_validate({"type": "llm", "prompt": PROMPT})
+    graph = Graph.model_validate({"name": "bench", "start": "ask", "nodes": {"ask": node}})
+
+    def call() -> object:
+        visit = Visit(
+            run_id="00",
+            step=1,
+            node_id="ask",
+            node=node,
+            graph=graph,
+            directory=Path(),
+            state=Snapshot.of({}),
+            idempotency_key="00:1/ask",
+            recall=models.recall,
+            ask_model=models.ask,
+        )
+        return ModelCalls(visit, MODEL).complete([{"role": "user", "content": PROMPT}])
+
+    return call
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    contender, redis_url = sys.argv[1:]
+    call = {"bare": bare, "node": as_node}[contender](redis_url)
+    for line in sys.stdin:
+        began, cpu = perf_counter(), process_time()
+        for _ in range(int(line)):
+            call()
+        took = {"seconds": perf_counter() - began, "cpu_seconds": process_time() - cpu}
+        sys.stdout.write(json.dumps(took) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

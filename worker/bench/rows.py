@@ -1,0 +1,70 @@
+"""Samples of contenders, taken in turns, and the lines of the result they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+WARM_UP = 2
+
+
+@dataclass(slots=True)
+class Sample:
+    """One measured repetition."""
+
+    seconds: float
+    cpu_seconds: float  # of the processes that did the work
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the result; times in ms per unit of work."""
+
+    name: str
+    unit: str
+    median: float
+    minimum: float
+    cpu: float | None = None  # ms of worker CPU per unit
+    ratio: float | None = None  # of medians, to the baseline of the same case
+    commands: float | None = None  # Redis commands per unit, those inside scripts included
+
+
+def interleaved(
+    rounds: int, contenders: Mapping[str, Callable[[], Sample]]
+) -> dict[str, list[Sample]]:
+    """Samples of all contenders, taken in turns: a busy minute strikes all of them."""
+    for _ in range(WARM_UP):
+        for contend in contenders.values():
+            contend()
+    samples: dict[str, list[Sample]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, contend in contenders.items():
+            samples[name].append(contend())
+    return samples
+
+
+def row(
+    name: str,
+    unit: str,
+    units: int,
+    samples: Sequence[Sample],
+    base: Sequence[Sample] | None,
+    commands: float | None = None,
+) -> Row:
+    """The line of one contender, and its ratio to another one."""
+    milliseconds = [1000 * sample.seconds / units for sample in samples]
+    cpu = sum(sample.cpu_seconds for sample in samples) / len(samples)
+    return Row(
+        name,
+        unit,
+        median(milliseconds),
+        min(milliseconds),
+        1000 * cpu / units if cpu else None,
+        _median(samples) / _median(base) if base else None,
+        commands,
+    )
+
+
+def _median(samples: Sequence[Sample]) -> float:
+    return median(sample.seconds for sample in samples)
