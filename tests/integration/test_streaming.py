@@ -70,6 +70,12 @@ def test_streamed_calls_are_put_together(server: ModelServer) -> None:
     assert streamed.text == "".join(heard.texts) == "Let me see."
 
 
+def test_a_model_may_repeat_itself(server: ModelServer) -> None:
+    whole, streamed, _ = both(server, says("again " * 150))
+
+    assert streamed.text == whole.text
+
+
 def test_settings_are_sent_with_a_streamed_request_too(server: ModelServer) -> None:
     both(server, says("hi"))
 

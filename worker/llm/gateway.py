@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -23,6 +24,8 @@ from worker.llm.transport import DEADLINE, SharedTransport
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
 os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+# A reply that says the same word a hundred times is one all the same, streamed or not.
+os.environ.setdefault("REPEATED_STREAMING_CHUNK_LIMIT", str(sys.maxsize))
 
 import httpx
 import litellm
