@@ -35,11 +35,6 @@ Shared:
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
                                        the last three expire after the retention time
-    sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
-    sleipnir:recording:<digest> string  model calls that reply in place of a model
-    sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
-    sleipnir:replayed:<run>    hash    which recorded replies such a run was given
-                                       the last three expire after the retention time
     {limits}:…                 limits of model calls, all in one slot; scheduler/lua/lib/limits.lua
                                names them. `settings`, what `sleipnir limits` changed, has no
                                expiry, all others have one
@@ -85,22 +80,6 @@ def run_key(kind: str, run_id: str) -> str:
 
 def bundle_key(digest: str) -> str:
     return f"sleipnir:bundle:{digest}"
-
-
-def cache_key(digest: str) -> str:
-    return f"sleipnir:cache:{digest}"
-
-
-def recording_key(digest: str) -> str:
-    return f"sleipnir:recording:{digest}"
-
-
-def recorded_key(root: str) -> str:
-    return f"sleipnir:recorded:{root}"
-
-
-def replayed_key(root: str) -> str:
-    return f"sleipnir:replayed:{root}"
 
 
 def cache_key(digest: str) -> str:
