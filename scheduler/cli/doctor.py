@@ -99,7 +99,11 @@ def _setting_lines(loaded: LoadedSettings) -> Iterator[str]:
     yield f"config directory: {config_dir()}"
     yield f"data directory:   {data_dir()}"
     yield ""
-    rows = [(name, _text(value), loaded.origins[name]) for name, value in _values(loaded)]
+    rows = [
+        (part, _text(inner), loaded.origins[name])
+        for name, value in _values(loaded)
+        for part, inner in _parts(name, value)
+    ]
     yield from columns(("SETTING", "VALUE", "FROM"), rows)
 
 
@@ -112,7 +116,16 @@ def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
         yield name, hidden(masked(value) if name.endswith("_url") and value else value)
 
 
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A setting by itself, or all that one which is a mapping holds."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _parts(f"{name}.{key}", inner)
+    else:
+        yield name, value
+
+
 def _text(value: Any) -> str:
-    if value is None:
+    if value is None or value == {}:
         return "-"
     return ":".join(value) if isinstance(value, list) else str(value)

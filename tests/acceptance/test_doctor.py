@@ -42,6 +42,13 @@ def test_every_setting_is_listed_with_its_origin(sleipnir: Sleipnir) -> None:
     assert settings["max_deliveries"]["origin"] == "default"
 
 
+def test_a_setting_with_parts_has_a_line_for_each(sleipnir: Sleipnir) -> None:
+    done = sleipnir("doctor", SLEIPNIR_MODELS='{"budgets": {"day": {"usd": 7.5}}}', **KEYLESS)
+
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["models.budgets.day.usd", "7.5", "environment"] in lines
+
+
 def test_keys_of_models_are_named_never_shown(sleipnir: Sleipnir) -> None:
     done = sleipnir("doctor", OPENAI_API_KEY="sk-not-to-be-seen")
 
