@@ -192,7 +192,8 @@ def test_the_narration_tells_what_is_called_and_printed(finished: Mapping[str, A
         "▸   llm call: model=openai:gpt-4o-mini tools=order_seed,clear_bed,fs_write",
         "▸     counting peas",
         "▸     ordering with code ***",
-        "▸   tool order_seed: failed: order_seed: the call was refused",
+        "▸   tool order_seed: failed: order_seed: the call was refused: error: missing required "
+        "argument 'days'",
     ):
         assert line in said
 

@@ -127,13 +127,12 @@ class _Turn:
         return offer.call(Call(call.name, arguments, key, tuple(answers), left_s))
 
     def _keep(self, call: ToolCall, value: Any, elapsed_s: float) -> None:
-        failed = isinstance(value, Mapping) and "tool_call_error" in value
         event = {
             "kind": "tool",
             "node": self._visit.node_id,
             "tool": call.name,
             "ms": round(elapsed_s * 1000),
-            "failure": value["tool_call_error"] if failed else None,
+            "failure": _failure(value),
         }
         self._transcript.keep_result(call.call_id, value, event)
         self._values[call.call_id] = value
@@ -157,6 +156,14 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
 
 def _refused(reason: str) -> Answered:
     return Answered({"tool_call_error": reason})
+
+
+def _failure(value: Any) -> str | None:
+    """In a line what went wrong, None if nothing did; tools say it at the end of their stderr."""
+    if not (isinstance(value, Mapping) and "tool_call_error" in value):
+        return None
+    said = str(value.get("stderr", "")).strip().rpartition("\n")[2]
+    return f"{value['tool_call_error']}: {said}" if said else str(value["tool_call_error"])
 
 
 def _tool_message(call: ToolCall, value: Any) -> Message:
