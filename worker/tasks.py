@@ -118,7 +118,7 @@ def make_visit(
         variables=begun.context.variables,
         secrets=tuple(begun.context.variables[name] for name in begun.context.secrets),
         default_model=runtime.settings.model,
-        workdir=workdir_of(begun.context.workdir, runtime.scratch, lease.run_id),
+        workdir=partial(workdir_of, begun.context.workdir, runtime.scratch, lease.run_id),
         limits=runtime.limits,
         cancelled=cancelled,
         narrate=partial(_narrate, runtime.store, lease.run_id, node_id),

@@ -55,7 +55,7 @@ class Visit(Generic[N]):
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # values that nobody may see
     # Where its programs run: the submitter's directory, or a scratch one of the run.
-    workdir: Path = field(default_factory=Path.cwd)
+    workdir: Callable[[], Path] = Path.cwd
     limits: Limits = field(default_factory=lambda: Limits())
     # `provider:model` for nodes whose graph names none; an engine setting.
     default_model: str | None = None

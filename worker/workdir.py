@@ -7,12 +7,14 @@ from pathlib import Path
 
 
 def workdir_of(wanted: str | None, scratch: Path, run_id: str) -> Path:
-    """The submitter's directory where this machine has it, else a scratch one of the run."""
+    """The submitter's directory where this machine has it, else a scratch one, made for the run."""
     if wanted is not None:
         directory = Path(wanted)
         if directory.is_dir():
             return directory
-    return scratch / run_id
+    directory = scratch / run_id
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return directory
 
 
 def forget_scratch(scratch: Path, run_id: str) -> None:

@@ -73,13 +73,12 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
     # The limit is for this process, whatever earlier tries took; the run's goes on counting.
     run_ends_in = visit.seconds_left(None)
     limit = visit.node.timeout
-    visit.workdir.mkdir(parents=True, exist_ok=True)
     with _environment(visit) as environment:
         try:
             finished = run_process(
                 command,
                 environment=environment,
-                workdir=visit.workdir,
+                workdir=visit.workdir(),
                 timeout_s=limit if run_ends_in is None else min(limit, run_ends_in),
                 output_limit_bytes=visit.limits.output_bytes,
                 cancellation=visit.cancelled,

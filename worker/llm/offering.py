@@ -47,13 +47,12 @@ class Tools:
     ) -> tuple[Sequence[Offer], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()
-        visit.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
         servers = McpServers(
             config=agent.servers,
             entries=agent.graph.mcp_servers if self.settings.mcp_server_support else (),
             pool=self.mcp,
             secrets=self.secrets,
-            workdir=visit.workdir,
+            workdir=visit.workdir(),
             timeout_s=self.settings.mcp_timeout,
             cancellation=visit.cancelled,
         )
@@ -82,13 +81,12 @@ class Tools:
         )
 
     def _surroundings(self, tool: str, agent: UnpackedAgent, visit: Visit[Any]) -> Surroundings:
-        visit.workdir.mkdir(parents=True, exist_ok=True, mode=0o700)
         return Surroundings(
             run_id=visit.run_id,
             agent=agent.directory.name,
             agent_directory=agent.directory,
             root=agent.root,
-            workdir=visit.workdir,
+            workdir=visit.workdir(),
             cache=self.cache,
             variables=visit.exported_variables(),
             secrets=visit.secrets,
