@@ -10,10 +10,9 @@ import pytest
 import redis
 
 from scheduler.keys import machine_key
-from tests.support.command_line import Sleipnir
+from tests.support.command_line import TIME_LIMIT_S, Sleipnir
 from tests.support.proxy import Proxy
 from tests.support.services import Fleet
-from tests.support.wait import wait_until
 
 GRAPH = """
 initial_state: {items: [1, 2, 3, 4]}
@@ -109,9 +108,13 @@ def test_a_run_waits_for_the_worker_of_its_machine(
 
     listed = sleipnir("ps", "--status", "queued").stdout
     documents = lines_of(sleipnir("ps", "--status", "queued", "--json").stdout)
+    watching = sleipnir.start("watch", run_id)
+    assert watching.stderr is not None
+    _, explanation = (watching.stderr.readline() for _ in range(2))
     start_worker(fleet, "cellar")
+    printed, _ = watching.communicate(timeout=TIME_LIMIT_S)
 
     assert f"{run_id}  where  queued  first (no worker on cellar)" in listed
     assert [each["waits_for"] for each in documents] == ["no worker on cellar"]
-    wait_until(lambda: sleipnir.json("show", run_id)["status"] == "succeeded", "it went on", 30)
-    assert sleipnir.json("show", run_id)["output"] == 'cellar ["cellar","cellar","cellar","cellar"]'
+    assert "queued for cellar, whose files it needs: start a worker there" in explanation
+    assert printed == 'cellar ["cellar","cellar","cellar","cellar"]\n'

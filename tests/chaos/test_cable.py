@@ -16,7 +16,7 @@ from tests.support.services import Fleet
 from tests.support.tool_load import GRAPH, TEXTS, TOOLS, script
 from tests.support.wait import wait_until
 
-LINES = 25
+LINES = 16
 # A provider that was away is tried again after a second, then two, then four.
 BACK_S = 60
 
