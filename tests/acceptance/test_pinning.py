@@ -110,7 +110,7 @@ def test_a_run_waits_for_the_worker_of_its_machine(
     documents = lines_of(sleipnir("ps", "--status", "queued", "--json").stdout)
     watching = sleipnir.start("watch", run_id)
     assert watching.stderr is not None
-    _, explanation = (watching.stderr.readline() for _ in range(2))
+    explanation = next(line for line in watching.stderr if not line.startswith("▸"))
     start_worker(fleet, "cellar")
     printed, _ = watching.communicate(timeout=TIME_LIMIT_S)
 
