@@ -11,6 +11,12 @@ local want = cjson.decode(spec)
 local mine = read_call(call)
 local patience_ms = want.patience_ms
 
+-- A call that has another model to ask takes no place in line: it would not come back for it,
+-- and those who come later would wait behind nobody.
+local function passes_on(name, why, at)
+  return {'OK', {}, 'wait', math.ceil(at - now_ms), name, why, ''}
+end
+
 local function wait(kind, name, why, at, detail, for_person)
   book(call, mine, kind, name, at)
   if for_person then
@@ -79,7 +85,9 @@ for _, limit in ipairs(want.limits) do
     end
   end
 end
-if latest then
+if latest and want.next_model then
+  return passes_on(latest.name, latest.kind, latest.slot)
+elseif latest then
   local at = next_in(latest.name, line_of(mine, latest.kind), latest.slot, latest.apart)
   return wait('waiting', latest.name, latest.kind, at)
 end
@@ -90,6 +98,7 @@ for _, limit in ipairs(want.limits) do
     if free <= before_me then
       local held_ms = number(id('state', limit.name), 'held_ms')
       local apart = math.max(50, (held_ms > 0 and held_ms or 5000) / limit.concurrency)
+      if want.next_model then return passes_on(limit.name, 'concurrency', now_ms + apart) end
       local at = next_in(limit.name, line_of(mine, 'concurrency'), now_ms + apart, apart)
       return wait('queue', limit.name, 'concurrency', at)
     end

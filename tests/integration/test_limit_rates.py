@@ -117,6 +117,32 @@ def test_after_a_standstill_the_rate_still_holds_and_nobody_is_sent_to_the_end(
     assert max(simulation.returns.values()) <= 2
 
 
+def test_calls_that_another_model_replies_to_leave_no_gaps_in_a_rate(
+    book: LimitBook, clock: Clock
+) -> None:
+    limit = Limit("p", requests_per_minute=60)
+
+    went = 0
+    for number in range(600):
+        clock.move(0.5)
+        verdict = book.reserve(want(number, limit, next_model=True))
+        went += isinstance(verdict, Granted)
+
+    assert 5 * 57 <= went <= 5 * 60
+
+
+def test_calls_that_another_model_replies_to_wait_for_no_place(book: LimitBook) -> None:
+    limit = Limit("p", concurrency=1)
+    first = granted(book.reserve(want(1, limit)))
+    for number in range(2, 20):
+        waits(book.reserve(want(number, limit, next_model=True)))
+
+    _, woken = book.settle(first, Used(took_s=1.0))
+
+    assert woken == []
+    granted(book.reserve(want(20, limit, next_model=True)))
+
+
 @pytest.mark.parametrize("size", [1, 700, 1_000, 60_000])
 def test_no_minute_has_more_tokens_than_allowed(
     simulate: Callable[..., Simulation], size: int

@@ -19,6 +19,9 @@ AskOne: TypeAlias = Callable[[str, bool, float | None], Reply]
 def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> Reply:
     """The reply of the first model that gives one, within the time for all of them.
 
+    Where none replies, the one that will be had first is asked once more, as the last one: so that
+    the question gets its place in that line, and in no other that it would leave again.
+
     Raises:
         MustWait: none replied, and at least one may do so later; until the first of those may.
         ModelCallFailed: none replied.
@@ -26,7 +29,7 @@ def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> 
     if len(models) == 1:
         return ask(models[0], False, timeout_s)
     ends_at = None if timeout_s is None else monotonic() + timeout_s
-    waits: list[MustWait] = []
+    waits: dict[str, MustWait] = {}
     failures: dict[str, ModelCallFailed] = {}
     for position, model in enumerate(models, 1):
         left_s = None if ends_at is None else ends_at - monotonic()
@@ -35,13 +38,20 @@ def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> 
         try:
             return ask(model, position < len(models), left_s)
         except MustWait as wait:
-            waits.append(wait)
+            waits[model] = wait
             logger.info("model %s: %s", model, wait)
         except ModelCallFailed as failure:
             failures[model] = failure
             logger.warning("model %s failed: %s", model, failure)
-    if waits:
-        raise min(waits, key=lambda wait: wait.delay_s)
+    while waits:
+        soonest = min(waits, key=lambda model: waits[model].delay_s)
+        if soonest == models[-1]:
+            raise waits[soonest]
+        del waits[soonest]
+        try:
+            return ask(soonest, False, None if ends_at is None else ends_at - monotonic())
+        except ModelCallFailed as failure:
+            failures[soonest] = failure
     raise _together(failures)
 
 

@@ -55,6 +55,25 @@ def test_while_one_of_them_may_reply_later_the_question_waits() -> None:
     assert ask.asked[-1] == ("c", False)
 
 
+def test_a_question_takes_its_place_where_its_turn_comes_first() -> None:
+    ask = Asking(MustWait(1.0, "a"), MustWait(9.0, "b"), MustWait(3.0, "c"), MustWait(1.5, "a"))
+
+    with pytest.raises(MustWait) as raised:
+        first_reply(["a", "b", "c"], ask, None)
+
+    assert raised.value.delay_s == 1.5
+    assert ask.asked[-1] == ("a", False)
+
+
+def test_a_model_that_was_to_reply_later_and_fails_leaves_the_question_to_the_others() -> None:
+    ask = Asking(MustWait(1.0, "a"), MustWait(3.0, "b"), ModelCallFailed("no"))
+
+    with pytest.raises(MustWait) as raised:
+        first_reply(["a", "b"], ask, None)
+
+    assert raised.value.delay_s == 3.0
+
+
 @pytest.mark.parametrize(
     ("pauses", "expected"), [((2.0, 5.0), 2.0), ((2.0, None), None), ((None, None), None)]
 )
