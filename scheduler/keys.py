@@ -18,6 +18,8 @@ Of a run, gone with its end at the latest:
     questions hash    visit → open question
     map       hash    (`:<run> <visit>`) items, results and window of a map
     turns     list    (`:<run> <visit>`) a conversation: replies of the model, results of calls
+    recalled  string  (`:<run> <visit>`) a visit's turn came before it was at rest: when, ms;
+                      expires in seconds
 Of a partition, without expiry, each entry removed with what it names:
     {pNN}:timers   zset    when to look, ms, at `visit|child <run> <visit>`, `deadline <run>`,
                            `expiry <run> <bundle digest>`

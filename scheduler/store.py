@@ -345,7 +345,11 @@ class RunStore:
         )
 
     def recall_visit(self, run_id: str, visit: str, delay_s: float = 0.0) -> bool:
-        """End the rest of a visit early, after `delay_s`; False if it is not at rest."""
+        """End the rest of a visit after `delay_s`, also one that it is only about to begin.
+
+        Returns:
+            whether it was at rest.
+        """
         (recalled,) = self._call("recall_visit", run_id, visit, int(delay_s * 1000))
         return bool(recalled)
 

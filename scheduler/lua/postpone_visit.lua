@@ -11,13 +11,18 @@ if failing then return {'step_failing'} end
 local v = read_visit(run_id, visit)
 if not holds(v, token) then return {'stale_visit'} end
 
+local due = now_ms + delay_ms
 v.status, v.token, v.tries = 'backoff', '-', 0
 if turn ~= '' then
   v.attempt = v.attempt + 1
   record_turn(run_id, visit, v, turn)
+else
+  local note = key('recalled', run_id .. ' ' .. visit)
+  due = math.min(due, tonumber(redis.call('GET', note) or due))
+  redis.call('DEL', note)
 end
 write_visit(run_id, visit, v)
-redis.call('ZADD', timers, now_ms + delay_ms, timer('visit', run_id, visit))
+redis.call('ZADD', timers, due, timer('visit', run_id, visit))
 add_usage(run_id, usage)
 narrate(run_id, event)
 release_place(run_id, visit)

@@ -260,6 +260,29 @@ def test_advancing_a_step_that_kills_its_worker_is_given_up_too(engine: Engine) 
     assert engine.failure(RUN).code == "R022"
 
 
+def test_a_visit_that_is_sent_for_before_it_rests_comes_back_at_once(engine: Engine) -> None:
+    lease = started(engine)
+    messages(engine)
+
+    engine.store.recall_visit(RUN, "1/s")
+    engine.store.postpone(lease, 600)
+    engine.tick()
+
+    assert messages(engine) == ["1/s"]
+
+
+def test_a_visit_that_is_sent_for_in_vain_rests_the_next_time(engine: Engine) -> None:
+    engine.store.recall_visit(RUN, started(engine).visit)
+    engine.store.postpone(Lease(RUN, "1/s", "t1"), 600)
+    engine.tick()
+    messages(engine)
+
+    engine.store.postpone(begin(engine, "1/s", "t2"), 600)
+    engine.tick()
+
+    assert messages(engine) == []
+
+
 def test_a_postponed_visit_rests_and_comes_back_as_the_next_attempt(engine: Engine) -> None:
     lease = started(engine)
     messages(engine)
