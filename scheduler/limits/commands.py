@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 from scheduler.errors import ActionRefused
 from scheduler.limits.book import PARTITION, LimitBook, visit_of
 from scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
@@ -11,13 +14,21 @@ from scheduler.store import RunStore
 _AT_ONCE = 500
 # So that a hundred thousand visits do not come back in one moment.
 _APART_S = 0.005
+# Workers learn of changes once a second. Whoever came back sooner would be judged by what held
+# before, and could then rest for minutes.
+_KNOWN_AFTER_S = 1.5
 
 
 class LimitCommands:
-    """Changes limits of the workers on one Redis."""
+    """Changes limits of the workers on one Redis.
 
-    def __init__(self, store: RunStore) -> None:
+    Args:
+        sleep: waits until all workers know of a change.
+    """
+
+    def __init__(self, store: RunStore, sleep: Callable[[float], object] | None = None) -> None:
         self._store = store
+        self._sleep = sleep or threading.Event().wait
         self._settings: ModelSettings = store.settings.models
         self.book = LimitBook(store.client, store.clock, kept_s=store.settings.retention_s)
 
@@ -33,6 +44,7 @@ class LimitCommands:
         """
         name, setting, value = parse_change(text, self._settings)
         self.book.set(name, setting, value)
+        self._sleep(_KNOWN_AFTER_S)
         self.send_for(name)
 
     def unset(self, text: str) -> None:
@@ -45,6 +57,7 @@ class LimitCommands:
         name, setting = parse_place(text, self._settings)
         if not self.book.unset(name, setting):
             raise ActionRefused(f"{name}.{setting} is not set by command")
+        self._sleep(_KNOWN_AFTER_S)
         self.send_for(name)
 
     def pause(self, name: str, reason: str) -> None:

@@ -158,8 +158,7 @@ def test_a_paused_run_says_so_and_goes_on_when_resumed(engine: Engine, server: M
     engine.drive()
     waits_for = Client(engine.store, engine.client.search).waits_for([engine.run(run_id)])
 
-    commands_of(engine).set("run.tokens=1000000")
-    engine.gate.refresh()
+    LimitCommands(engine.store, lambda _seconds: engine.gate.refresh()).set("run.tokens=1000000")
     engine.drive()
 
     assert waits_for[run_id] == (f"run:{run_id} is paused: sleipnir limits --resume run:{run_id}")
