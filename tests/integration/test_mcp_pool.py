@@ -255,6 +255,25 @@ def test_only_so_many_wait_for_more_work(pool: McpPool, tmp_path: Path) -> None:
     assert pool.reap() == 2
 
 
+def test_one_that_is_only_starting_is_not_idle(
+    pool: McpPool, clock_of_pool: Clock, tmp_path: Path
+) -> None:
+    plain = plain_server()
+    wait_for_go = "touch begun; until [ -e go ]; do sleep 0.02; done"
+    program = f"{wait_for_go}; exec {plain.command} {plain.args[0]}"
+    server = replace(plain, command="bash", args=("-c", program))
+
+    with ThreadPoolExecutor(1) as threads:
+        listing = threads.submit(pool.tools, server, tmp_path, LIMIT_S)
+        wait_until((tmp_path / "begun").exists, "the server's program runs")
+        clock_of_pool.now += 300
+        closed = pool.reap()
+        (tmp_path / "go").touch()
+
+        assert closed == 0
+        assert listing.result(LIMIT_S)
+
+
 def test_a_list_of_tools_holds_for_ten_minutes(
     pool: McpPool, clock_of_pool: Clock, tmp_path: Path
 ) -> None:

@@ -71,7 +71,8 @@ class Session:
         Raises:
             McpUnavailable: it could not be opened.
         """
-        await self._opened.wait()
+        with self._in_use():  # an idle one would be closed
+            await self._opened.wait()
         if self._client is None:
             raise McpUnavailable(self._failure or "it was stopped")
 
