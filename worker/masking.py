@@ -26,7 +26,8 @@ def _environment_secrets() -> Iterator[str]:
 def mask_values(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without the given secrets, those resolved here, and the worker's own keys."""
     text = hidden(text)
-    for secret in (*secrets, *_environment_secrets()):
+    # The longest first: one may be part of another.
+    for secret in sorted((*secrets, *_environment_secrets()), key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, _MASK)
     return text
