@@ -21,6 +21,18 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+def key() -> str:
+    """Says what key it got."""
+    import os
+
+    return os.environ["SLEIPNIR_IDEMPOTENCY_KEY"]
+
+
+def leak() -> str:
+    """Fails, and says too much."""
+    raise SystemExit("refused: sk-0123456789abcdef" + 10_000 * "!")
+
+
 def burst() -> str:
     """Fails."""
     raise SystemExit("out of order")
@@ -152,6 +164,33 @@ def test_calls_of_one_turn_keep_their_order(
 
     assert (tmp_path / "notes.txt").read_text().split() == order
     assert results(server) == ["DONE"] * 4
+
+
+def test_calls_of_two_turns_with_one_id_have_keys_of_their_own(
+    engine: Engine, server: ModelServer
+) -> None:
+    call = {"id": "call_0", "name": "key", "arguments": {}}
+    server.script.add(Reply(calls=[call]), Reply(calls=[call]), says("Done."))
+
+    submit(engine, "tools: [key]")
+    engine.drive()
+
+    first, second = results(server)
+    assert first != second
+
+
+def test_what_a_failed_tool_said_is_narrated_masked_and_in_short(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(calls(("leak", {})), says("I see."))
+
+    run_id = submit(engine, "tools: [leak]")
+    engine.drive()
+
+    narration = engine.records.follow(run_id, block=False)
+    (failure,) = (event.fields["failure"] for event in narration if event.kind == "tool")
+    assert "refused: ***!" in failure
+    assert len(failure) < 3_000
 
 
 def test_of_two_calls_with_one_id_the_last_counts(

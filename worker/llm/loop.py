@@ -19,6 +19,8 @@ from worker.llm.toolset import Call, Toolset
 from worker.outcome import Asked
 from worker.tools.call import Answered, Guarded
 
+_NARRATED_CHARACTERS = 2_000  # of a failure
+
 
 class Parked(Exception):
     """The loop goes on when a person has answered."""
@@ -122,7 +124,8 @@ class _Turn:
             if answer != "yes":
                 return _refused(f"{call.name}: declined by a person: {question}")
         visit = self._visit
-        key = f"{visit.idempotency_key}:{visit.attempt}:{call.call_id}"
+        # Ids only tell the calls of one reply apart.
+        key = f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
         left_s = visit.seconds_left(self._timeout_s)
         return offer.call(Call(call.name, arguments, key, tuple(answers), left_s))
 
@@ -130,14 +133,22 @@ class _Turn:
         event = {
             "kind": "tool",
             "node": self._visit.node_id,
-            "tool": call.name,
+            "tool": self._visit.mask(call.name),
             "ms": round(elapsed_s * 1000),
-            "failure": _failure(value),
+            "failure": self._failure(value),
         }
         self._transcript.keep_result(call.call_id, value, event)
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"
         self._visit.log("tool", self._visit.mask(text))
+
+    def _failure(self, value: Any) -> str | None:
+        """In a line what went wrong, None if nothing did; tools say it at the end of stderr."""
+        if not (isinstance(value, Mapping) and "tool_call_error" in value):
+            return None
+        said = str(value.get("stderr", "")).strip().rpartition("\n")[2]
+        reason = f"{value['tool_call_error']}: {said}" if said else str(value["tool_call_error"])
+        return self._visit.mask(reason)[:_NARRATED_CHARACTERS]
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:
@@ -156,14 +167,6 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
 
 def _refused(reason: str) -> Answered:
     return Answered({"tool_call_error": reason})
-
-
-def _failure(value: Any) -> str | None:
-    """In a line what went wrong, None if nothing did; tools say it at the end of their stderr."""
-    if not (isinstance(value, Mapping) and "tool_call_error" in value):
-        return None
-    said = str(value.get("stderr", "")).strip().rpartition("\n")[2]
-    return f"{value['tool_call_error']}: {said}" if said else str(value["tool_call_error"])
 
 
 def _tool_message(call: ToolCall, value: Any) -> Message:

@@ -42,6 +42,11 @@ class Transcript:
             self._replay(entry)
 
     @property
+    def turn(self) -> int:
+        """The number of the last reply in this attempt, from 1."""
+        return self._turn
+
+    @property
     def unrecorded_usage(self) -> Usage:
         """Of the last reply, if that is not in the record yet."""
         return self._unrecorded.usage if self._unrecorded is not None else NO_USAGE
