@@ -61,7 +61,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     except Parked as parked:
         return parked.asked
     except MustWait as wait:
-        return Deferred(wait.delay_s, wait.reason)
+        return Deferred(_within_limit(calls, wait.delay_s), visit.mask(wait.reason))
     writes = dict(output) if node.output_schema is not None and isinstance(output, dict) else {}
     _update(visit, writes, output)
     return Wrote(writes, node.targets, output, usage=calls.usage, warnings=toolset.warnings)
@@ -118,12 +118,15 @@ def _after_failure(visit: Visit[LlmNode], calls: ModelCalls, failure: _LlmFailed
     if left is not None and left <= 0:
         return _tolerated(visit, calls, f"timed out after {visit.node.timeout:g}s")
     if _may_try_again(visit, failure):
-        delay_s = max(_delay_s(visit), failure.retry_after_s)
-        # Waiting counts towards the node's limit: it ends on time, not after the delay.
-        return Postponed(
-            delay_s if left is None else min(delay_s, left), failure.reason, calls.usage
-        )
+        delay_s = _within_limit(calls, max(_delay_s(visit), failure.retry_after_s))
+        return Postponed(delay_s, visit.mask(failure.reason), calls.usage)
     return _tolerated(visit, calls, failure.reason)
+
+
+def _within_limit(calls: ModelCalls, delay_s: float) -> float:
+    """Waiting counts towards the node's limit: it ends on time, not after the delay."""
+    left = calls.node_seconds_left()
+    return delay_s if left is None else max(0.0, min(delay_s, left))
 
 
 def _may_try_again(visit: Visit[LlmNode], failure: _LlmFailed) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -15,7 +15,8 @@ from graphs.state import Snapshot
 from scheduler.run import NO_USAGE, Usage
 from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, fails, says
 from worker.executors.llm import run_llm
-from worker.outcome import Postponed, Wrote
+from worker.llm.caller import MustWait
+from worker.outcome import Deferred, Postponed, Wrote
 from worker.visit import Limits, Visit
 
 NAME_SCHEMA = {
@@ -393,3 +394,13 @@ def test_stringified_updates_are_text(server: ModelServer) -> None:
 
     assert isinstance(outcome, Wrote)
     assert outcome.writes["whole"] == '{"name":"Ada"}'
+
+
+def test_waiting_for_a_limit_ends_with_the_time_of_the_node() -> None:
+    def wait(*_: object) -> NoReturn:
+        raise MustWait(600.0, "no more than 1 call at once")
+
+    outcome = run_llm(visit({"timeout": 30}, ask_model=wait))
+
+    assert isinstance(outcome, Deferred)
+    assert outcome.delay_s <= 30
