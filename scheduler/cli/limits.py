@@ -65,7 +65,8 @@ def limits(
             commands.pause(pause, reason)
         if resume is not None:
             _resume(commands, resume, options)
-        _print(report(commands.book, commands.rules()), options)
+        rules = commands.rules()
+        _print(report(commands.book, rules), options, budgets=bool(rules.budgets))
 
 
 def _resume(commands: LimitCommands, name: str, options: Options) -> None:
@@ -73,7 +74,7 @@ def _resume(commands: LimitCommands, name: str, options: Options) -> None:
     options.say(f"{name}: {waiting} calls go on")
 
 
-def _print(found: Report, options: Options) -> None:
+def _print(found: Report, options: Options, *, budgets: bool) -> None:
     # They need what the client has loaded by now.
     from scheduler.cli.results import print_json  # noqa: PLC0415
 
@@ -81,7 +82,9 @@ def _print(found: Report, options: Options) -> None:
         print_json(found.to_json())
         return
     lines = list(_lines(found))
-    if not lines:
+    if not lines and budgets:
+        options.say("no budget was used yet")
+    elif not lines:
         options.say("model calls have no limits; set some in config.yaml or with --set")
     for line in lines:
         click.echo(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -150,12 +151,18 @@ class _Reading:
 
     def budgets(self) -> Iterator[BudgetLine]:
         bounded = {budget.scope: budget for budget in self._rules.budgets}
-        used = self._redis.zrevrange(f"{PARTITION}:budgets", 0, -1) if bounded else []
-        shown = ["day"] if "day" in bounded else []
-        shown += [name for name in used if not name.startswith("day:")][:_MOST_BUDGETS]
+        shown = {"day": None} if "day" in bounded else {}
+        shown |= dict.fromkeys(self._of_runs_and_batches()[:_MOST_BUDGETS]) if bounded else {}
         for name in shown:
             if (budget := bounded.get(scope_of(name))) is not None:
                 yield self._budget(name, budget)
+
+    def _of_runs_and_batches(self) -> list[str]:
+        """Budgets that calls wait for, which may not have been used at all; then those used."""
+        names = (
+            self._redis.zrevrange(f"{PARTITION}:{kind}", 0, -1) for kind in ("names", "budgets")
+        )
+        return [name for name in itertools.chain(*names) if name.startswith(("run:", "batch:"))]
 
     def _budget(self, name: str, budget: Budget) -> BudgetLine:
         fields = ("cost", "tokens", "held_cost", "held_tokens", "granted")

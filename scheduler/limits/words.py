@@ -14,7 +14,7 @@ _RATES = {
 }
 
 
-def reason(waits: Waits, rules: Rules | None = None) -> str:
+def reason(waits: Waits, want: Want | None = None, rules: Rules | None = None) -> str:
     """Why a call waits, in a line."""
     name, detail = waits.name, waits.detail
     match waits.why:
@@ -23,9 +23,11 @@ def reason(waits: Waits, rules: Rules | None = None) -> str:
         case "command":
             return f"{name} is paused by command ({detail}); go on with {resume_command(name)}"
         case "budget":
+            # What to do comes first: lines of the narration are cut.
+            most = f", and this call may take up to {want.worst_tokens} tokens" if want else ""
             return (
-                f"budget '{name}' is used up ({_spent(detail)}); raise it, or go on with "
-                f"{resume_command(name)}"
+                f"its budget is used up; go on with {resume_command(name)}, or raise it "
+                f"(spent are {_spent(detail)}{most})"
             )
         case "held":
             return f"the rest of budget '{name}' is reserved by calls under way"

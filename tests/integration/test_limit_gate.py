@@ -10,6 +10,7 @@ import pytest
 from scheduler.client import Client
 from scheduler.errors import BudgetUsedUp
 from scheduler.limits.commands import LimitCommands
+from scheduler.limits.report import report
 from scheduler.run import Usage
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
@@ -163,6 +164,20 @@ def test_a_paused_run_says_so_and_goes_on_when_resumed(engine: Engine, server: M
 
     assert waits_for[run_id] == (f"run:{run_id} is paused: sleipnir limits --resume run:{run_id}")
     assert str(engine.run(run_id).status) == "succeeded"
+
+
+def test_a_budget_that_a_run_waits_for_is_shown_before_it_is_used(
+    engine: Engine, server: ModelServer
+) -> None:
+    budget = {"tokens": 10, "on_excess": "pause"}
+    engine.configure(models={"max_output_tokens": 5, "budgets": {"run": budget}})
+    run_id = engine.submit(ASK, prompt="x" * 200)
+    engine.drive()
+
+    commands = commands_of(engine)
+    (line,) = report(commands.book, commands.rules()).budgets
+
+    assert (line.name, line.spent_tokens, line.waiting) == (f"run:{run_id}", 0, 1)
 
 
 def test_a_command_pauses_and_resumes_a_provider(engine: Engine, server: ModelServer) -> None:

@@ -134,7 +134,7 @@ class Gate:
         verdict = self._book.reserve(want)
         match verdict:
             case Waits():
-                raise MustWait(verdict.delay_s, reason(verdict, self._rules))
+                raise MustWait(verdict.delay_s, reason(verdict, want, self._rules))
             case Refused(name, "budget", spent):
                 budget = next(budget for owner, budget in want.budgets if owner == name)
                 raise ModelCallFailed(budget_excess(name, budget, spent, want))
