@@ -11,8 +11,9 @@ from scheduler.secrets import hidden
 # Shorter values would mask ordinary words.
 _SHORTEST = 6
 _KEY_SHAPES = re.compile(
-    r"\b(?:sk|pk|rk|gsk|xai|hf|key)[-_][\w-]{8,}|\bAIza[\w-]{20,}|\bAKIA[A-Z0-9]{16}\b"
-    r"|\bgh[pousr]_\w{20,}|\bxox[abpr]-[\w-]{10,}"
+    # Names in programs may begin like keys, but have small letters only.
+    r"\bsk[-_][\w-]{8,}|\b(?:pk|rk|gsk|xai|hf|key)[-_](?=[\w-]*[0-9A-Z])[\w-]{8,}"
+    r"|\bAIza[\w-]{20,}|\bAKIA[A-Z0-9]{16}\b|\bgh[pousr]_\w{20,}|\bxox[abpr]-[\w-]{10,}"
 )
 _MASK = "***"
 

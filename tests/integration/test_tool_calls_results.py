@@ -152,9 +152,9 @@ def test_secrets_are_masked_everywhere(bundle: ToolBundle) -> None:
 
 
 def test_a_result_keeps_what_only_looks_like_a_key(bundle: ToolBundle) -> None:
-    tool = bundle.tool(bash('echo "def key_derivation_function():" | tee "$LLM_OUTPUT"'))
+    tool = bundle.tool(bash('echo "def key_derivation_v2():" | tee "$LLM_OUTPUT"'))
 
-    assert bundle.value(tool) == {"output": "def key_derivation_function():\n"}
+    assert bundle.value(tool) == {"output": "def key_derivation_v2():\n"}
     assert bundle.narrated == ["def ***():"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from worker.masking import mask
 
 
@@ -9,3 +11,24 @@ def test_a_secret_that_begins_like_another_leaves_nothing_of_it() -> None:
     text = mask("it is hunter-2000", secrets=("hunter", "hunter-2000"))
 
     assert text == "it is ***"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-proj-abcdefgh",
+        "hf_AbCdEfGhIjKlMn",
+        "key-0a1b2c3d4e",
+        "gsk_x1y2z3x1y2z3",
+        "pk_live_9f8e7d6c",
+    ],
+)
+def test_what_looks_like_a_key_is_masked(text: str) -> None:
+    assert mask(f"with {text}.") == "with ***."
+
+
+@pytest.mark.parametrize(
+    "text", ["hf_hub_download", "pk_customer_id", "key_performance_indicators"]
+)
+def test_a_name_that_only_begins_like_a_key_is_not(text: str) -> None:
+    assert mask(text) == text
