@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphs.errors import MissingReference, NodeFailed
@@ -53,11 +53,15 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         reasoning_effort=node.reasoning_effort or graph.reasoning_effort,
         timeout_s=node.timeout,
     )
+    toolset = visit.offer(visit) if node.tools else NO_TOOLS
     try:
-        toolset = visit.offer(visit) if node.tools else NO_TOOLS
         output = _output(visit, calls, toolset)
     except _LlmFailed as failure:
-        return _after_failure(visit, calls, failure)
+        outcome = _after_failure(visit, calls, failure)
+        # What could not be offered may be why it failed.
+        if isinstance(outcome, Wrote):
+            return replace(outcome, warnings=toolset.warnings)
+        return outcome
     except Parked as parked:
         return parked.asked
     except MustWait as wait:

@@ -16,6 +16,7 @@ from scheduler.run import NO_USAGE, Usage
 from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, fails, says
 from worker.executors.llm import run_llm
 from worker.llm.caller import MustWait
+from worker.llm.toolset import Toolset
 from worker.outcome import Deferred, Postponed, Wrote
 from worker.visit import Limits, Visit
 
@@ -404,3 +405,13 @@ def test_waiting_for_a_limit_ends_with_the_time_of_the_node() -> None:
 
     assert isinstance(outcome, Deferred)
     assert outcome.delay_s <= 30
+
+
+def test_a_node_that_fails_still_says_which_functions_it_went_without(server: ModelServer) -> None:
+    server.script.add(fails(400, "no such model"))
+    toolset = Toolset(warnings=("MCP server 'notes' is unavailable",))
+
+    outcome = run_llm(visit({"tools": ["mcp:notes"]}, offer=lambda _visit: toolset))
+
+    assert isinstance(outcome, Wrote)
+    assert (outcome.failure, outcome.warnings) == ("HTTP 400: no such model", toolset.warnings)
