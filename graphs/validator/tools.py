@@ -22,10 +22,12 @@ def servers_are_configured(context: Context) -> Iterator[Finding]:
     if context.graph.mcp_servers and resources.mcp_findings:
         yield from resources.mcp_findings
         return
+    hints = near_names(context.graph.mcp_servers, known | resources.mcp_aliases.keys())
     for index, entry in enumerate(context.graph.mcp_servers):
         for server in resources.mcp_aliases.get(entry, (entry,)):
             if server not in known:
-                yield context.finding("W021", _unavailable(server), "mcp_servers", index)
+                hint = hints.get(server, f"describe '{server}' in mcp.json")
+                yield context.finding("W021", _unavailable(server), "mcp_servers", index, hint=hint)
 
 
 def tool_files_are_usable(context: Context) -> Iterator[Finding]:
@@ -65,7 +67,8 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
             if entry not in meta and toolbox.select([entry]).others:
                 unexplained.append((entry, path))
         elif (server := entry.removeprefix(SERVER_PREFIX)) not in servers.names:
-            yield context.finding("E210", f"node '{path[1]}': unknown MCP server '{server}'", *path)
+            message = f"node '{path[1]}': unknown MCP server '{server}'"
+            yield context.finding("E210", message, *path, hint=servers.hint(server))
     known = meta | {function.name for function in toolbox.functions}
     hints = near_names((entry for entry, _ in unexplained), known)
     for entry, path in unexplained:
@@ -94,6 +97,12 @@ class _Servers:
         self.names = list(dict.fromkeys([*entries, *members, *everything]))
         self._ask = context.resources.list_mcp_functions
         self._answers: dict[str, Collection[str] | None] = {}
+
+    def hint(self, unknown: str) -> str | None:
+        """What may have been meant by a server that is none of them."""
+        if unknown in self._configured:
+            return f"add '{unknown}' to mcp_servers"
+        return near_names([unknown], self.names).get(unknown)
 
     def meta_functions(self) -> set[str]:
         """What finds, describes and calls the functions of a server."""
