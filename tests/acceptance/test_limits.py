@@ -217,4 +217,4 @@ def test_an_agent_over_the_limit_of_a_bundle_is_refused(sleipnir: Sleipnir) -> N
 
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("error: the agent takes more than 0.0625 MiB packed")
-    assert "'heap'" in done.stderr
+    assert "'agents/heavy/heap'" in done.stderr

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.model_server import Reply as ServerReply
-from worker.llm.client import ModelCallFailed, Reply, Request, complete, preload
+from worker.llm.client import ModelCallFailed, Reply, Request, Unheard, complete, preload
 
 REQUEST = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], temperature=0.5)
 
@@ -110,3 +110,18 @@ def test_a_streamed_reply_ends_at_its_time_limit(server: ModelServer) -> None:
 
     with pytest.raises(ModelCallFailed, match=r"^timed out after 0\.3s$"):
         complete(REQUEST, 0.3, listener=Heard())
+
+
+def test_a_reply_that_nobody_wants_any_more_is_broken_off(server: ModelServer) -> None:
+    class Gone(Heard):
+        def hear(self, text: str) -> None:
+            super().hear(text)
+            raise Unheard
+
+    server.script.add(says("on and " * 1_000, pause_s=0.1))
+    gone = Gone()
+
+    with pytest.raises(ModelCallFailed, match="nobody waits"):
+        complete(REQUEST, listener=gone)
+
+    assert (len(gone.texts), gone.ends) == (1, 1)

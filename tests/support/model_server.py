@@ -281,6 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_chunk(self, text: str) -> None:
         data = text.encode()
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
 
     def _reset(self) -> None:
         # Closing with a linger time of zero sends RST instead of FIN.

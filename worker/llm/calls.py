@@ -97,5 +97,11 @@ class ModelCalls:
             recorded=visit.context.recorded,
             replay=visit.context.replay,
             secrets=visit.secrets,
-            listener=Speech(visit.say, visit.secrets) if visit.context.streamed else None,
+            listener=self._listener(),
         )
+
+    def _listener(self) -> Speech | None:
+        visit = self.visit
+        if not visit.context.streamed:
+            return None
+        return Speech(visit.say, visit.secrets, is_over=visit.cancelled.is_set)

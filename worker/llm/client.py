@@ -50,11 +50,18 @@ class Endpoint:
     price: Price | None = None  # None: as in litellm's table
 
 
+class Unheard(Exception):
+    """Nobody wants the rest of a reply."""
+
+    def __init__(self) -> None:
+        super().__init__("broken off: nobody waits for the reply any more")
+
+
 class Listener(Protocol):
     """Hears a reply while the model is still at it."""
 
     def hear(self, text: str) -> None:
-        """The reply goes on with this text."""
+        """The reply goes on with this text. Raises `Unheard` to break it off."""
 
     def end(self) -> None:
         """The reply is complete, or broke off."""
