@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphs.errors import MissingVariables
@@ -154,21 +154,13 @@ def child_run(
         start=graph.start,
         start_type=graph.nodes[graph.start].type,
         state=_seeds(graph, variables, {}, prompt),
-        context=Context(
+        context=replace(
+            parent,
             depth=parent.depth + 1,
-            root=parent.root,
-            batch=parent.batch,
-            workdir=parent.workdir,
-            machine=parent.machine,
-            guarded=parent.guarded,
-            headless=parent.headless,
-            recorded=parent.recorded,
-            replay=parent.replay,
             variables=variables,
             secrets=_secrets(graph),
-            given=parent.given,
-            agents=parent.agents,
-            broken=parent.broken,
+            answers={},
+            streamed=False,
         ),
         timeout_s=graph.settings.timeout,
         parent=f"{parent_run} {parent_visit}",

@@ -11,6 +11,7 @@ import redis
 from scheduler.connection import connect
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
+from tests.support.model_server import ModelServer
 from tests.support.redis_server import RedisServer
 from tests.support.workers import Workers
 
@@ -36,6 +37,15 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the settings nor the data of whoever runs the tests."""
     monkeypatch.setenv("SLEIPNIR_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("SLEIPNIR_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """A model server that tests script, and that the environment leads to."""
+    with ModelServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
+        yield server
 
 
 @pytest.fixture

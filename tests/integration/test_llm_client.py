@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 
@@ -24,14 +23,6 @@ HELLO = [{"role": "user", "content": "hello"}]
 def _loaded() -> None:
     # So that no test's time limit includes the seconds litellm takes to import.
     preload()
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
-        yield server
 
 
 def failure(server: ModelServer, reply: Reply, timeout_s: float = 30.0) -> ModelCallFailed:

@@ -24,14 +24,6 @@ nodes:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
-        yield server
-
-
-@pytest.fixture
 def configured(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """An engine whose user has one MCP server, and one that does not start."""
     config = tmp_path / "config"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,14 +26,6 @@ nodes:
         state_updates: {{said: "{{{{output}}}}"}}}}
   done: {{type: end, output: "{{{{said}}}}"}}
 """
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
-        yield server
 
 
 def graph(node: str = "", top: str = "", prompt: str = "Say hello.") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -31,14 +30,6 @@ class Heard:
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
     preload()
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
-        yield server
 
 
 def both(server: ModelServer, reply: ServerReply) -> tuple[Reply, Reply, Heard]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +57,6 @@ nodes:
   ask: {type: llm, prompt: "Do it.", next: done, state_updates: {said: "{{output}}"}, %s}
   done: {type: end, output: "{{said}}"}
 """
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
-        yield server
 
 
 def submit(engine: Engine, fields: str, workdir: Path | None = None, **request: Any) -> str:
