@@ -250,6 +250,18 @@ def test_usage_of_all_turns_is_the_node_s(engine: Engine, server: ModelServer) -
     assert engine.run(run_id).usage.prompt_tokens == 20
 
 
+def test_each_call_of_a_model_is_logged_with_what_it_used(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(calls(("add", {"a": 1, "b": 1})), says("done"))
+
+    run_id = submit(engine, "tools: [add]")
+    engine.drive()
+
+    logged = [e["text"] for e in engine.records.logs(run_id) if e["stream"] == "usage"]
+    assert logged == ["openai:m: 10 tokens in, 5 out, price unknown"] * 2
+
+
 # ---- crashes
 
 

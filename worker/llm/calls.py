@@ -66,6 +66,8 @@ class ModelCalls:
         self.transcript.took(reply)
         if reply.text:
             self.visit.log("llm", self.visit.mask(reply.text))
+        if reply.usage:
+            self.visit.log("usage", f"{self.model}: {_in_words(reply.usage)}")
         return reply
 
     def complete(self, messages: Sequence[Message]) -> str:
@@ -105,3 +107,9 @@ class ModelCalls:
         if not visit.context.streamed:
             return None
         return Speech(visit.say, visit.secrets, is_over=visit.cancelled.is_set)
+
+
+def _in_words(usage: Usage) -> str:
+    cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
+    cost = "price unknown" if usage.cost_usd is None else f"${usage.cost_usd:.6f}"
+    return f"{usage.prompt_tokens} tokens in{cached}, {usage.completion_tokens} out, {cost}"
