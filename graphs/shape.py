@@ -29,6 +29,11 @@ _EXPECTED = {
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
+    "tuple_type": "a list",
+    # Settings may come as text, from the environment.
+    "int_parsing": "an integer",
+    "float_parsing": "a number",
+    "bool_parsing": "true or false",
 }
 
 _GRAPH_HINTS = {
@@ -163,13 +168,14 @@ def _place(detail: ErrorDetails, values: Mapping[str, Any]) -> KeyPath:
 
 
 def _expected(details: list[ErrorDetails]) -> str:
-    words = list(dict.fromkeys(_expected_by(detail) for detail in details))
+    words = list(dict.fromkeys(expected_by(detail) for detail in details))
     if "a number" in words and "an integer" in words:
         words.remove("an integer")
     return " or ".join(words)
 
 
-def _expected_by(detail: ErrorDetails) -> str:
+def expected_by(detail: ErrorDetails) -> str:
+    """What pydantic wants in this place, in words for people."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "greater_than_equal":
@@ -178,6 +184,8 @@ def _expected_by(detail: ErrorDetails) -> str:
             return f"more than {context['gt']:g}"
         case "literal_error":
             return str(context["expected"])
+        case "string_pattern_mismatch":
+            return f"a text like {context['pattern']}"
         case kind:
             return _EXPECTED.get(kind, detail["msg"])
 

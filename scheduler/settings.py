@@ -214,7 +214,9 @@ def _complaint(error: ErrorDetails, origins: Mapping[str, str]) -> str:
         case "value_error":
             return f"{where}: {error['ctx']['error']}"
         case _:
-            return f"{where}: {error['msg']}, got {error['input']!r}"
+            from graphs.shape import expected_by  # noqa: PLC0415  (brings the whole language)
+
+            return f"{where}: expected {expected_by(error)}, got {error['input']!r}"
 
 
 def _from_environment() -> dict[str, Any]:

@@ -175,5 +175,7 @@ def _read(name: str, setting: str, text: str) -> Any:
     try:
         return getattr(section.model_validate({setting: text}), setting)
     except ValidationError as error:
-        problem = error.errors()[0]["msg"]
+        from graphs.shape import expected_by  # noqa: PLC0415  (brings the whole language)
+
+        problem = f"expected {expected_by(error.errors()[0])}"
         raise SettingInvalid(f"{name}.{setting}={text}: {problem}") from error

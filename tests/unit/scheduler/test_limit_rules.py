@@ -72,8 +72,8 @@ def test_a_change_names_its_setting_in_the_standard_form() -> None:
         ("nobody.concurrency=3", "'nobody' is neither a provider"),
         ("openai.usd=3", "of openai one can set requests_per_minute, tokens_per_minute"),
         ("day.concurrency=3", "of day one can set usd, tokens, on_excess"),
-        ("openai.concurrency=0", "openai.concurrency=0: Input should be greater"),
-        ("run.on_excess=stop", "run.on_excess=stop: Input should be 'fail' or 'pause'"),
+        ("openai.concurrency=0", "openai.concurrency=0: expected at least 1"),
+        ("run.on_excess=stop", "run.on_excess=stop: expected 'fail' or 'pause'"),
     ],
 )
 def test_a_change_that_cannot_be_made_says_why(text: str, message: str) -> None:
