@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -115,7 +116,9 @@ def test_a_server_of_the_older_protocol_is_understood(pool: McpPool, tmp_path: P
 
 
 def test_a_published_server_works(pool: McpPool, tmp_path: Path) -> None:
-    server = McpServer("time", "stdio", command="mcp-server-time")
+    server = McpServer(
+        "time", "stdio", command=str(Path(sys.executable).with_name("mcp-server-time"))
+    )
     asked = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
 
     tools = pool.tools(server, tmp_path, LIMIT_S)
