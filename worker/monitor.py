@@ -61,10 +61,10 @@ def serve(settings: Settings, address: str, port: int, auth: str | None) -> int:
         return _refuse(
             f"cannot listen on {address}:{port}: {error.strerror}; choose another --port", 1
         )
-    shown = masked(settings.broker_url or settings.redis_url or "")
-    print(f"monitor of {shown}: http://{address}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: flower.io_loop.add_callback_from_signal(flower.stop))
+    shown = masked(settings.broker_url or settings.redis_url or "")
+    print(f"monitor of {shown}: http://{address}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
     flower.start()
     # Its threads wait for events of workers; none of them has anything to finish.
     logging.shutdown()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from scheduler.settings import MIB, Settings
 
@@ -31,14 +32,19 @@ class ProgramLimits:
 
     def impose_on(self, process: subprocess.Popen[bytes]) -> None:
         """Limit a program that has just been started, and all that it will start."""
-        if not CAN_BE_IMPOSED:
-            return
-        with suppress(ProcessLookupError):  # it is over
+        if CAN_BE_IMPOSED and self != NO_LIMITS:
+            self._impose_on(process.pid)
+
+    def _impose_on(self, pid: int) -> None:
+        with suppress(ProcessLookupError, FileNotFoundError):  # it is over
             if self.memory_mb is not None:
                 # Not the address space: of that node reserves many times what it uses.
-                _lower(process.pid, resource.RLIMIT_DATA, self.memory_mb * MIB)
+                _lower(pid, resource.RLIMIT_DATA, self.memory_mb * MIB)
             if self.cpu_s is not None:
-                _lower(process.pid, resource.RLIMIT_CPU, self.cpu_s, _CPU_GRACE_S)
+                _lower(pid, resource.RLIMIT_CPU, self.cpu_s, _CPU_GRACE_S)
+            # Children inherit it from now on; some may have been faster than we were.
+            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+                self._impose_on(int(child))
 
     def exceeded(self, returncode: int, stderr: bytes) -> str | None:
         """Which limit ended a program, in words, as far as that can be told."""
