@@ -190,15 +190,23 @@ def test_after_a_crash_the_next_call_starts_it_again(pool: McpPool, tmp_path: Pa
     assert second != first
 
 
-def test_a_server_killed_between_calls_is_not_noticed(pool: McpPool, tmp_path: Path) -> None:
+def test_a_server_killed_between_calls_is_replaced(pool: McpPool, tmp_path: Path) -> None:
     server = stdio_server()
-    first = int(text_of(pool.call(server, tmp_path, "process", {}, LIMIT_S)))
+
+    def process() -> int | None:
+        try:
+            return int(text_of(pool.call(server, tmp_path, "process", {}, LIMIT_S)))
+        except McpFailed:  # it was asked before anybody saw that it had ended
+            return None
+
+    first = process()
+    assert first is not None
 
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: not alive(first), "the program is gone")
-    second = text_of(pool.call(server, tmp_path, "process", {}, LIMIT_S))
+    second = wait_until(process, "another one answers")
 
-    assert int(second) != first
+    assert second != first
 
 
 def test_a_slow_call_is_given_up_and_the_server_kept(pool: McpPool, tmp_path: Path) -> None:
