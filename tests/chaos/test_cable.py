@@ -105,10 +105,10 @@ def test_a_batch_loses_no_line_when_the_cable_is_pulled(
     batch = Batch(wires, tmp_path)
     wait_until(lambda: len(batch.calls()) >= LINES // 2, "it is at work", BACK_S)
 
+    before_the_fault = len(batch.calls())
     fault(getattr(wires, wire))
-    after_the_fault = len(batch.calls())
     results, said = batch.end()
 
     assert {(line["status"], line["output"]) for line in results} == {("succeeded", "Noted.")}, said
     assert len(results) == LINES
-    assert after_the_fault < LINES * len(TEXTS) == len(batch.calls())
+    assert before_the_fault < LINES * len(TEXTS) == len(batch.calls())
