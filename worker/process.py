@@ -58,6 +58,7 @@ def make_runtime(settings: Settings) -> Runtime:
     store.load_transitions()
     gate = Gate.of(store)
     gate.start()
+    secrets = settings.secrets
     home = _writable_home()
     for cache in (home / "bundles", home / "scratch"):
         remove_leftovers(cache, settings.retention_s)
@@ -68,11 +69,11 @@ def make_runtime(settings: Settings) -> Runtime:
         models=Models(store, gate),
         tools=Tools(
             settings,
-            settings.secrets,
+            secrets,
             McpPool(McpLimits(start_s=settings.mcp_timeout), settings.tool_env),
             home / "cache",
         ),
-        secrets=settings.secrets,
+        secrets=secrets,
         settings=settings,
         limits=Limits(
             output_bytes=settings.output_limit_bytes,
@@ -152,6 +153,6 @@ def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
         runtime.leases.wait_until_idle(2 * GRACE_S)
     if scheduler is not None:
         scheduler.stop()
-    logging.shutdown()
     runtime.tools.mcp.close()
+    logging.shutdown()
     os._exit(0)

@@ -55,4 +55,5 @@ else
   end
 end
 return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt,
-  v.turns, now_ms - v.began, deadline and tonumber(deadline) - now_ms or -1, v.payload, context, item, state}
+  v.turns, now_ms - v.began, deadline and tonumber(deadline) - now_ms or -1, v.payload, context,
+  item, state}
