@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -34,6 +35,9 @@ _FULL = re.compile(r"\bOOM command not allowed\b|\bMISCONF\b|^command not allowe
 
 # Longer than any blocking read, and a connection that has gone silent is still noticed.
 _SOCKET_TIMEOUT_S = 15.0
+
+# As many as there are threads that need one; redis-py would refuse the 101st.
+_CONNECTIONS = 2**31
 
 _OLDEST = (6, 2)
 
@@ -109,6 +113,7 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
             retry_on_error=[ConnectionError, BusyLoadingError],
             health_check_interval=30,
             socket_timeout=_SOCKET_TIMEOUT_S,
+            max_connections=_CONNECTIONS,
             **({} if is_private(url) else {"socket_keepalive": True}),
         )
         client.ping()
@@ -123,6 +128,19 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
             "(or --redis) to the right address, or unset it to use the embedded engine"
         ) from error
     return client
+
+
+class OwnConnection(threading.local):
+    """Of each thread that asks: `client` keeps its connection.
+
+    Otherwise every command checks one out of the pool, which looks whether it still lives; that
+    took a tenth of a node's time.
+    """
+
+    def __init__(self, shared: redis.Redis) -> None:
+        self.client = redis.Redis(
+            connection_pool=shared.connection_pool, single_connection_client=True
+        )
 
 
 def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:

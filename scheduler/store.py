@@ -15,7 +15,7 @@ from redis.exceptions import WatchError
 
 from graphs.state import Snapshot, encode
 from scheduler.advance import Branch, Plan
-from scheduler.connection import once_there_is_room
+from scheduler.connection import OwnConnection, once_there_is_room
 from scheduler.dispatch import Dispatcher, published_ms
 from scheduler.errors import AnswerRefused, RunClosed, TransitionRefused
 from scheduler.keys import (
@@ -69,6 +69,7 @@ class RunStore:
             "narration_limit": settings.narration_limit,
         }
         self._transitions: dict[str, Transition] = {}
+        self._own = OwnConnection(client)
 
     def load_transitions(self) -> None:
         """Read every script now: an upgrade of the files must not mix with a running process."""
@@ -86,7 +87,13 @@ class RunStore:
         transition = self._transition(name)
 
         def call() -> list[Any]:
-            return transition(partition_of(run_id), run_id, *arguments, clock=self._now_text())
+            return transition(
+                partition_of(run_id),
+                run_id,
+                *arguments,
+                clock=self._now_text(),
+                client=self._own.client,
+            )
 
         return once_there_is_room(call) if self.patient else call()
 

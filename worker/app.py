@@ -33,7 +33,11 @@ def make_app(broker_url: str, concurrency: int, queues: Sequence[str] = (QUEUE,)
         worker_prefetch_multiplier=1,
         task_acks_late=True,
         # ... and needs no acknowledgement: leases and timers recover what a dead worker held.
-        broker_transport_options={"ack_emulation": False, **_NOTICES_SILENCE},
+        broker_transport_options={
+            "ack_emulation": False,
+            "priority_steps": [0],  # one list a queue to wait for
+            **_NOTICES_SILENCE,
+        },
         accept_content=["json"],
         task_serializer="json",
         broker_connection_retry_on_startup=True,

@@ -9,7 +9,7 @@ from typing import Any
 
 from celery.app.amqp import AMQP
 from kombu import Connection
-from kombu.transport import TRANSPORT_ALIASES, redis
+from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
 from scheduler.connection import is_full
@@ -22,11 +22,40 @@ _WHILE_FULL_S = 1.0
 _RECONNECT_S = 2.0
 
 
+class Credit(virtual.QoS):  # type: ignore[misc]  # kombu publishes no types
+    """How many more messages may be taken; any thread may give one back.
+
+    Celery has the event loop do that, at the price of another turn of it for every message.
+    """
+
+    exhausted = False  # the loop takes no messages until it is woken
+
+    def can_consume(self) -> bool:
+        """Whether another message may be taken."""
+        if super().can_consume():
+            return True
+        self.exhausted = True
+        # A thread that gave one back just before did not see that.
+        return bool(super().can_consume())
+
+    def give_back(self, tag: str) -> bool:
+        """A message is done with; tells whether the loop must be woken."""
+        self.ack(tag)
+        if not self.exhausted:
+            return False
+        self.exhausted = False
+        return True
+
+
 class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     """Takes messages off the list; one that cannot be read would end the worker."""
 
     # What was taken needs no return to the queue when the connection goes: visits have timers.
     do_restore = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.QoS = Credit
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
@@ -43,10 +72,29 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
             raise Empty from error
 
 
+class _Readers:
+    """An event loop to which a reader is added once."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def add_reader(self, fd: int, callback: Any, *arguments: Any) -> None:
+        """Add one that is not there yet."""
+        if self._loop.readers.get(fd) != (callback, arguments):
+            self._loop.add_reader(fd, callback, *arguments)
+
+
 class Transport(redis.Transport):  # type: ignore[misc]  # kombu publishes no types
     """kombu's, with our channel."""
 
     Channel = Channel
+
+    def register_with_event_loop(self, connection: Any, loop: Any) -> None:
+        """As kombu's, without asking the kernel again in every turn for what it watches already."""
+        super().register_with_event_loop(connection, _Readers(loop))
 
 
 class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import threading
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,9 @@ logger = logging.getLogger("sleipnir.worker")
 
 # Renewing once a second costs one small pipeline, and makes a cancel reach scripts as fast.
 _HEARTBEAT_S = 1.0
+
+# Where the system allows it: most begin processes with 1,024, which 300 threads use up.
+_FILES = 65_536
 
 
 def make_runtime(settings: Settings) -> Runtime:
@@ -96,6 +100,7 @@ def _writable_home() -> Path:
 
 def serve(settings: Settings, *, with_scheduler: bool) -> None:
     """Run a worker until it is told to stop."""
+    _allow_many_files()
     runtime = make_runtime(settings)
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
@@ -127,6 +132,14 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
         quiet=True,
     )
     worker.start()
+
+
+def _allow_many_files() -> None:
+    """Each thread may hold a connection to Redis, to a model and the pipes of a program."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def _impatient(store: RunStore) -> RunStore:

@@ -8,12 +8,16 @@ them.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from celery.worker.strategy import default as celery_strategy
+from kombu.exceptions import DecodeError
+
+from worker.broker import Credit
 
 logger = logging.getLogger("sleipnir.worker")
 
@@ -27,21 +31,44 @@ def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callab
     def handle(message: Any, body: Any, ack: Any, reject: Any, callbacks: Any) -> Any:
         if events is not None and events.enabled and (not events.groups or "task" in events.groups):
             return celery_handler(message, body, ack, reject, callbacks)
-        arguments, _, _ = message.payload
-        acknowledge = partial(ack, logger, consumer.connection_errors)
-        return apply(_run, (task.run, arguments, acknowledge), callback=_ignore)
+        credit = getattr(message.channel, "qos", None)
+        if isinstance(credit, Credit):
+            arguments = _arguments(message.body)
+            done = partial(_give_back, credit, message.delivery_tag, consumer.call_soon)
+        else:
+            arguments, _, _ = message.payload
+            done = partial(ack, logger, consumer.connection_errors)
+        return apply(_run, (task.run, arguments, done), callback=_ignore)
 
     return handle
 
 
-def _run(visit: Callable[..., None], arguments: list[str], ack: Callable[[], None]) -> None:
+def _arguments(body: str) -> list[str]:
+    """As `message.payload` has them, without its hooks for dates and the like."""
+    try:
+        arguments, _, _ = json.loads(body)
+    except (ValueError, TypeError) as error:
+        raise DecodeError(str(error)) from error  # which Celery reports
+    return list(arguments)
+
+
+def _run(visit: Callable[..., None], arguments: list[str], done: Callable[[], None]) -> None:
     try:
         visit(*arguments)
     except Exception:
         # The visit's timer brings it back.
         logger.exception("visit %s failed", arguments)
     finally:
-        ack()
+        done()
+
+
+def _give_back(credit: Credit, tag: str, call_soon: Callable[..., Any]) -> None:
+    if credit.give_back(tag):
+        call_soon(_nothing)
+
+
+def _nothing() -> None:
+    """Wakes the event loop."""
 
 
 def _ignore(_result: None) -> None:

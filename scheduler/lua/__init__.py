@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import redis
+from redis.client import Pipeline
 from redis.commands.core import Script
 
 from scheduler.errors import (
@@ -124,7 +125,9 @@ class Transition:
         clock: str = "",
         client: redis.Redis | None = None,
     ) -> list[Any]:
-        """Run it; in a pipeline (`client`) only queue it, to be read with `result`.
+        """Run it, by another client than its own if one is given.
+
+        A pipeline only queues it: its answer is to be read with `result`.
 
         Raises:
             TransitionRefused: the subclass that the script's code names.
@@ -136,7 +139,7 @@ class Transition:
             raise TypeError(f"{self._name} takes {self._arguments}, got {len(arguments)} arguments")
         encoded = [clock, *map(_encoded, arguments)]
         answer = self._script(keys=[partition], args=encoded, client=client)
-        return [] if client is not None else self.result(answer)
+        return [] if isinstance(client, Pipeline) else self.result(answer)
 
     def result(self, answer: Any) -> list[Any]:
         """What follows `OK` in an answer; publishes the visits it woke."""

@@ -21,6 +21,13 @@ def test_a_blocking_read_ends_before_the_connection_gives_up(redis_server: Redis
     assert options["socket_timeout"] > 2 * records._BLOCK_MS / 1000
 
 
+def test_hundreds_of_threads_may_talk_to_redis_at_once(redis_server: RedisServer) -> None:
+    with connect(redis_server.url) as client:
+        taken = [client.connection_pool.get_connection() for _ in range(500)]
+
+        assert len({id(connection) for connection in taken}) == 500
+
+
 def test_an_address_without_redis_is_named_without_its_password(tmp_path: Path) -> None:
     with pytest.raises(EngineUnreachable, match="cannot reach Redis at unix") as raised:
         connect(f"unix://user:secret@{tmp_path}/nothing.sock")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -149,6 +150,9 @@ class Trap:
         return Path.touch, (self._file,)
 
 
+TAGS = count()
+
+
 def foreign_messages(trap: Path) -> dict[str, str | bytes]:
     def message(task: str, body: bytes, content_type: str = "application/json") -> str:
         return json.dumps(
@@ -159,7 +163,7 @@ def foreign_messages(trap: Path) -> dict[str, str | bytes]:
                 "headers": {"task": task, "id": "x", "lang": "py", "root_id": "x"},
                 "properties": {
                     "correlation_id": "x",
-                    "delivery_tag": "x",
+                    "delivery_tag": str(next(TAGS)),
                     "delivery_info": {"exchange": "", "routing_key": QUEUE},
                     "body_encoding": "base64",
                 },
@@ -171,6 +175,7 @@ def foreign_messages(trap: Path) -> dict[str, str | bytes]:
         "pickle": message(TASK, pickled, "application/x-python-serialize"),
         "pickle said to be JSON": message(TASK, pickled),
         "another task": message("os.system", b'[["true"], {}, {}]'),
+        "not even three parts": message(TASK, b"[]"),
         "wrong arguments": message(TASK, b'[["a"], {}, {}]'),
         "no run": message(TASK, json.dumps([["zz", "1/z", DIGEST], {}, {}]).encode()),
         "no message": "{}",
@@ -182,8 +187,9 @@ def foreign_messages(trap: Path) -> dict[str, str | bytes]:
 def test_foreign_messages_are_refused_and_harm_nobody(
     workers: Workers, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
-    worker = workers.start("--scheduler")
-    redis_client.lpush(QUEUE, *foreign_messages(tmp_path / "trap").values())
+    worker = workers.start("--scheduler", "--concurrency", "2")
+    for _ in range(5):  # each would take a place of a thread with it
+        redis_client.lpush(QUEUE, *foreign_messages(tmp_path / "trap").values())
 
     run_id = workers.submit(TWO_STEPS, {"s.sh": "echo '{}'"})
 

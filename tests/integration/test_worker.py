@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,15 @@ def test_a_node_that_finishes_while_redis_is_down_counts(
         assert len(scripts.pids()) == 1
         # What kombu does with messages it cannot return.
         assert "EMERGENCY DUMP" not in worker.log.read_text()
+
+
+def test_a_worker_opens_more_files_than_a_shell_allows(workers: Workers) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        worker = workers.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    allowed, _ = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
+    assert allowed == min(hard, 65_536)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,7 +117,8 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as directory:
         home = Path(directory)
         os.environ["SLEIPNIR_DATA_DIR"] = str(home / "data")
-        private = PrivateRedis(home, socket_directory(home) / "redis.sock")
+        sockets = socket_directory(home)
+        private = PrivateRedis(home, sockets / "redis.sock")
         with (home / "redis.log").open("ab") as log:
             server = subprocess.Popen(
                 private.command_line(private.find_program()), stdout=log, stderr=log
@@ -156,6 +158,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
         finally:
             private.shut_down()
             server.wait()
+            shutil.rmtree(sockets, ignore_errors=True)
 
 
 def _cpu_seconds(processes: Sequence[subprocess.Popen[bytes]]) -> float:

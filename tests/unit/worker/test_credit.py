@@ -1,0 +1,40 @@
+"""How many messages a worker may take, and when its event loop must hear of more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from worker.broker import Credit
+
+
+@pytest.fixture
+def credit() -> Credit:
+    return Credit(SimpleNamespace(do_restore=False), prefetch_count=2)
+
+
+def test_messages_may_be_taken_up_to_the_number_of_threads(credit: Credit) -> None:
+    credit.append("first", "1")
+    assert credit.can_consume()
+
+    credit.append("second", "2")
+    assert not credit.can_consume()
+
+
+def test_a_loop_that_waits_for_credit_is_woken_by_the_first_thread_only(credit: Credit) -> None:
+    credit.append("first", "1")
+    credit.append("second", "2")
+    assert not credit.can_consume()
+
+    assert credit.give_back("1")
+    assert not credit.give_back("2")
+
+    assert credit.can_consume()
+
+
+def test_a_loop_that_still_has_credit_is_left_alone(credit: Credit) -> None:
+    credit.append("first", "1")
+    assert credit.can_consume()
+
+    assert not credit.give_back("1")
