@@ -92,6 +92,10 @@ class Rig:
             if committed.get(visit, machine.name) != machine.name
         }
 
+    def refused(self) -> int:
+        """How many results the machines had to throw away."""
+        return sum(machine.refused() for machine in self.machines)
+
     def works(self, machine: Machine) -> bool:
         """Whether one more run is done with the machine's help."""
         (run_id,) = self.submit(1)
@@ -129,7 +133,9 @@ def test_the_other_machine_does_what_one_that_is_cut_off_had_begun(
         assert before.items() <= rig.committed().items()
 
     stale = sum(len(rig.stale(machine)) for machine in rig.machines)
-    assert sum(machine.refused() for machine in rig.machines) >= stale >= CUTS
+    assert stale >= CUTS
+    # A thread that waits for Redis tries again every other second: it may come last.
+    wait_until(lambda: rig.refused() >= stale, "none of these results has been taken")
     assert {run.status for run in rig.runs()} == {"succeeded"}
     assert {tuple(run.visits.values()) for run in rig.runs()} == {(1, 1, 1)}
     assert len(rig.committed()) == 2 * len(rig.run_ids) >= 24 * CUTS
