@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from scheduler.limits.book import set_clock_ahead
 from scheduler.store import RunStore
 
 logger = logging.getLogger("sleipnir.scheduler")
@@ -84,6 +85,8 @@ class Timekeeper:
 
     def _put_off(self, *, back_ms: int = 0, expected_ms: int = 0) -> None:
         gaps_ms = self._store.put_off(back_ms, expected_ms, _LONG_AWAY_S)
+        if expected_ms and gaps_ms[0]:  # so one of many schedulers does it
+            set_clock_ahead(self._store.client, -gaps_ms[0])
         if moved := [gap for gap in gaps_ms if gap]:
             logger.warning(
                 "%s: moved all limits and timers of %d partitions by %+.0f s",

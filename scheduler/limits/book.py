@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from scheduler.lua import Transition
 PARTITION = "{limits}"
 SETTINGS = f"{PARTITION}:settings"
 PAUSES = f"{PARTITION}:pauses"
+AHEAD = f"{PARTITION}:ahead"
 PEOPLE = f"{PARTITION}:people"
 
 # A worker renews what its calls hold several times in that.
@@ -159,6 +161,7 @@ class LimitBook:
         want = granted.want
         spec = {
             **self._wanted(want),
+            "id": secrets.token_hex(8),
             "budgets": granted.budgets,
             "used_tokens": used.tokens,
             "used_cost": _nano(used.usd),
@@ -221,10 +224,17 @@ class LimitBook:
 
     def budget_id(self, budget: str) -> str:
         """A budget's name in the book: each day has one of its own."""
-        return f"day:{self.now_ms() // 86_400_000}" if budget == "day" else budget
+        return f"day:{self._clock_ms() // 86_400_000}" if budget == "day" else budget
 
     def now_ms(self) -> int:
         """The time by the clock that instants are given in."""
+        return self._clock_ms() + self.ahead_ms()
+
+    def ahead_ms(self) -> int:
+        """By how much that clock is ahead of Redis' own, which was set since."""
+        return int(self.redis.get(AHEAD) or 0)
+
+    def _clock_ms(self) -> int:
         if self._clock is not None:
             return self._clock()
         seconds, microseconds = self.redis.time()
@@ -267,6 +277,11 @@ class LimitBook:
             "lease_ms": self._lease_ms,
             "kept_ms": self._kept_ms,
         }
+
+
+def set_clock_ahead(client: redis.Redis, by_ms: int) -> None:
+    """Make up for Redis' clock having been set (back by `by_ms`): nobody waits for longer."""
+    client.incrby(AHEAD, by_ms)
 
 
 def call_of(key: str, model: str) -> str:

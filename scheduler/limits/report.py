@@ -98,7 +98,7 @@ class _Reading:
         self._book = book
         self._redis = book.redis
         self._rules = rules
-        self._now_ms = book.now_ms()
+        self._now_ms, self._ahead_ms = book.now_ms(), book.ahead_ms()
 
     def limits(self) -> Iterator[LimitLine]:
         for name in self._rules.limit_names():
@@ -145,7 +145,10 @@ class _Reading:
         for name, text in sorted(self._redis.hgetall(PAUSES).items()):
             pause = json.loads(text)
             if pause["until_ms"] > self._now_ms or self._waiting(name):
-                since, until = (to_rfc3339(int(pause[f"{end}_ms"])) for end in ("since", "until"))
+                since, until = (
+                    to_rfc3339(int(pause[f"{end}_ms"]) - self._ahead_ms)
+                    for end in ("since", "until")
+                )
                 waiting = self._waiting(name)
                 yield PauseLine(name, pause["kind"], pause["reason"], since, until, waiting)
 

@@ -123,7 +123,7 @@ for _, budget in ipairs(want.budgets) do
     elseif over and budget.on_excess == 'pause' then
       local from = now_ms + KEPT_MS
       if budget.id == 'day' then
-        from = math.min(from, (math.floor(now_ms / DAY_MS) + 1) * DAY_MS)
+        from = math.min(from, now_ms + DAY_MS - clock_ms % DAY_MS)
       end
       local at = next_in(budget.id, line_of(mine, 'budget'), from, APART_MS)
       return wait('waiting', budget.id, 'budget', at, detail, true)

@@ -1,12 +1,22 @@
 -- Note what a model call has used or how it failed, and give back what it held.
 -- KEYS partition
 -- ARGV call spec
--- spec: JSON, as scheduler/limits/book.py makes it
+-- spec: JSON, as scheduler/limits/book.py makes it; its `id` is of this settling alone
 -- USES limits
 -- OK   verdict delay_ms name detail woken
 --      verdict: done | wait, where the call failed and has patience left
 --      woken: calls whose turn it is now, to be sent for
 local did = cjson.decode(spec)
+
+-- ---- asked again because the answer was lost: the same one
+local answered = redis.call('GET', id('settled', did.id))
+if answered then return cjson.decode(answered) end
+
+local function reply(...)
+  local answer = {'OK', {}, ...}
+  redis.call('SET', id('settled', did.id), cjson.encode(answer), 'PX', ANSWER_KEPT_MS)
+  return answer
+end
 
 -- ---- what it used
 for _, limit in ipairs(did.limits) do
@@ -63,7 +73,7 @@ if not setback then
     end
   end
   redis.call('DEL', id('call', call))
-  return {'OK', {}, 'done', 0, '', '', woken}
+  return reply('done', 0, '', '', woken)
 end
 
 local name, asked_ms = setback.name, setback.retry_after_ms or 0
@@ -87,8 +97,8 @@ local mine = read_call(call)
 mine.since = mine.since or now_ms
 if now_ms >= mine.since + did.patience_ms then
   redis.call('DEL', id('call', call))
-  return {'OK', {}, 'done', 0, name, '', woken}
+  return reply('done', 0, name, '', woken)
 end
 local at = after_pause(mine, name, pause.until_ms, did.patience_ms)
 book(call, mine, 'waiting', name, at)
-return {'OK', {}, 'wait', math.ceil(at - now_ms), name, pause.reason, woken}
+return reply('wait', math.ceil(at - now_ms), name, pause.reason, woken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from typing import Any
 
 import pytest
 import redis
@@ -34,6 +35,22 @@ def test_what_is_spent_counts_not_what_was_reserved(book: LimitBook) -> None:
     assert book.spent("day") == (pytest.approx(0.9), 90)
     assert isinstance(refused, Refused)
     assert isinstance(book.reserve(budgeted(11, DAY, worst_usd=0.1)), Granted)
+
+
+def test_a_call_whose_answer_was_lost_counts_once(
+    book: LimitBook, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = granted(book.reserve(budgeted(1, DAY, worst_usd=0.2)))
+    execute = redis_client.execute_command
+
+    def losing_the_answer(*arguments: Any, **options: Any) -> Any:
+        execute(*arguments, **options)
+        return execute(*arguments, **options)  # as redis-py does then
+
+    monkeypatch.setattr(redis_client, "execute_command", losing_the_answer)
+    book.settle(call, Used(tokens=10, usd=0.1))
+
+    assert book.spent("day") == (pytest.approx(0.1), 10)
 
 
 def test_the_rest_that_others_have_reserved_is_waited_for(book: LimitBook, clock: Clock) -> None:

@@ -9,11 +9,14 @@ import redis
 
 from scheduler.dispatch import DirectDispatcher
 from scheduler.keys import run_key
+from scheduler.limits.book import LimitBook
+from scheduler.limits.rules import Limit
 from scheduler.service import Scheduler
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
+from tests.support.limits import waits, want
 from tests.support.runs import (
     CHILD,
     RUN,
@@ -262,3 +265,34 @@ def test_finished_runs_are_kept_for_as_long(engine: Engine) -> None:
     engine.tick()
 
     assert status(engine) == "succeeded"
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_model_call_waits_as_long_as_it_would_have(engine: Engine, hours: int) -> None:
+    book = LimitBook(engine.redis, engine.clock)
+    slow = Limit("p", requests_per_minute=2)
+    engine.tick()
+    for number in range(4):
+        verdict = book.reserve(want(number, slow))
+    delay_s = waits(verdict).delay_s
+    engine.clock.move(1)
+
+    engine.clock.set_by(hours * HOUR_S)
+    engine.tick()
+
+    assert waits(book.reserve(want(3, slow))).delay_s == pytest.approx(delay_s - 1)
+    assert waits(book.reserve(want(4, slow))).delay_s < 2 * delay_s
+
+
+def test_many_schedulers_set_the_clock_of_the_limits_once(engine: Engine) -> None:
+    book = LimitBook(engine.redis, engine.clock)
+    schedulers = [engine.another_scheduler() for _ in range(3)]
+    for scheduler in schedulers:
+        scheduler.run_once()
+    before_ms = book.now_ms()
+
+    engine.clock.set_by(-HOUR_S)
+    for scheduler in schedulers:
+        scheduler.run_once()
+
+    assert book.now_ms() == before_ms

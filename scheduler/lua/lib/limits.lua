@@ -1,6 +1,11 @@
 -- Limits of model calls: names of keys, calls that wait, rates, places, pauses, budgets.
 -- `partition` is the hash tag `{limits}`: what applies to one call lies in one slot.
 
+-- Instants are by a clock of their own: by how much it is ahead makes up for what Redis' clock
+-- was set by. Only days are by Redis' clock.
+local clock_ms = now_ms
+now_ms = now_ms + (tonumber(redis.call('GET', partition .. ':ahead') or '') or 0)
+
 -- A minute, and what a call may come late: however late within that, no minute holds too much.
 local SLACK_MS = 2000
 local WINDOW_MS = 60000 + SLACK_MS
@@ -11,6 +16,8 @@ local ABSENT_MS = 5000
 -- How long what concerns a call is kept after the instant it was to come back at.
 local KEPT_MS = 600000
 local DAY_MS = 86400000
+-- Longer than a worker tries to get an answer.
+local ANSWER_KEPT_MS = 300000
 
 local FRESH, BOOKED = 2, 1  -- how a call stands in line; 0: it has come back before, in vain
 
@@ -158,7 +165,7 @@ end
 
 local function budget_id(budget)
   if budget.id ~= 'day' then return budget.id end
-  return string.format('day:%d', math.floor(now_ms / DAY_MS))
+  return string.format('day:%d', math.floor(clock_ms / DAY_MS))
 end
 
 -- Give back what calls had reserved whose worker is gone.
