@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 
@@ -14,9 +15,11 @@ import pytest
 
 from tests.support.model_server import DRIPS, HANGS, RESETS, ModelServer, Reply, fails, says
 from tests.support.wait import wait_until
+from worker.cancellation import Cancellation
 from worker.llm.client import ModelCallFailed, Request, complete, preload
 
 HELLO = [{"role": "user", "content": "hello"}]
+ASKED = Request("openai:gpt-4o-mini", HELLO)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,6 +123,29 @@ def test_a_call_ends_at_its_time_limit(server: ModelServer, reply: Reply) -> Non
 
     assert error.message == "timed out after 0.3s"
     assert 0.3 <= monotonic() - began < 5.0
+
+
+def test_a_call_is_broken_off_when_nobody_waits_for_it_any_more(server: ModelServer) -> None:
+    server.script.add(HANGS)
+    cancellation = Cancellation()
+
+    with ThreadPoolExecutor() as pool:
+        call = pool.submit(complete, ASKED, 60.0, cancellation=cancellation)
+        wait_until(lambda: server.requests, "the model is asked")
+        cancellation.set()
+
+        with pytest.raises(ModelCallFailed, match="broken off: nobody waits for the reply"):
+            call.result(timeout=10)
+
+
+def test_a_connection_on_which_nothing_was_broken_off_serves_the_next_call(
+    server: ModelServer,
+) -> None:
+    server.script.add(says("one"), says("two"))
+
+    complete(ASKED, cancellation=Cancellation())
+
+    assert complete(ASKED, cancellation=Cancellation()).text == "two"
 
 
 def test_keys_are_masked_in_messages(server: ModelServer) -> None:

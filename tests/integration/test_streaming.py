@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.model_server import Reply as ServerReply
-from worker.llm.client import ModelCallFailed, Reply, Request, Unheard, complete, preload
+from worker.cancellation import Cancellation
+from worker.llm.client import ModelCallFailed, Reply, Request, complete, preload
 
 REQUEST = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], temperature=0.5)
 
@@ -107,12 +108,12 @@ def test_a_reply_that_nobody_wants_any_more_is_broken_off(server: ModelServer) -
     class Gone(Heard):
         def hear(self, text: str) -> None:
             super().hear(text)
-            raise Unheard
+            cancellation.set()
 
     server.script.add(says("on and " * 1_000, pause_s=0.1))
-    gone = Gone()
+    cancellation, gone = Cancellation(), Gone()
 
     with pytest.raises(ModelCallFailed, match="nobody waits"):
-        complete(REQUEST, listener=gone)
+        complete(REQUEST, listener=gone, cancellation=cancellation)
 
     assert (len(gone.texts), gone.ends) == (1, 1)

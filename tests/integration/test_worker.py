@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.connection import connect
+from tests.support.model_server import HANGS, ModelServer, says
 from tests.support.processes import is_alive
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
@@ -18,6 +19,13 @@ start: a
 nodes:
   a: {type: script, script: a.sh, timeout: 60, next: z}
   z: {type: end, output: "{{error}}"}
+"""
+ASKS_A_MODEL = """
+start: ask
+model: openai:gpt-4o-mini
+nodes:
+  ask: {type: llm, prompt: "Well?", next: z, state_updates: {reply: "{{output}}"}}
+  z: {type: end, output: "{{reply}}"}
 """
 # Notes its pid, then waits for the file `go`.
 WAITS = """
@@ -180,3 +188,17 @@ def test_a_worker_opens_more_files_than_a_shell_allows(workers: Workers) -> None
 
     allowed, _ = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     assert allowed == min(hard, 65_536)
+
+
+def test_a_cancelled_run_does_not_keep_a_worker_waiting_for_its_model(
+    workers: Workers, server: ModelServer
+) -> None:
+    server.script.add(HANGS, says("served"))
+    workers.start("--scheduler", "--concurrency", "1")
+    given_up = workers.submit(ASKS_A_MODEL, {})
+    wait_until(lambda: server.requests, "the model is asked", 30)
+
+    workers.client.cancel(given_up)
+    next_one = workers.client.wait(workers.submit(ASKS_A_MODEL, {}))
+
+    assert next_one.output == "served"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from worker.cancellation import Cancellation
 from worker.llm.client import Listener
 
 
@@ -24,6 +25,8 @@ class Caller:
     secrets: tuple[str, ...] = ()  # what no recording may hold
     # Hears the reply while the model is at it, for people who watch; None: nobody does.
     listener: Listener | None = field(default=None, compare=False)
+    # Breaks the call off when the run is over.
+    cancellation: Cancellation | None = field(default=None, compare=False)
 
 
 class MustWait(Exception):

@@ -100,13 +100,14 @@ class ModelCalls:
             replay=visit.context.replay,
             secrets=visit.secrets,
             listener=self._listener(),
+            cancellation=visit.cancelled,
         )
 
     def _listener(self) -> Speech | None:
         visit = self.visit
         if not visit.context.streamed:
             return None
-        return Speech(visit.say, visit.secrets, is_over=visit.cancelled.is_set)
+        return Speech(visit.say, visit.secrets)
 
 
 def _in_words(usage: Usage) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from graphs.models import missing_keys, standard_model
 from scheduler.model_settings import Price
 from scheduler.run import Usage
+from worker.cancellation import Cancellation
 
 # How litellm calls a server that speaks OpenAI's protocol, whoever runs it.
 OPENAI_COMPATIBLE = "custom_openai"
@@ -50,18 +51,11 @@ class Endpoint:
     price: Price | None = None  # None: as in litellm's table
 
 
-class Unheard(Exception):
-    """Nobody wants the rest of a reply."""
-
-    def __init__(self) -> None:
-        super().__init__("broken off: nobody waits for the reply any more")
-
-
 class Listener(Protocol):
     """Hears a reply while the model is still at it."""
 
     def hear(self, text: str) -> None:
-        """The reply goes on with this text. Raises `Unheard` to break it off."""
+        """The reply goes on with this text."""
 
     def end(self) -> None:
         """The reply is complete, or broke off."""
@@ -117,11 +111,13 @@ def complete(
     timeout_s: float | None = None,
     endpoint: Endpoint | None = None,
     listener: Listener | None = None,
+    cancellation: Cancellation | None = None,
 ) -> Reply:
     """Ask a model once; without an endpoint as the environment says.
 
     May be called from many threads at once. Never retries. A listener makes the model reply in
-    pieces; what is returned is the same.
+    pieces; what is returned is the same. A cancellation breaks the call off, where the provider
+    is reached by HTTP.
 
     Raises:
         ModelCallFailed: for whatever went wrong, `timeout_s` included.
@@ -132,7 +128,7 @@ def complete(
         endpoint = Endpoint(standard_model(request.model).replace(":", "/", 1))
     from worker.llm import gateway  # noqa: PLC0415  (imports litellm, which takes seconds)
 
-    return gateway.call(request, timeout_s, endpoint, listener)
+    return gateway.call(request, timeout_s, endpoint, listener, cancellation)
 
 
 def no_key(variables: Sequence[str]) -> str:

@@ -15,8 +15,18 @@ from typing import Any
 
 from scheduler.model_settings import Price
 from scheduler.run import Usage
-from worker.llm.client import OPENAI_COMPATIBLE, Endpoint, Listener, Message, Reply, Request
+from worker.cancellation import Cancellation
+from worker.llm.client import (
+    OPENAI_COMPATIBLE,
+    Endpoint,
+    Listener,
+    Message,
+    ModelCallFailed,
+    Reply,
+    Request,
+)
 from worker.llm.failures import failure_of
+from worker.llm.network import CANCELLATION
 from worker.llm.transport import DEADLINE, SharedTransport
 
 # Read by litellm while it is imported: without these it fetches its price list and header
@@ -48,12 +58,17 @@ litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_r
 
 
 def call(
-    request: Request, timeout_s: float | None, endpoint: Endpoint, listener: Listener | None
+    request: Request,
+    timeout_s: float | None,
+    endpoint: Endpoint,
+    listener: Listener | None,
+    cancellation: Cancellation | None,
 ) -> Reply:
     """What `worker.llm.client.complete` does."""
     limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
     arguments = _arguments(request, endpoint)
     deadline = DEADLINE.set(monotonic() + limit_s)
+    heeded = CANCELLATION.set(cancellation)
     try:
         if listener is None:
             response = litellm.completion(**arguments)
@@ -63,8 +78,11 @@ def call(
             cost_usd = _cost_usd(response, endpoint.model)
         return Reply(_message(response), _usage(response, cost_usd, endpoint))
     except Exception as error:
+        if cancellation is not None and cancellation.is_set():
+            raise ModelCallFailed("broken off: nobody waits for the reply any more") from error
         raise failure_of(error, limit_s, _missing_keys(endpoint)) from error
     finally:
+        CANCELLATION.reset(heeded)
         DEADLINE.reset(deadline)
 
 

@@ -77,7 +77,7 @@ class Models:
         endpoint = self._endpoints.of(model)
         permit = self._gate.reserve(request, caller, next_model=next_model)
         try:
-            reply = complete(request, timeout_s, endpoint, caller.listener)
+            reply = complete(request, timeout_s, endpoint, caller.listener, caller.cancellation)
         except ModelCallFailed as failure:
             permit.failed(failure)
             raise

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from worker.llm.client import Unheard
 from worker.masking import mask
 
 # Often enough to read along, and far from what Redis would notice.
@@ -24,11 +23,8 @@ class Speech:
         say: Callable[[str], None],
         secrets: Sequence[str] = (),
         clock: Callable[[], float] = monotonic,
-        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_over` says that the run has ended, and with it the interest in the reply."""
         self._say = say
-        self._is_over = is_over
         self._secrets = secrets
         self._clock = clock
         # One that may span several words has to be seen whole before it can be masked.
@@ -38,8 +34,6 @@ class Speech:
 
     def hear(self, text: str) -> None:
         """The reply goes on with this text."""
-        if self._is_over():
-            raise Unheard
         self._unsaid += text
         if self._clock() >= self._say_at:
             self._pass_on(self._whole_words())

@@ -7,9 +7,12 @@ import ssl
 from collections.abc import Iterator
 from contextvars import ContextVar
 from time import monotonic
+from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
+
+from worker.llm.network import Network
 
 # Instant of the `monotonic` clock at which the calling thread's request has to be over.
 DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
@@ -44,16 +47,9 @@ class SharedTransport(httpx.BaseTransport):
     """
 
     def __init__(self, verify: ssl.SSLContext | str | bool) -> None:
-        self._direct = httpx.HTTPTransport(
-            verify=verify, limits=LIMITS, socket_options=SOCKET_OPTIONS
-        )
+        self._direct = _transport(verify)
         self._proxied = {
-            scheme: httpx.HTTPTransport(
-                verify=verify,
-                limits=LIMITS,
-                socket_options=SOCKET_OPTIONS,
-                proxy=_with_scheme(url),
-            )
+            scheme: _transport(verify, proxy=_with_scheme(url))
             for scheme, url in getproxies().items()
             if scheme in ("http", "https", "all")
         }
@@ -82,6 +78,18 @@ class SharedTransport(httpx.BaseTransport):
     def _transport_for(self, url: httpx.URL) -> httpx.HTTPTransport:
         proxied = self._proxied.get(url.scheme) or self._proxied.get("all")
         return self._direct if proxied is None or proxy_bypass(url.host) else proxied
+
+
+def _transport(
+    verify: ssl.SSLContext | str | bool, proxy: str | None = None
+) -> httpx.HTTPTransport:
+    transport = httpx.HTTPTransport(
+        verify=verify, limits=LIMITS, socket_options=SOCKET_OPTIONS, proxy=proxy
+    )
+    # httpx has no parameter for what httpcore takes as one.
+    pool: Any = transport._pool
+    pool._network_backend = Network(pool._network_backend)
+    return transport
 
 
 class _BoundedStream(httpx.SyncByteStream):

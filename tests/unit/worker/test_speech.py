@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from worker.llm.client import Unheard
 from worker.llm.speech import INTERVAL_S, Speech
 
 
@@ -75,13 +74,3 @@ def test_nothing_is_said_of_nothing() -> None:
     room.speech.end()
 
     assert room.said == []
-
-
-def test_a_reply_is_broken_off_when_the_run_is_over() -> None:
-    over: list[bool] = []
-    speech = Speech(lambda _text: None, is_over=lambda: bool(over))
-    speech.hear("one ")
-    over.append(True)
-
-    with pytest.raises(Unheard):
-        speech.hear("two ")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextvars
 import socket
+import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from time import monotonic
 
 import httpx
 import pytest
 
+from tests.support.certificates import certificate
 from tests.support.model_server import DRIPS, HANGS, ModelServer, Reply, says
+from worker.cancellation import Cancellation
+from worker.llm.network import CANCELLATION
 from worker.llm.transport import DEADLINE, SharedTransport
 
 
@@ -85,3 +92,28 @@ def test_a_deadline_ends_a_request_whatever_the_server_does(
     DEADLINE.reset(token)
 
     assert 0.2 <= monotonic() - began < 5.0
+
+
+def test_a_wait_for_an_encrypted_answer_ends_when_it_is_called_off(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate(tmp_path))
+    cancellation, transport = Cancellation(), SharedTransport(verify=False)
+
+    def ask(port: int) -> None:
+        CANCELLATION.set(cancellation)
+        transport.handle_request(httpx.Request("GET", f"https://127.0.0.1:{port}/"))
+
+    with (
+        ThreadPoolExecutor() as pool,
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        context.wrap_socket(listening, server_side=True) as server,
+    ):
+        asked = pool.submit(contextvars.copy_context().run, ask, server.getsockname()[1])
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1)
+            cancellation.set()
+
+            with pytest.raises(httpx.TransportError):
+                asked.result(timeout=10)
+    transport.discard()
