@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,12 +16,14 @@ from graphs.dataflow import declared_writes, reads
 from graphs.errors import BundleError, InvalidAgent
 from graphs.loader import load_agent
 from graphs.mcp_config import McpConfig, read_mcp_config
-from graphs.models import missing_keys
 from graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from graphs.template import references
 from graphs.tools.toolbox import Toolbox
 from scheduler.keys import parse_visit_id
 from worker.llm.client import preload
+
+# Agents that one process keeps in memory: what there is more of is read again when it is needed.
+_KEPT = 500
 
 
 class BundleSource(Protocol):
@@ -79,11 +82,23 @@ def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:
 
 
 class AgentCache:
-    """Unpacked agents by bundle digest, for the life of the process."""
+    """Unpacked agents by bundle digest.
 
-    def __init__(self, source: BundleSource, directory: Path) -> None:
+    Args:
+        directory: where they are unpacked.
+        can_call: whether a model can be called from here, by its name in a graph; None is the
+            name where the graph leaves the model to the engine.
+    """
+
+    def __init__(
+        self,
+        source: BundleSource,
+        directory: Path,
+        can_call: Callable[[str | None], bool] = lambda _model: False,
+    ) -> None:
         self._source = source
         self._directory = directory
+        self._can_call = can_call
         self._loaded: dict[str, UnpackedAgent] = {}
         self._lock = Lock()
 
@@ -98,6 +113,8 @@ class AgentCache:
             with self._lock:
                 found = self._loaded.get(digest) or self._load(digest)
                 self._loaded[digest] = found
+                if len(self._loaded) > _KEPT:
+                    del self._loaded[next(iter(self._loaded))]
         return found
 
     def _load(self, digest: str) -> UnpackedAgent:
@@ -115,15 +132,14 @@ class AgentCache:
             raise BundleError(f"bundle {digest}: {error}") from error
         if agent.graph is None:
             raise BundleError("agents defined by a config.yaml are not available in this version")
-        if _calls_models(agent.graph):
+        if self._calls_models(agent.graph):
             # The library takes seconds to import: better now, beside the nodes before the call.
             Thread(target=preload, name="preload", daemon=True).start()
         return UnpackedAgent(agent.graph, target, agent.directory)
 
-
-def _calls_models(graph: Graph) -> bool:
-    """Whether a node will call a model for which there is a key, as far as one can tell."""
-    return any(
-        isinstance(node, LlmNode) and not missing_keys(node.model or graph.model or "", os.environ)
-        for node in graph.nodes.values()
-    )
+    def _calls_models(self, graph: Graph) -> bool:
+        """Whether a node will call a model, as far as one can tell."""
+        return any(
+            isinstance(node, LlmNode) and self._can_call(node.model or graph.model)
+            for node in graph.nodes.values()
+        )

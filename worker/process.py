@@ -63,14 +63,15 @@ def make_runtime(settings: Settings) -> Runtime:
     gate = Gate.of(store)
     gate.start()
     secrets = settings.secrets
+    models = Models(store, gate)
     home = _writable_home()
     for cache in (home / "bundles", home / "scratch"):
         remove_leftovers(cache, settings.retention_s)
     return Runtime(
         store=store,
-        agents=AgentCache(store, home / "bundles"),
+        agents=AgentCache(store, home / "bundles", models.can_call),
         leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
-        models=Models(store, gate),
+        models=models,
         tools=Tools(
             settings,
             secrets,

@@ -144,6 +144,20 @@ def test_a_key_may_be_in_the_secrets_file(
     assert "OPENAI_API_KEY" not in os.environ
 
 
+def test_whether_a_model_can_be_called_is_known_before_it_is(
+    engine: Engine, server: ModelServer, tmp_path: Path
+) -> None:
+    write_secret(tmp_path, "OPENAI_API_KEY: sk-in-the-file")
+    aliases = {"fast": ["groq:m", "openai:m"], "mute": "groq:m"}
+    engine.configure(model="openai:m", models={"aliases": aliases, "providers": at(server)})
+
+    models = engine.runtime.models
+
+    callable_ = {name for name in ("fast", "home:m", "openai:m", None) if models.can_call(name)}
+    assert callable_ == {"fast", "home:m", "openai:m", None}
+    assert not any(map(models.can_call, ("mute", "groq:m", "nothing")))
+
+
 def test_a_secrets_file_that_others_can_read_is_not_used(
     engine: Engine, server: ModelServer, tmp_path: Path
 ) -> None:

@@ -19,6 +19,14 @@ class Endpoints:
 
     keys: ModelKeys
 
+    def is_known(self, model: str) -> bool:
+        """Whether a model has an endpoint."""
+        try:
+            self.of(model)
+        except ModelCallFailed:
+            return False
+        return True
+
     def of(self, model: str) -> Endpoint:
         """The endpoint of a model in its standard name.
 

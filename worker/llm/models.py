@@ -23,6 +23,7 @@ class Models:
 
     def __init__(self, store: RunStore, gate: Gate) -> None:
         settings = store.settings
+        self._default = settings.model
         self._chain = settings.models.chain
         self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
         recordings = Recordings(store.client, settings.retention_s)
@@ -30,6 +31,11 @@ class Models:
         self._cache = ReplyCache(store.client)
         self._recorder = Recorder(recordings)
         self._replay = Replay(recordings)
+
+    def can_call(self, model: str | None) -> bool:
+        """Whether a model, or one that stands in for it, can be called from this machine."""
+        name = model or self._default
+        return name is not None and any(map(self._endpoints.is_known, self._chain(name)))
 
     def recall(self, request: Request, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model: replayed, or kept from before.

@@ -9,6 +9,7 @@ from graphs.bundle_layout import bundle_parts
 from graphs.errors import BundleError
 from graphs.loader import load_agent
 from graphs.tools.library import ToolLibrary
+from worker import agents
 from worker.agents import AgentCache
 
 GRAPH = """\
@@ -20,10 +21,10 @@ nodes: {a: {type: end}}
 
 
 class Store:
-    """Holds one bundle."""
+    """Holds bundles."""
 
-    def __init__(self, bundle: Bundle) -> None:
-        self._bundles = {bundle.digest: bundle.data}
+    def __init__(self, *bundles: Bundle) -> None:
+        self._bundles = {bundle.digest: bundle.data for bundle in bundles}
 
     def get_bundle(self, digest: str) -> bytes | None:
         return self._bundles.get(digest)
@@ -52,6 +53,25 @@ def test_an_agent_has_its_files_and_functions_below_the_bundles_root(
         "greet": agent.root / "functions" / "tools" / "greet.py",
         "part": agent.directory / "tools.sh",
     }
+
+
+def test_an_agent_that_was_put_out_of_memory_is_read_again(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "_KEPT", 1)
+    library = ToolLibrary([tmp_path / "tools"])
+    (tmp_path / "demo" / "graph.yaml").write_text(GRAPH + "description: another\n")
+    another = pack(bundle_parts(load_agent(tmp_path / "demo"), library, tmp_path, None))
+    cache = AgentCache(Store(bundle, another), tmp_path / "cache")
+
+    first = cache.get(bundle.digest)
+    same = cache.get(bundle.digest)
+    cache.get(another.digest)
+    again = cache.get(bundle.digest)
+
+    assert same is first
+    assert again is not first
+    assert again == first
 
 
 def test_a_bundle_of_another_layout_is_refused(tmp_path: Path) -> None:
