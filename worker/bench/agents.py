@@ -7,6 +7,9 @@ from typing import Any
 
 import yaml
 
+PAUSE = "pause.sh"  # takes this long
+PAUSE_MS = 20
+
 
 def nothing(number: int, **more: Any) -> dict[str, Any]:
     """A node that costs nothing but commits a value: a map over an empty list."""
@@ -63,6 +66,12 @@ def asking() -> dict[str, Any]:
     return _graph("asking", {"ask": question, "done": {"type": "end"}})
 
 
+def pausing() -> dict[str, Any]:
+    """A node that takes its time, as one that waits for a model does, and no CPU."""
+    node = {"type": "script", "script": PAUSE, "next": "done"}
+    return _graph("pausing", {"pause": node, "done": {"type": "end"}})
+
+
 def waiting(calls: int, each_ms: int) -> dict[str, Any]:
     """That many calls side by side of a model that takes its time."""
     node = nothing(0, next="done") | {"over": "{{items}}", "max_concurrency": calls}
@@ -78,4 +87,5 @@ def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
         agent = directory / graph["name"]
         agent.mkdir(parents=True)
         (agent / "graph.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
-        (agent / "nothing.sh").write_text("echo '{}'\n")
+        for script in ("nothing.sh", PAUSE):
+            (agent / script).write_text("echo '{}'\n")

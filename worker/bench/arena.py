@@ -132,6 +132,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
                 agents.fan_out(WIDTH),
                 agents.mapped(ITEMS),
                 agents.asking(),
+                agents.pausing(),
                 agents.waiting(1, 0),
                 agents.waiting(CALLERS, CALL_MS),
             )

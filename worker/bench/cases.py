@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
+from scheduler.client import PreparedAgent
 from scheduler.embedded import attach
 from scheduler.submit import Request
+from worker.bench.agents import PAUSE_MS
 from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
 from worker.bench.llm import llm, llm_many, tool
 from worker.bench.rows import Row, Sample, interleaved, row
@@ -62,20 +64,24 @@ def mapping(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def runs(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Many small runs at once, on one worker process and on two."""
-    agent = arena.prepare("linear-4")
+    """Many runs at once, on one worker process and on two: small ones, and ones that take time."""
+    small, slow = arena.prepare("linear-4"), arena.prepare("pausing")
+    one: list[Sample] = []
     for processes in (1, 2):
         if processes > len(arena.ours):
             arena.start_worker()
-            arena.run(agent)
-        samples = [many(arena, agent, f"{processes}-{turn}") for turn in range(max(1, rounds // 5))]
+            arena.run(small)
+        turns = [f"{processes}-{turn}" for turn in range(max(1, rounds // 5))]
         workers = f"{processes} worker process{'es' if processes > 1 else ''}"
-        name = f"{RUNS:,} runs of 5 nodes, {workers}"
-        yield row(name, "run", RUNS, samples, None)
+        samples = [many_runs(arena, small, turn) for turn in turns]
+        yield row(f"{RUNS:,} runs of 5 nodes, {workers}", "run", RUNS, samples, None)
+        samples = [many_runs(arena, slow, f"slow-{turn}") for turn in turns]
+        one = one or samples
+        yield row(f"{RUNS:,} runs of {PAUSE_MS} ms, {workers}", "run", RUNS, samples, one)
 
 
-def many(arena: Arena, agent: Any, batch: str) -> Sample:
-    """All the small runs, from the first submission to the last end."""
+def many_runs(arena: Arena, agent: PreparedAgent, batch: str) -> Sample:
+    """All the runs, from the first submission to the last end."""
 
     def act() -> None:
         with arena.client.records.endings(batch) as endings:

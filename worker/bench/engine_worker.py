@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from threading import Event
 
 from graphs.schema import ScriptNode
 from worker.__main__ import main
+from worker.bench.agents import PAUSE, PAUSE_MS
 from worker.executors import EXECUTORS
 from worker.outcome import Outcome, Wrote
 from worker.visit import Visit
@@ -13,6 +15,8 @@ from worker.visit import Visit
 
 def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
     """Write one small value, go on."""
+    if visit.node.script == PAUSE:
+        Event().wait(PAUSE_MS / 1000)
     return Wrote({"output": visit.index}, visit.node.targets)
 
 
