@@ -80,14 +80,7 @@ class Function:
 
     def declaration(self) -> dict[str, Any]:
         """The function as chat models are told of it."""
-        return {
-            "type": "function",
-            "function": {
-                "name": self.name,
-                "description": self.description,
-                "parameters": self.parameters,
-            },
-        }
+        return declaration_of(self.name, self.description, self.parameters)
 
 
 _LANGUAGES: Mapping[str, Literal["bash", "python", "typescript"]] = {
@@ -95,3 +88,11 @@ _LANGUAGES: Mapping[str, Literal["bash", "python", "typescript"]] = {
     ".py": "python",
     ".ts": "typescript",
 }
+
+
+def declaration_of(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A function as chat models are told of it; `parameters` is a JSON Schema."""
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }

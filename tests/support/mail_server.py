@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import socketserver
-import threading
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 from tests.support.certificates import server_context
+from tests.support.loopback import Loopback
 
 _REPLIES = {
     "EHLO": "250-here\r\n250-AUTH PLAIN\r\n250 STARTTLS",
@@ -22,33 +21,19 @@ _REPLIES = {
 }
 
 
-class MailServer:
+class MailServer(Loopback):
     """Takes mail until its `with` block ends, and keeps every line it got."""
 
     def __init__(self, certificate: Path | None = None) -> None:
         self.lines: list[str] = []
         self.tls = server_context(certificate) if certificate else None
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.owner = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-
-    def __enter__(self) -> MailServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server = _Server(("127.0.0.1", 0), _Handler)
+        super().__init__(server)
+        server.owner = self
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self._server.server_address[1]}"
+        return f"127.0.0.1:{self.port}"
 
 
 class _Server(socketserver.ThreadingTCPServer):

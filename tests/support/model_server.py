@@ -25,8 +25,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
+
+from tests.support.loopback import Loopback
 
 # How often a dripping reply sends its next blank.
 DRIP_INTERVAL_S = 0.02
@@ -158,34 +159,13 @@ def _reply_from_json(value: str | Mapping[str, Any]) -> Reply:
     return Reply(text=value) if isinstance(value, str) else Reply(**value)
 
 
-class ModelServer:
+class ModelServer(Loopback):
     """Serves a script until its `with` block ends, and keeps every request it got."""
 
     def __init__(self, *replies: Reply, script: Script | None = None, port: int = 0) -> None:
         self.script = script or Script(*replies)
         self.requests: list[Request] = []
-        self.stopping = threading.Event()
-        self._http = _HTTPServer(("127.0.0.1", port), self)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-
-    def __enter__(self) -> ModelServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-
-    @property
-    def port(self) -> int:
-        return int(self._http.server_address[1])
+        super().__init__(_HTTPServer(("127.0.0.1", port), self))
 
     @property
     def base_url(self) -> str:

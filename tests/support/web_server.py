@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 
 from tests.support.certificates import server_context
+from tests.support.loopback import Loopback
 
 # How often a dripping page sends its next byte.
 DRIP_INTERVAL_S = 0.02
@@ -43,40 +43,20 @@ def redirect(to: str) -> Page:
     return Page(status=302, headers={"Location": to})
 
 
-class WebServer:
+class WebServer(Loopback):
     """Serves pages until its `with` block ends, and keeps every request it got."""
 
     def __init__(self, pages: Mapping[str, Page], certificate: Path | None = None) -> None:
         self.pages = dict(pages)
         self.visits: list[Visit] = []
         self.tunnel_to: tuple[str, int] | None = None  # where a proxy's CONNECT really leads
-        self.stopping = threading.Event()
-        self._http = _Server(("127.0.0.1", 0), _Handler)
-        self._http.owner = self
+        server = _Server(("127.0.0.1", 0), _Handler)
+        super().__init__(server)
+        server.owner = self
         self._scheme = "https" if certificate else "http"
         if certificate:
             context = server_context(certificate)
-            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-
-    def __enter__(self) -> WebServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-
-    @property
-    def port(self) -> int:
-        return int(self._http.server_address[1])
+            server.socket = context.wrap_socket(server.socket, server_side=True)
 
     def url(self, path: str = "", host: str = "127.0.0.1") -> str:
         return f"{self._scheme}://{host}:{self.port}{path}"

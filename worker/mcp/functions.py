@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from graphs.mcp_config import McpConfig, McpServer, function_suffix
+from graphs.tools.function import declaration_of
 from scheduler.errors import SecretsMissing, SecretsUnusable
 from scheduler.secrets import Secrets, hidden
 from worker.cancellation import Cancellation
@@ -44,14 +45,7 @@ class McpFunction:
 
     def declaration(self) -> dict[str, Any]:
         """The function as chat models are told of it."""
-        return {
-            "type": "function",
-            "function": {
-                "name": self.name,
-                "description": self.description,
-                "parameters": self.parameters,
-            },
-        }
+        return declaration_of(self.name, self.description, self.parameters)
 
     def call(self, arguments: _Arguments, timeout_s: float | None = None) -> Any:
         """The result as JSON; a failure is one too: `{"tool_call_error": …}`. Never raises.
