@@ -211,7 +211,7 @@ def test_a_prompt_of_a_megabyte_comes_back(sleipnir: Sleipnir) -> None:
 
 
 def test_a_seed_is_json_or_else_a_text(sleipnir: Sleipnir) -> None:
-    deep = "[" * 3000 + "]" * 3000
+    deep = "[" * 60_000 + "]" * 60_000  # deeper than any Python goes
     seeds = {"large": str(10**40), "fraction": "-0.1", "list": "[]", "object": "{}", "null": "null"}
     texts = {"too_large": "1e400", "no_number": "NaN", "deep": deep, "\udcff": "\udcfe"}
 
@@ -264,7 +264,7 @@ def test_every_line_of_a_batch_that_cannot_be_used_is_named(
     sleipnir: Sleipnir, tmp_path: Path
 ) -> None:
     file = tmp_path / "in.jsonl"
-    deep = "[" * 3000 + "]" * 3000
+    deep = "[" * 60_000 + "]" * 60_000  # deeper than any Python goes
     lines = ['"fine"', '{"state": {"a": 1e400}}', f'{{"state": {{"a": {deep}}}}}', "[1]"]
     lines += ['{"promt": "x"}', '{"prompt": 5}', '{"id": ""}', '{"id": 1}', '{"id": "1"}']
     lines += [r'{"id": "\ud800"}']
