@@ -86,7 +86,8 @@ def extract(
     `last_turn` is the text of the last turn alone, where the output is that of several turns.
 
     Raises:
-        ExtractionFailed: if both replies of the extractor are unfit, or a call of it fails.
+        ExtractionFailed: if both replies of the extractor are unfit, or a call of it fails;
+            at once if the schema is none.
     """
     for text in dict.fromkeys((output, output if last_turn is None else last_turn)):
         try:
@@ -153,20 +154,32 @@ def _first_errors(value: Any, schema: dict[str, Any]) -> Iterable[Any]:
         errors = sorted(_validator(encode(schema)).iter_errors(value), key=lambda e: e.json_path)
     except Unresolvable as error:
         raise Unfit(f"output_schema refers to something it does not hold: {error}") from error
+    except (RecursionError, OverflowError) as error:  # references in a circle; 10^400 to a float
+        raise Unfit(f"cannot be checked against output_schema: {error}") from error
     return errors[:ERRORS_SHOWN]
 
 
 @lru_cache(maxsize=256)
 def _validator(schema_text: str) -> Validator:
-    """A validator, built once per distinct schema."""
+    """A validator, built once per distinct schema.
+
+    Raises:
+        ExtractionFailed: if the schema is none; validation before the run may be switched off.
+    """
     # Imported late: most graphs have no schema, and these take a tenth of a second.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
     from jsonschema.validators import validator_for  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415
 
     schema = json.loads(schema_text)
+    dialect = validator_for(schema, default=Draft202012Validator)
+    try:
+        dialect.check_schema(schema)
+    except SchemaError as error:
+        problem = _shortened(error.message, ERROR_LIMIT)
+        raise ExtractionFailed(f"output_schema: {problem} at {error.json_path}") from error
     # An empty registry: a reference is never looked up over the network.
-    return validator_for(schema, default=Draft202012Validator)(schema, registry=Registry())
+    return dialect(schema, registry=Registry())
 
 
 def _problem(error: Any) -> str:

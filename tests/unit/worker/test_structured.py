@@ -100,6 +100,26 @@ def test_a_reference_is_never_looked_up_over_the_network() -> None:
         accept("1", {"$ref": "http://127.0.0.1:9/schema.json"})
 
 
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("1", {"$ref": "#"}),
+        ("1" + "0" * 400, {"multipleOf": 0.01}),
+    ],
+)
+def test_a_reply_that_cannot_be_checked_is_unfit(text: str, schema: dict[str, Any]) -> None:
+    with pytest.raises(Unfit, match="cannot be checked against output_schema"):
+        accept(text, schema)
+
+
+def test_what_is_no_schema_fails_the_extraction_and_asks_no_extractor() -> None:
+    extractor = Extractor()
+
+    with pytest.raises(ExtractionFailed, match=r"output_schema: 'objec' .* at \$\.type"):
+        extract({"type": "objec"}, "{}", extractor)
+    assert extractor.asked == []
+
+
 def test_the_hint_ends_with_the_indented_schema() -> None:
     hint = schema_hint({"type": "string"})
 
