@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 JsonObject: TypeAlias = dict[str, Any]
-Seconds: TypeAlias = Annotated[float, Field(gt=0)]
+# More than thirty years: what the clocks and timers below us can still count to.
+MAX_SECONDS = 1_000_000_000
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
 # True: for as long as is usual; else seconds.

@@ -182,6 +182,8 @@ def expected_by(detail: ErrorDetails) -> str:
             return f"at least {context['ge']:g}"
         case "greater_than":
             return f"more than {context['gt']:g}"
+        case "less_than_equal":
+            return f"at most {context['le']:,.12g}"
         case "literal_error":
             return str(context["expected"])
         case "string_pattern_mismatch":

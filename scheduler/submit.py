@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphs.errors import MissingVariables
-from graphs.schema import ApprovalNode, Graph, InputNode, Variable
+from graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable
 from graphs.state import encode
 from graphs.variables import resolve_variables
 from scheduler.errors import SubmissionRefused
@@ -190,4 +190,4 @@ def _seeds(
 
 def _lower(limit: float | None, wanted: float | None) -> float | None:
     given = [value for value in (limit, wanted) if value is not None]
-    return min(given) if given else None
+    return min(*given, MAX_SECONDS) if given else None

@@ -57,6 +57,21 @@ def pairs(
     return [(name, text) for name, _, text in split]
 
 
+class PositiveNumber(click.FloatRange):
+    """A number above 0, and a finite one: click's own range lets `nan` and `inf` pass."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
 def json_or_text(text: str) -> Any:
     """The JSON value that a text is, else the text itself."""
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from scheduler.cli.arguments import complete_agents
+from scheduler.cli.arguments import PositiveNumber, complete_agents
 from scheduler.cli.engine import open_client, settings_of
 from scheduler.cli.options import Options, common_options
 from scheduler.cli.recording import require_place
@@ -48,7 +48,7 @@ _PARAMETERS = (
     ),
     click.option(
         "--budget",
-        type=click.FloatRange(min=0, min_open=True),
+        type=PositiveNumber(),
         metavar="USD",
         help="Start no more runs once the batch has cost this much.",
     ),

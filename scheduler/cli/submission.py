@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduler.cli.arguments import agent_argument, json_or_text, pairs
+from scheduler.cli.arguments import PositiveNumber, agent_argument, json_or_text, pairs
 from scheduler.cli.recording import stored_recording
 from scheduler.cli.terminal import is_terminal, read_line
 from scheduler.errors import SubmissionRefused
@@ -58,7 +58,7 @@ REQUEST_OPTIONS = (
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=PositiveNumber(),
         metavar="SECONDS",
         help="Lower the graph's own limit.",
     ),

@@ -250,6 +250,7 @@ def test_what_a_script_says_moves_no_cursor(sleipnir: Sleipnir) -> None:
         (["--var", "tone"], "'tone' is not of the form NAME=VALUE"),
         (["--answer", "yes"], "'yes' is not of the form NODE=TEXT"),
         (["--timeout", "0"], "0.0 is not in the range x>0"),
+        (["--timeout", "nan"], "nan is not a finite number"),
         (["--workdir", "/no/such"], "Directory '/no/such' does not exist"),
     ],
 )

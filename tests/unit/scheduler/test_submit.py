@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphs.schema import Graph
+from graphs.schema import MAX_SECONDS, Graph
 from scheduler.errors import SubmissionRefused
 from scheduler.keys import ALL_PARTITIONS, new_run_id, partition_of, run_key
 from scheduler.run import Context, NewRun
@@ -99,7 +99,14 @@ def test_an_answer_for_a_node_that_does_not_ask_is_refused(node: str, message: s
 
 @pytest.mark.parametrize(
     ("of_graph", "wanted", "limit"),
-    [(None, None, None), (60, None, 60), (None, 30, 30), (60, 30, 30), (60, 90, 60)],
+    [
+        (None, None, None),
+        (60, None, 60),
+        (None, 30, 30),
+        (60, 30, 30),
+        (60, 90, 60),
+        (None, 1e300, MAX_SECONDS),
+    ],
 )
 def test_a_submission_may_lower_the_time_limit_only(
     of_graph: float | None, wanted: float | None, limit: float | None
