@@ -274,12 +274,13 @@ class Client:
             AnswerRefused: there is none, or `node` does not say which of several.
         """
         questions = self.open_questions(run_id)
-        matching = [question for question in questions if node in (None, question.node)]
+        matching = [
+            question for question in questions if node is None or question.is_asked_by(node)
+        ]
         if len(matching) == 1:
             return matching[0]
         if len(matching) > 1:
-            nodes = ", ".join(question.node for question in matching)
-            raise AnswerRefused(f"run {run_id} asks several questions ({nodes}); name the node")
+            raise AnswerRefused(_which_question(run_id, matching))
         run = self.records.run(run_id)
         if run.is_final:
             raise AnswerRefused(f"run {run_id} is over ({run.status}); it takes no answers")
@@ -302,6 +303,14 @@ class Client:
         """
         self.records.run(run_id)
         return self.store.close(run_id, "cancelled", Failure("cancelled", reason, None))
+
+
+def _which_question(run_id: str, questions: Sequence[Question]) -> str:
+    if len({question.run_id for question in questions}) == 1:
+        places = ", ".join(question.place for question in questions)
+        return f"run {run_id} asks several questions ({places}); name one with --node"
+    asking = ", ".join(f"{question.place} of run {question.run_id}" for question in questions)
+    return f"several child runs of {run_id} ask ({asking}); answer one of them"
 
 
 def _require_fitting(state: Mapping[str, str], settings: Settings) -> None:

@@ -195,6 +195,15 @@ class Question:
     def question_id(self) -> str:
         return f"{self.run_id}/{self.visit}"
 
+    @property
+    def place(self) -> str:
+        """Where its run asks: a node, or an item of a map as `MAP/INDEX`."""
+        return self.visit.partition("/")[2]
+
+    def is_asked_by(self, node: str) -> bool:
+        """Whether `node` names its place, its node, or the map that its node is the branch of."""
+        return node in (self.node, self.place, self.place.partition("/")[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Run:

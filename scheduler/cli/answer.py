@@ -27,7 +27,7 @@ def answer(options: Options, run_id: str, text: str | None, node: str | None) ->
         raise click.UsageError("no TEXT given, and no terminal to ask the question on")
     with open_client(options, workers=False) as client:
         question = client.open_question(client.records.resolve(run_id), node)
-        client.answer(question.run_id, ask(question) if text is None else text, question.node)
+        client.answer(question.run_id, ask(question) if text is None else text, question.place)
         if options.json:
             found = {"run_id": question.run_id, "node": question.node}
             click.echo(json.dumps(found, ensure_ascii=False))

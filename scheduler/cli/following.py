@@ -144,7 +144,7 @@ class Attachment:
 
         try:
             text = ask(question, is_open)
-            self._client.answer(question.run_id, text, question.node)
+            self._client.answer(question.run_id, text, question.place)
         except EOFError:
             self._asks = False
         except Withdrawn:
@@ -191,7 +191,7 @@ def explain(options: Options, question: Question) -> None:
         options.say(f"  options: {printable(', '.join(question.options))}")
     if question.default:
         options.say(f"  default: {printable(question.default)}")
-    options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.node}")
+    options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}")
 
 
 def _is_failure(event: Event) -> bool:

@@ -30,7 +30,7 @@ def inbox(options: Options) -> None:
         (
             question.run_id,
             question.agent,
-            question.node,
+            question.place,
             age((now_ms - question.asked_at) / 1000),
             first_line(question.text),
             first_line(" | ".join(question.options) or (question.default or "")),

@@ -36,7 +36,7 @@ def page(
         yield f"{question.node} of run {question.run_id} asks: {printable(question.text)}"
         if question.options:
             yield f"  options: {printable(', '.join(question.options))}"
-        yield f"  answer it with: sleipnir answer {question.run_id} TEXT --node {question.node}"
+        yield f"  answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}"
     if run.output is not None:
         yield ""
         yield printable(run.output.removesuffix("\n"))

@@ -40,6 +40,15 @@ sort_out() {
     echo "$argc_what" >> sorted
 }
 """
+SHEDS = """
+model: openai:m
+initial_state: {sheds: [left, right]}
+start: tidy_all
+nodes:
+  tidy_all: {type: map, over: "{{sheds}}", as: shed, branch: tidy, collect_into: said, next: done}
+  tidy: {type: llm, prompt: "Burn down the {{shed}} one.", tools: [burn]}
+  done: {type: end, output: "{{said}}"}
+"""
 CHILD_OF = """
 start: ask
 nodes:
@@ -54,6 +63,7 @@ def sleipnir(loki_machine: Sleipnir, server: ModelServer, tmp_path: Path) -> Sle
     """The command, with an agent whose model sorts one thing out and burns two."""
     loki_machine.write("shed", SHED, {"tools.sh": TOOLS})
     loki_machine.write("yard", CHILD_OF)
+    loki_machine.write("sheds", SHEDS, {"tools.sh": TOOLS})
     converses(
         server,
         "Tidy",
@@ -61,6 +71,10 @@ def sleipnir(loki_machine: Sleipnir, server: ModelServer, tmp_path: Path) -> Sle
         calls(("burn", {"what": "d"})),
         says("Tidied."),
     )
+    for shed in ("left", "right"):
+        converses(
+            server, f"Burn down the {shed}", calls(("burn", {"what": shed})), says(f"{shed}: gone.")
+        )
     return loki_machine
 
 
@@ -147,6 +161,21 @@ def test_a_childs_tool_is_consented_to_at_its_root(sleipnir: Sleipnir, tmp_path:
     assert sleipnir("answer", run_id, "yes").returncode == 0
 
     wait_until(lambda: lines(tmp_path / "burnt") == ["b"], "it was done")
+
+
+def test_items_of_a_map_are_consented_to_one_by_one(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    run_id = parked(sleipnir, "", tmp_path, agent="sheds")
+
+    refused = sleipnir("answer", run_id, "yes", "--node", "tidy")
+    assert refused.stderr == (
+        f"error: run {run_id} asks several questions (tidy_all/0, tidy_all/1); "
+        "name one with --node\n"
+    )
+    assert sleipnir("answer", run_id, "no", "--node", "tidy_all/1").returncode == 0
+    assert sleipnir("answer", run_id, "yes").returncode == 0
+
+    assert sleipnir("watch", run_id).stdout == '["left: gone.","right: gone."]\n'
+    assert lines(tmp_path / "burnt") == ["left"]
 
 
 def test_a_headless_run_is_declined_at_once(

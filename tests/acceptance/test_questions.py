@@ -43,14 +43,24 @@ nodes:
     next: done
   done: {type: end, output: "child: {{told}}"}
 """
+PARENTS = """
+description: Leaves the asking to two children.
+initial_state: {releases: [one, two]}
+start: ask_all
+nodes:
+  ask_all: {type: map, over: "{{releases}}", as: it, branch: ask, collect_into: told, next: done}
+  ask: {type: agent, agent: release, prompt: "{{it}}"}
+  done: {type: end, output: "{{told}}"}
+"""
 UP, DOWN, ENTER, CTRL_D = "\x1b[A", "\x1b[B", "\n", "\x04"
 
 
 @pytest.fixture(scope="module")
 def sleipnir(shared_engine: Sleipnir) -> Sleipnir:
-    """The command, with an agent that asks, and one whose child asks."""
+    """The command, with an agent that asks, and two whose children ask."""
     shared_engine.write("release", RELEASE)
     shared_engine.write("parent", PARENT)
+    shared_engine.write("parents", PARENTS)
     return shared_engine
 
 
@@ -130,6 +140,17 @@ def test_a_childs_question_can_be_answered_by_naming_its_root(sleipnir: Sleipnir
     sleipnir("answer", run_id, "no")
 
     assert sleipnir("watch", run_id).stdout == "child: refused\n"
+
+
+def test_of_several_children_that_ask_one_has_to_be_named(sleipnir: Sleipnir) -> None:
+    document = sleipnir.json("run", "parents")
+    run_id, child = document["run_id"], document["question"]["run_id"]
+
+    refused = sleipnir("answer", run_id, "no")
+
+    assert refused.returncode == 1
+    assert f"several child runs of {run_id} ask (" in refused.stderr
+    assert f"approve of run {child}" in refused.stderr
 
 
 def test_the_inbox_lists_open_questions_oldest_first(sleipnir: Sleipnir) -> None:
