@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # How long one look for news waits; after it, the run's status is looked at.
 _LOOK_MS = 1_000
+_AT_ONCE_MS = 1
 # Looks without news after which a run that nobody begins needs an explanation.
 _PATIENT_LOOKS = 3
 
@@ -78,33 +79,42 @@ class Attachment:
     def _follow(self) -> Run:
         looks_in_vain = 0
         while True:
-            news = self._news()
+            news = self._news(_LOOK_MS)
             looks_in_vain = 0 if news else looks_in_vain + 1
-            for run_id, event in news:
-                self._tell(run_id, event)
-                if event.kind == "ended" and run_id == self.run_id:
-                    return self._records.run(run_id)
+            if self._tell_all(news):
+                break
             if not self._wants_more(looks_in_vain):
-                return self._records.run(self.run_id)
+                # The run waits, maybe since after that look: other questions may have come.
+                self._tell_all(self._news(_AT_ONCE_MS))
+                break
+        return self._records.run(self.run_id)
 
     def open_questions(self) -> list[Question]:
         """What the run and its children wait for, oldest first."""
         found = [q for run_id in self._asking for q in self._records.questions(run_id)]
         return sorted(found, key=lambda question: (question.asked_at, question.question_id))
 
-    def _news(self) -> list[tuple[str, Event]]:
+    def _news(self, wait_ms: int) -> list[tuple[str, Event]]:
         """What happened since the last call, in order; new children are read at once."""
-        news = fresh = self._records.events_after(self._positions, _LOOK_MS, self._heard)
+        news = fresh = self._records.events_after(self._positions, wait_ms, self._heard)
         while fresh:
             for run_id, event in fresh:
                 read = self._heard if event.kind == SPEECH else self._positions
                 read[run_id] = event.event_id
             children = {e.fields["run_id"]: "0" for _, e in fresh if e.kind == "child"}
             self._positions.update(children)
-            fresh = self._records.events_after(children, 1) if children else []
+            fresh = self._records.events_after(children, _AT_ONCE_MS) if children else []
             news = news + fresh
         # Event ids are instants; a child's first is never before the one that names the child.
         return sorted(news, key=lambda told: [int(part) for part in told[1].event_id.split("-")])
+
+    def _tell_all(self, news: list[tuple[str, Event]]) -> bool:
+        """Whether the run's end was among the news."""
+        for run_id, event in news:
+            self._tell(run_id, event)
+            if event.kind == "ended" and run_id == self.run_id:
+                return True
+        return False
 
     def _tell(self, run_id: str, event: Event) -> None:
         if event.kind == SPEECH:

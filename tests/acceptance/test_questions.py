@@ -142,6 +142,13 @@ def test_a_childs_question_can_be_answered_by_naming_its_root(sleipnir: Sleipnir
     assert sleipnir("watch", run_id).stdout == "child: refused\n"
 
 
+def test_all_children_that_ask_are_told_of(sleipnir: Sleipnir) -> None:
+    done = sleipnir("run", "parents")
+
+    assert done.stderr.count("▸ approve waiting: Ship ") == 2
+    assert done.stderr.count("answer it with: sleipnir answer ") == 2
+
+
 def test_of_several_children_that_ask_one_has_to_be_named(sleipnir: Sleipnir) -> None:
     document = sleipnir.json("run", "parents")
     run_id, child = document["run_id"], document["question"]["run_id"]
