@@ -13,7 +13,7 @@ from time import monotonic
 
 import pytest
 
-from tests.support.model_server import DRIPS, HANGS, RESETS, ModelServer, Reply, fails, says
+from tests.support.model_server import DRIPS, HANGS, RESETS, ModelServer, Reply, calls, fails, says
 from tests.support.wait import wait_until
 from worker.cancellation import Cancellation
 from worker.llm.client import ModelCallFailed, Request, complete, preload
@@ -59,6 +59,16 @@ def test_an_answer_without_text_is_empty(server: ModelServer) -> None:
     server.script.add(says(None))
 
     assert complete(Request("openai:home-made", HELLO)).text == ""
+
+
+def test_a_message_holds_what_its_server_said_and_no_empty_extras(server: ModelServer) -> None:
+    server.script.add(calls(("look", {})), says("hi"))
+
+    asking = complete(Request("openai:home-made", HELLO))
+    talking = complete(Request("openai:home-made", HELLO))
+
+    assert asking.message.keys() == {"role", "tool_calls"}
+    assert talking.message == {"role": "assistant", "content": "hi"}
 
 
 def test_only_given_settings_are_sent(server: ModelServer) -> None:

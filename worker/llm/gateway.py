@@ -148,6 +148,9 @@ def _message(response: Any) -> Message:
     message: dict[str, Any] = response.choices[0].message.model_dump(exclude_none=True)
     if calls := message.get("tool_calls"):
         message["tool_calls"] = list(_by_id(calls).values())
+    # litellm's own, mostly empty: strict servers refuse the next turn's request over it.
+    if not any((message.get("provider_specific_fields") or {}).values()):
+        message.pop("provider_specific_fields", None)
     return message
 
 
