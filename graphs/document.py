@@ -237,7 +237,13 @@ class _Reader:
             mark = error.problem_mark or error.context_mark
             detail = " ".join(part for part in (error.context, error.problem) if part)
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+            if self._is_tab(line, column):
+                detail = "a tab where YAML allows none; indent with blanks"
             self._syntax_error(detail, line, column)
+
+    def _is_tab(self, line: int, column: int) -> bool:
+        lines = self._text.split("\n")[line - 1 : line]
+        return any(text[column - 1 : column] == "\t" for text in lines)
 
     def _node(self, event: Any, path: KeyPath) -> Located:
         if isinstance(event, yaml.AliasEvent):
