@@ -245,7 +245,7 @@ class _Reading:
         where = ".".join(str(step) for step in path)
         if detail["type"] == "extra_forbidden":
             message = f"server '{name}': unknown field '{where}'"
-            hint = near(where, list(_Entry.model_fields))
+            hint = near(where, _Entry.model_fields)
             self._report(message, "mcpServers", name, *path, hint=hint)
             return
         expected = _EXPECTED.get(str(path[0]), detail["msg"])

@@ -143,7 +143,7 @@ class Reading:
         start, nodes = self._data.get("start"), self._data.get("nodes")
         if isinstance(start, str) and isinstance(nodes, dict) and start not in nodes:
             message = f"start node '{start}' does not exist"
-            self._report("E015", message, "start", hint=near(start, list(nodes)))
+            self._report("E015", message, "start", hint=near(start, nodes))
 
     def _nodes(self) -> dict[str, Any]:
         nodes = self._data.get("nodes")
@@ -181,7 +181,7 @@ class Reading:
         elif not isinstance(kind, str):
             self._wrong_value("a string", "nodes", key, "type")
         elif kind not in NODE_TYPES:
-            hint = near(kind, list(NODE_TYPES)) or f"one of {', '.join(NODE_TYPES)}"
+            hint = near(kind, NODE_TYPES) or f"one of {', '.join(NODE_TYPES)}"
             message = f"node '{key}': unknown type '{kind}'"
             self._report("E012", message, "nodes", key, "type", hint=hint)
         else:

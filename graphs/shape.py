@@ -6,7 +6,7 @@ does not hide the next, nor draw others after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -99,10 +99,11 @@ def shape(
         return None, findings
 
 
-def near(name: str, known: list[str]) -> str | None:
-    """The hint that names what was probably meant."""
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else None
+def near(name: str, known: Iterable[str]) -> str | None:
+    """The hint that names what was probably meant; capitals are no difference."""
+    folded = {each.casefold(): each for each in known}
+    close = get_close_matches(name.casefold(), folded, n=1)
+    return f"did you mean '{folded[close[0]]}'?" if close else None
 
 
 def _fields(section: type[Section]) -> dict[str, bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +10,7 @@ from graphs.document import name_place
 from graphs.finding import Finding
 from graphs.loader import Agent
 from graphs.schema import Graph, MapNode
+from graphs.shape import near
 from graphs.tools.toolbox import Toolbox
 from graphs.validator.edges import (
     Adjacency,
@@ -141,5 +141,5 @@ def near_names(unknown: Iterable[str], known: Collection[str]) -> dict[str, str]
     names = set(unknown)
     if len(names) > MAX_HINTS:
         return {}
-    matches = ((name, difflib.get_close_matches(name, known, 1)) for name in names)
-    return {name: f"did you mean '{near[0]}'?" for name, near in matches if near}
+    hints = ((name, near(name, known)) for name in names)
+    return {name: hint for name, hint in hints if hint is not None}
