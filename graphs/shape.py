@@ -131,7 +131,9 @@ def _hint_for_unknown(key: str, path: KeyPath, known: list[str], root: str) -> s
     if path and path[0] == "nodes":
         owners = [name for name, node in NODE_TYPES.items() if key in _fields(node)]
         if owners:
-            return f"'{key}' is a field of {' and '.join(owners)} nodes"
+            *others, last = owners
+            listed = f"{', '.join(others)} and {last}" if others else last
+            return f"'{key}' is a field of {listed} nodes"
     return near(key, known)
 
 
