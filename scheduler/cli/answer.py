@@ -16,7 +16,7 @@ from scheduler.cli.terminal import is_terminal
 @click.command
 @run_argument
 @click.argument("text", required=False)
-@click.option("--node", metavar="NODE", help="Which question, where a run asks several.")
+@click.option("--node", metavar="NODE", help="Which question, of several: a node, or MAP/INDEX.")
 @common_options(json=True)
 def answer(options: Options, run_id: str, text: str | None, node: str | None) -> None:
     """Answer RUN's question, or that of its child run, with TEXT.
