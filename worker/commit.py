@@ -52,7 +52,7 @@ class Commit:
         try:
             self._commit(outcome)
         except StepFailing:
-            self._finish(Branch({}, discarded=True), NO_USAGE)
+            self._discard()
 
     def _log_entries(self) -> list[str]:
         visit = self._visit
@@ -247,6 +247,19 @@ class Commit:
             usage=outcome.usage,
             spent=outcome.usage + visit.recorded_usage,
         )
+
+    def _discard(self) -> None:
+        """What the visit was to wait for is of no use: its step or its map has failed for good."""
+        if self._visit.index is None:
+            self._finish(Branch({}, discarded=True), NO_USAGE)
+        else:
+            self._store.stage_item(
+                self._lease,
+                encode({"value": None}),
+                halt=False,
+                elapsed_s=self._elapsed_s(),
+                spent=self._visit.recorded_usage,
+            )
 
     # ---- parking
 

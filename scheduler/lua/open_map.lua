@@ -4,12 +4,11 @@
 -- REST the items, each as JSON text; at least one
 -- USES store dispatch waiting
 -- ERR  run_closed stale_visit
--- ERR  step_failing  a sibling failed for good: stage this visit as discarded
+-- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local run = key('run', run_id)
-local status, failing, agent, digest =
-  unpack(redis.call('HMGET', run, 'status', 'failing', 'agent', 'digest'))
+local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
 if not status or FINAL[status] then return {'run_closed'} end
-if failing then return {'step_failing'} end
+if is_void(run_id, visit) then return {'step_failing'} end
 local v = read_visit(run_id, visit)
 if not holds(v, token) then return {'stale_visit'} end
 

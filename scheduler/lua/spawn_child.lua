@@ -4,10 +4,10 @@
 -- REST field_count name, value pairs of the child's record; then key, JSON text pairs of its state
 -- USES store dispatch waiting create
 -- ERR  run_closed stale_visit
--- ERR  step_failing  a sibling failed for good: stage this visit as discarded
-local status, failing = unpack(redis.call('HMGET', key('run', run_id), 'status', 'failing'))
+-- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
+local status = redis.call('HGET', key('run', run_id), 'status')
 if not status or FINAL[status] then return {'run_closed'} end
-if failing then return {'step_failing'} end
+if is_void(run_id, visit) then return {'step_failing'} end
 local v = read_visit(run_id, visit)
 if not holds(v, token) then return {'stale_visit'} end
 

@@ -1,9 +1,9 @@
 -- Put aside the result of one invocation of a map; announce the next, or the map itself.
 -- KEYS partition
 -- ARGV run_id visit token result halt elapsed_ms event usage spent
--- halt '1': this failure stops the map, no further invocation starts
+-- halt '1': this failure stops the map: no further invocation starts, what waits is withdrawn
 -- spent: what the invocation used in all; usage: what of it the run does not count yet
--- USES store dispatch waiting
+-- USES store dispatch waiting finish
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
@@ -29,9 +29,33 @@ end
 add_usage(run_id, usage)
 narrate(run_id, (string.gsub(event, '@(%u+)@', {DONE = tostring(done), TOTAL = total})))
 
-if halt == '1' then
+-- Take back the invocations that wait for something: how many there were, and how many of them
+-- the run counts as busy.
+local WAITS = {asked = true, child = true, backoff = true}
+local function withdraw()
+  local open, gone, busy = redis.call('HGETALL', key('visits', run_id)), 0, 0
+  for i = 1, #open, 2 do
+    local other = parse_visit(open[i + 1])
+    local item = string.match(open[i], '^%d+/[^/]+/(%d+)$')
+    if item and open[i] == map_visit .. '/' .. item and WAITS[other.status] then
+      local child = other.status == 'child'
+        and redis.call('HGET', key('run', other.payload), 'status')
+      gone = gone + 1
+      busy = busy + ((other.status == 'asked' or child == 'waiting') and 0 or 1)
+      drop_visit(run_id, open[i], other, cancel_child)
+      redis.call('HDEL', key('visits', run_id), open[i])
+      redis.call('HDEL', map, 'item:' .. item)
+    end
+  end
+  return gone, busy
+end
+
+if halt == '1' and not halted then
   halted = '1'
-  redis.call('HSET', map, 'halted', '1')
+  local gone, busy = withdraw()
+  redis.call('HSET', map, 'halted', '1', 'inflight', inflight - gone)
+  redis.call('HINCRBY', run, 'busy', 0 - busy)
+  inflight = inflight - gone
 end
 if not halted and tonumber(following) < tonumber(total) then
   local invocation = map_visit .. '/' .. following

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.run import Run
 from tests.support.engine import Engine
+from tests.support.invariants import assert_consistent
 
 GRAPH = """
 start: m
@@ -225,3 +226,43 @@ def test_an_unusable_branch_fails_the_run_where_nobody_validated(
     run = finish(engine, ECHO, graph, items=[1])
 
     assert engine.failure(run.run_id).code == "R003"
+
+
+ASKS_OR_FAILS = """
+start: look
+nodes:
+  look: {type: script, script: look.sh}
+  ask: {type: input, question: "Sure?", next: z}
+  z: {type: end, output: done}
+"""
+LOOK = """[[ $GRAPH_STATE == *'"fine"'* ]] && echo '{"_next": "ask"}' """
+BY_CHILDREN = GRAPH.replace(
+    "{type: script, script: b.sh}", "{type: agent, agent: child, prompt: '{{item}}'}"
+)
+
+
+def test_a_failure_does_not_wait_for_people_that_other_items_ask(engine: Engine) -> None:
+    engine.write("child", ASKS_OR_FAILS, {"look.sh": LOOK})
+    run_id = engine.submit(BY_CHILDREN, {}, state={"items": ["fine", "bad", "fine"]})
+
+    engine.drive()
+
+    assert engine.failure(run_id).message.startswith("map 'm' item [1] failed: ")
+    assert [child.status for child in engine.records.children(run_id)] == [
+        "cancelled",
+        "failed",
+        "cancelled",
+    ]
+    assert engine.records.inbox() == []
+    assert_consistent(engine.redis, runs=4)
+
+
+def test_an_item_that_would_ask_after_a_failure_does_not(engine: Engine) -> None:
+    engine.write("child", ASKS_OR_FAILS, {"look.sh": LOOK})
+    run_id = engine.submit(BY_CHILDREN, {}, state={"items": ["fine", "bad"]})
+
+    engine.drive(newest_first=True)
+
+    assert "item [1] failed" in engine.failure(run_id).message
+    assert [child.status for child in engine.records.children(run_id)] == ["failed"]
+    assert_consistent(engine.redis, runs=2)

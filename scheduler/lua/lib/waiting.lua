@@ -27,6 +27,13 @@ function settle(run_id)
   end
 end
 
+-- Whether a visit is of a step or a map that has failed for good: nothing of that waits any more.
+local function is_void(run_id, visit)
+  local map_visit = string.match(visit, '^(%d+/[^/]+)/')
+  return redis.call('HGET', key('run', run_id), 'failing')
+    or map_visit and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'halted')
+end
+
 -- A map keeps its place while its invocations run in a window of their own.
 local function takes_place(visit, v)
   return v.status ~= 'map' and not string.find(visit, '/.*/')
