@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,9 +108,17 @@ def hidden(value: T) -> T:
     return _without(value, sorted(secrets, key=len, reverse=True)) if secrets else value
 
 
+def lines_too(secrets: Iterable[str]) -> Iterator[str]:
+    """The secrets, and each line of those that have several: output is often shown by lines."""
+    for secret in secrets:
+        yield secret
+        if "\n" in secret:
+            yield from map(str.strip, secret.splitlines())
+
+
 def _remember(secrets: Iterable[str]) -> None:
     with _handing_out:
-        _handed_out.update(secrets)
+        _handed_out.update(lines_too(secrets))
 
 
 def _parsed(file: Path, text: str) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from scheduler.secrets import hidden
+from scheduler.secrets import hidden, lines_too
 
 # Shorter values would mask ordinary words.
 _SHORTEST = 6
@@ -28,7 +28,8 @@ def mask_values(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without the given secrets, those resolved here, and the worker's own keys."""
     text = hidden(text)
     # The longest first: one may be part of another.
-    for secret in sorted((*secrets, *_environment_secrets()), key=len, reverse=True):
+    known = lines_too((*secrets, *_environment_secrets()))
+    for secret in sorted(known, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, _MASK)
     return text

@@ -101,3 +101,11 @@ def test_what_was_resolved_is_hidden_from_then_on(tmp_path: Path) -> None:
     secrets.resolve("{{LONG}}{{LONGER}}{{S}}")
 
     assert hidden(shown) == {"text": "an ***, an ***, an x", "n": 1}
+
+
+def test_no_line_of_a_secret_shows_either(tmp_path: Path) -> None:
+    secrets = Secrets(tmp_path / "none", {"KEY": "unseen-first\n  unseen-second\n"})
+
+    secrets.resolve("{{KEY}}")
+
+    assert hidden("a unseen-second, then unseen-first") == "a ***, then ***"

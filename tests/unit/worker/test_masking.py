@@ -13,6 +13,13 @@ def test_a_secret_that_begins_like_another_leaves_nothing_of_it() -> None:
     assert text == "it is ***"
 
 
+def test_no_line_of_a_secret_is_left() -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADAN\nq0lXy3\n-----END KEY-----\n"
+
+    assert mask("first MIIEvQIBADAN, then q0lXy3", secrets=(key,)) == "first ***, then ***"
+    assert mask(f"all: {key}", secrets=(key,)) == "all: ***"
+
+
 @pytest.mark.parametrize(
     "text",
     [
