@@ -62,6 +62,26 @@ def test_a_secret_variable_shows_in_nothing_that_people_read(
     assert CANARY not in caplog.text
 
 
+def test_a_secret_of_the_machine_never_gets_into_redis(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SHOP_PIN", CANARY)
+    graph = LEAKY.replace("secret: true", 'secret: true, default: "{{SHOP_PIN}}"')
+    tells = """
+        echo "it is $LLM_AGENT_VAR_TOKEN" >&2
+        echo "{\\"told\\": [\\"it is $LLM_AGENT_VAR_TOKEN\\"], \\"error\\": 0}"
+        """
+
+    run = engine.finish(graph, {"leak.sh": tells})
+
+    kept = everything_kept(engine)
+    assert run.status == "waiting"
+    assert engine.state(run.run_id)["told"] == ["it is ***"]
+    assert [entry["text"] for entry in engine.records.logs(run.run_id)] == ["it is ***"]
+    assert [key for key, text in kept.items() if CANARY in text] == []
+    assert CANARY not in caplog.text
+
+
 def test_messages_carry_ids_only(engine: Engine) -> None:
     engine.submit(LEAKY, SCRIPT, variables={"token": CANARY}, prompt=CANARY)
 

@@ -18,6 +18,7 @@ from graphs.variables import environment_name
 from scheduler.directories import config_dir
 from scheduler.errors import SecretsMissing, SecretsUnusable
 from scheduler.orphans import OWNER, owner_mark
+from scheduler.secrets import hidden
 from worker.executors.updates import apply_updates
 from worker.outcome import Outcome, Wrote
 from worker.sandbox import Finished, base_environment, run_process
@@ -48,7 +49,8 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
     """
     node = visit.node
     try:
-        writes = _object_from(_run(visit))
+        # What this machine keeps to itself does not get into the state either.
+        writes = hidden(_object_from(_run(visit)))
         target = _taken_next(writes)
     except ScriptFailed as failure:
         return _tolerated(visit, str(failure))
