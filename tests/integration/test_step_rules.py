@@ -310,6 +310,33 @@ def test_a_value_over_its_limit_names_key_and_node(engine: Engine) -> None:
     assert "wrote 122 bytes to 'k'" in failure.message
 
 
+def test_a_run_ends_with_the_agent_it_began_with_on_any_machine(
+    engine: Engine, tmp_path: Path
+) -> None:
+    asks = """
+        start: q
+        nodes:
+          q: {type: input, question: "?", next: s}
+          s: {type: script, script: s.sh, next: z}
+          z: {type: end, output: "VERSION {{which}}"}
+        """
+    old, new = (
+        engine.finish(
+            asks.replace("VERSION", which), {"s.sh": printing(f'{{"which": "{which}"}}')}
+        ).run_id
+        for which in ("old", "new")
+    )
+
+    # One that has neither the agent's directory nor what was unpacked of it.
+    elsewhere = Engine(engine.redis, engine.clock, tmp_path / "elsewhere")
+    for run_id in (old, new):
+        elsewhere.client.answer(run_id, "go on")
+    elsewhere.drive()
+
+    assert engine.run(old).output == "old old"
+    assert engine.run(new).output == "new new"
+
+
 def test_an_agent_whose_bundle_is_gone_fails_its_run(engine: Engine) -> None:
     run_id = engine.submit(SIDE_BY_SIDE, dict.fromkeys(["ok.sh", "a.sh", "b.sh", "c.sh"], OK))
     engine.redis.delete(f"sleipnir:bundle:{engine.run(run_id).digest}")
