@@ -19,6 +19,9 @@ from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
+# Idle workers look for messages again within this time of Redis' return.
+BACK_S = 15
+
 LIMITED = """
 settings: {timeout: LIMIT}
 start: s
@@ -99,6 +102,8 @@ def test_runs_survive_kills_of_redis(
         down_until = monotonic() + rng.uniform(0, 1.5)
         wait_until(lambda: monotonic() > down_until, "Redis is down for a while")
         own_redis.start()
+        before = load.visits()
+        wait_until(lambda: load.is_over() or load.visits() > before, "work goes on", BACK_S)
 
     under_fire(load.is_over, [kill_redis], every_s=3, at_least=size.faults, timeout_s=300)
 

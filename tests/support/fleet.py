@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from scheduler.run import Status
+from scheduler.run import Run, Status
 from scheduler.submit import Request
 from tests.support.workers import Worker, Workers
 
@@ -65,9 +65,18 @@ class Load:
     def is_over(self) -> bool:
         return all(status is not None and status.is_final for status in self.statuses())
 
+    def visits(self) -> int:
+        """How many visits count so far."""
+        return sum(sum(run.visits.values()) for run in self._runs())
+
     def tries(self) -> int:
         """How often the scripts were executed."""
         return len(self._effects())
+
+    def _runs(self) -> list[Run]:
+        found = self._workers.records.runs(self.run_ids)
+        assert None not in found
+        return [run for run in found if run is not None]
 
     def _effects(self) -> list[str]:
         file = self._workdir / "effects"
@@ -76,8 +85,7 @@ class Load:
     def check(self) -> None:
         """Every run came to what it comes to without a fault."""
         assert self.statuses() == {Status.SUCCEEDED: len(self.run_ids)}
-        for run in self._workers.records.runs(self.run_ids):
-            assert run is not None
+        for run in self._runs():
             assert (run.output, dict(run.visits)) == (self._output, self._visits)
         keys = {f"{run_id}:1/s" for run_id in self.run_ids}
         assert set(self._effects()) == keys
