@@ -87,8 +87,10 @@ def kombu_url(url: str) -> str:
     """A Redis URL as redis-py takes it, in the form kombu takes: they differ for sockets."""
     if url.startswith("unix://"):
         path, _, query = url.removeprefix("unix://").partition("?")
-        database = dict(pair.split("=") for pair in query.split("&") if "=" in pair).get("db", "0")
-        return f"redis+socket://{path}?virtual_host={database}"
+        options = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
+        if "password" in options:
+            path = f"{options.get('username', '')}:{options['password']}@{path}"
+        return f"redis+socket://{path}?virtual_host={options.get('db', '0')}"
     return url
 
 

@@ -12,7 +12,7 @@ from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
-from scheduler.connection import is_full
+from scheduler.connection import is_full, masked
 
 logger = logging.getLogger("sleipnir.worker")
 
@@ -103,6 +103,11 @@ class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no t
     def ensure_connection(self, *arguments: Any, **options: Any) -> Any:
         """As kombu's, with a bound on its pauses."""
         return super().ensure_connection(*arguments, **{"interval_max": _RECONNECT_S, **options})
+
+    def info(self) -> dict[str, Any]:
+        """What Flower shows: of a socket's address the password is a part, left in by Celery."""
+        found = super().info()
+        return {**found, "hostname": masked(found["hostname"] or "")}
 
 
 class EagerAMQP(AMQP):  # type: ignore[misc]  # Celery publishes no types

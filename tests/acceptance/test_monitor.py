@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from scheduler.connection import connect
 from tests.support.command_line import Sleipnir
+from tests.support.processes import children_of
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
@@ -47,9 +49,11 @@ class Monitor:
         assert found is not None
         self.url = found[0]
 
-    def get(self, path: str, auth: str | None = None) -> tuple[int, str]:
+    def get(
+        self, path: str, auth: str | None = None, method: str = "GET", **headers: str
+    ) -> tuple[int, str]:
         """The status and body of a page."""
-        request = urllib.request.Request(self.url + path)
+        request = urllib.request.Request(self.url + path, headers=headers, method=method)
         if auth is not None:
             request.add_header("Authorization", f"Basic {b64encode(auth.encode()).decode()}")
         try:
@@ -141,6 +145,54 @@ def test_other_machines_are_let_in_only_with_a_password(
 
     assert done.returncode == 2
     assert "give --basic-auth USER:PASSWORD" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"Sec-Fetch-Site": "cross-site"}, 403, id="another site"),
+        pytest.param({"Origin": "http://elsewhere.example"}, 403, id="another origin"),
+        pytest.param({}, 404, id="a program: there is no such worker"),
+    ],
+)
+def test_pages_of_other_sites_cannot_act_with_the_password(
+    headers: dict[str, str], status: int, start: Start
+) -> None:
+    monitor = start("--basic-auth", "me:secret")
+
+    done = monitor.get("/api/worker/shutdown/nobody", "me:secret", method="POST", **headers)
+
+    assert done[0] == status
+
+
+@pytest.mark.parametrize("form", ["unix://:{password}@{file}", "unix://{file}?password={password}"])
+def test_the_password_of_redis_shows_nowhere(form: str, sleipnir: Sleipnir, tmp_path: Path) -> None:
+    password = "canary-1d3e88b5f6"
+    with RedisServer(tmp_path / "redis") as server, connect(server.url) as client:
+        client.config_set("requirepass", password)
+        url = form.format(password=password, file=server.socket_file)
+        sleipnir.environment["SLEIPNIR_REDIS_URL"] = url
+        worker = sleipnir.start("worker", "--scheduler")
+        process = sleipnir.start("monitor", "--port", "0")
+        monitor = Monitor(process)
+
+        def worker_name() -> str | None:
+            found = json.loads(monitor.get("/workers?json=1")[1])["data"]
+            return str(found[0]["hostname"]) if found else None
+
+        name = wait_until(worker_name, "the worker shows", 30)
+        pages = [monitor.get(page) for page in ("/workers", f"/worker/{name}", "/broker")]
+        pids = [process.pid, worker.pid, *children_of(worker.pid)]
+        commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
+        for started in (process, worker):
+            started.terminate()
+        said = [text for started in (process, worker) for text in started.communicate(timeout=30)]
+        client.config_set("requirepass", "")  # or nobody could stop the server
+
+    assert [status for status, _ in pages] == [200] * 3
+    assert len(commands) == 3
+    shown = [*said, *commands, *(text for _, text in pages)]
+    assert [text for text in shown if password in text] == []
 
 
 def test_a_port_that_is_taken_is_said(start: Start, sleipnir: Sleipnir) -> None:
