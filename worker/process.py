@@ -16,7 +16,7 @@ from celery.signals import worker_shutting_down
 from scheduler.connection import connect, is_private, require_fit
 from scheduler.directories import data_dir
 from scheduler.dispatch import make_dispatcher
-from scheduler.errors import TransitionRefused
+from scheduler.errors import SettingInvalid, TransitionRefused
 from scheduler.keys import QUEUE, machine_queue
 from scheduler.service import Scheduler
 from scheduler.settings import Settings
@@ -52,8 +52,10 @@ def make_runtime(settings: Settings) -> Runtime:
 
     Raises:
         EngineUnreachable: no Redis, or one that may lose runs.
+        SettingInvalid: the data directory cannot be used.
     """
     assert settings.redis_url is not None
+    home = _writable_home()
     client = connect(settings.redis_url, patient=True)
     for warning in require_fit(client, allow_unsafe=settings.allow_unsafe_redis):
         logger.warning("%s", warning)
@@ -64,7 +66,6 @@ def make_runtime(settings: Settings) -> Runtime:
     gate.start()
     secrets = settings.secrets
     models = Models(store, gate)
-    home = _writable_home()
     for cache in (home / "bundles", home / "scratch"):
         remove_leftovers(cache, settings.retention_s)
     return Runtime(
@@ -94,9 +95,28 @@ def make_runtime(settings: Settings) -> Runtime:
 
 
 def _writable_home() -> Path:
+    """The data directory, with what workers keep in there for themselves.
+
+    Raises:
+        SettingInvalid: it cannot be used, or somebody else has prepared it for us.
+    """
     home = data_dir()
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for directory in (home, home / "bundles", home / "scratch", home / "cache"):
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            owner = directory.stat().st_uid
+        except OSError as error:
+            raise _unusable(directory, error.strerror or str(error)) from error
+        # What runs here is read from there. A volume as a whole may well be somebody else's.
+        if owner != os.geteuid() and directory != home:
+            raise _unusable(directory, f"it belongs to user id {owner}, not to {os.geteuid()}")
     return home
+
+
+def _unusable(directory: Path, reason: str) -> SettingInvalid:
+    return SettingInvalid(
+        f"cannot use {directory}: {reason}; set SLEIPNIR_DATA_DIR to a directory of your own"
+    )
 
 
 def serve(settings: Settings, *, with_scheduler: bool) -> None:

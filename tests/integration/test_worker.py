@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from scheduler.connection import connect
+from scheduler.errors import SettingInvalid
+from scheduler.settings import Settings
 from tests.support.model_server import HANGS, ModelServer, says
 from tests.support.processes import is_alive
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
+from worker.process import make_runtime
 
 GRAPH = """
 start: a
@@ -176,6 +181,40 @@ def test_a_node_that_finishes_while_redis_is_down_counts(
         assert len(scripts.pids()) == 1
         # What kombu does with messages it cannot return.
         assert "EMERGENCY DUMP" not in worker.log.read_text()
+
+
+def not_a_directory(path: Path) -> None:
+    path.write_text("")
+
+
+def somebody_elses(path: Path) -> None:
+    (path / "bundles").mkdir(parents=True)
+    os.chown(path / "bundles", 12345, -1)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "why"),
+    [
+        (not_a_directory, "File exists"),
+        pytest.param(
+            somebody_elses,
+            "it belongs to user id 12345",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root"),
+        ),
+    ],
+)
+def test_a_worker_keeps_bundles_in_a_directory_of_its_own(
+    prepare: Callable[[Path], None],
+    why: str,
+    redis_server: RedisServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepare(tmp_path / "theirs")
+    monkeypatch.setenv("SLEIPNIR_DATA_DIR", str(tmp_path / "theirs"))
+
+    with pytest.raises(SettingInvalid, match=rf"cannot use .*theirs.*: {why}.*SLEIPNIR_DATA_DIR"):
+        make_runtime(Settings.model_validate({"redis_url": redis_server.url}))
 
 
 def test_a_worker_opens_more_files_than_a_shell_allows(workers: Workers) -> None:
