@@ -13,6 +13,7 @@ from typing import Protocol
 from graphs.bundle import unpack
 from graphs.bundle_layout import agent_directory, library_of
 from graphs.dataflow import declared_writes, reads
+from graphs.env_file import read_env_file
 from graphs.errors import BundleError, InvalidAgent
 from graphs.loader import load_agent
 from graphs.mcp_config import McpConfig, read_mcp_config
@@ -21,6 +22,7 @@ from graphs.template import references
 from graphs.tools.toolbox import Toolbox
 from scheduler.keys import parse_visit_id
 from worker.llm.client import preload
+from worker.masking import secrets_among
 
 # Agents that one process keeps in memory: what there is more of is read again when it is needed.
 _KEPT = 500
@@ -49,6 +51,12 @@ class UnpackedAgent:
     def servers(self) -> McpConfig:
         """The MCP servers its bundle brought, secrets unresolved."""
         return read_mcp_config(self.root)[0]
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """What its programs get from `.env` files under the name of a key."""
+        files = (self.directory / ".env", self.root / "functions" / "tools" / ".env")
+        return tuple(value for file in files for value in secrets_among(read_env_file(file)))
 
     def executed_node(self, visit: str) -> str:
         """The node a visit executes: in a map's invocation the branch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from scheduler.secrets import hidden, lines_too
 
@@ -18,8 +18,9 @@ _KEY_SHAPES = re.compile(
 _MASK = "***"
 
 
-def _environment_secrets() -> Iterator[str]:
-    for name, value in os.environ.items():
+def secrets_among(environment: Mapping[str, str]) -> Iterator[str]:
+    """The values of variables that are named like keys."""
+    for name, value in environment.items():
         if name.endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")):
             yield value
 
@@ -28,7 +29,7 @@ def mask_values(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without the given secrets, those resolved here, and the worker's own keys."""
     text = hidden(text)
     # The longest first: one may be part of another.
-    known = lines_too((*secrets, *_environment_secrets()))
+    known = lines_too((*secrets, *secrets_among(os.environ)))
     for secret in sorted(known, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, _MASK)

@@ -116,7 +116,10 @@ def make_visit(
         resumed_with=_resumption(runtime.store, lease, node_id, begun),
         context=begun.context,
         variables=begun.context.variables,
-        secrets=tuple(begun.context.variables[name] for name in begun.context.secrets),
+        secrets=(
+            *(begun.context.variables[name] for name in begun.context.secrets),
+            *agent.secrets,
+        ),
         default_model=runtime.settings.model,
         workdir=partial(workdir_of, begun.context.workdir, runtime.scratch, lease.run_id),
         limits=runtime.limits,

@@ -82,6 +82,20 @@ def test_a_secret_of_the_machine_never_gets_into_redis(
     assert CANARY not in caplog.text
 
 
+def test_keys_of_env_files_show_in_nothing_that_people_read(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    leaks = {"leak.sh": 'echo "the token is $SHOP_TOKEN" >&2; exit 1', ".env": "SHOP_TOKEN=CANARY"}
+    files = {name: text.replace("CANARY", CANARY) for name, text in leaks.items()}
+
+    run = engine.finish(LEAKY.replace("secret: true", "default: x"), files)
+
+    kept = everything_kept(engine)
+    assert engine.state(run.run_id)["error"].endswith("the token is ***")
+    assert [key for key, text in kept.items() if CANARY in text] == []
+    assert CANARY not in caplog.text
+
+
 def test_messages_carry_ids_only(engine: Engine) -> None:
     engine.submit(LEAKY, SCRIPT, variables={"token": CANARY}, prompt=CANARY)
 
