@@ -12,7 +12,7 @@ import pytest
 from scheduler.connection import connect
 from scheduler.errors import SettingInvalid
 from scheduler.settings import Settings
-from tests.support.model_server import HANGS, ModelServer, says
+from tests.support.model_server import HANGS, ModelServer, fails
 from tests.support.processes import is_alive
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
@@ -24,13 +24,6 @@ start: a
 nodes:
   a: {type: script, script: a.sh, timeout: 60, next: z}
   z: {type: end, output: "{{error}}"}
-"""
-ASKS_A_MODEL = """
-start: ask
-model: openai:gpt-4o-mini
-nodes:
-  ask: {type: llm, prompt: "Well?", next: z, state_updates: {reply: "{{output}}"}}
-  z: {type: end, output: "{{reply}}"}
 """
 # Notes its pid, then waits for the file `go`.
 WAITS = """
@@ -149,6 +142,65 @@ def test_a_deadline_kills_the_programs_of_a_run(workers: Workers, scripts: Scrip
     assert workers.state(run_id) == {"initial_prompt": ""}
 
 
+ASKS_A_MODEL = """
+model: openai:m
+start: a
+nodes:
+  a: {type: llm, prompt: "?", timeout: 60, next: z}
+  z: {type: end}
+"""
+
+
+@pytest.mark.parametrize("ended_by", ["cancel", "deadline"])
+def test_a_model_call_of_a_run_that_is_over_holds_up_nobody(
+    ended_by: str, workers: Workers, scripts: Scripts, server: ModelServer
+) -> None:
+    server.script.add(HANGS)
+    workers.start("--scheduler", concurrency=1)
+    limit = "settings: {timeout: 3}\n" if ended_by == "deadline" else ""
+    run_id = workers.submit(limit + ASKS_A_MODEL)
+    wait_until(lambda: server.requests, "the model is asked", 20)
+    other = submit(workers, scripts, "echo '{}'")
+
+    if ended_by == "cancel":
+        workers.client.cancel(run_id)
+
+    wait_until(lambda: workers.run(other).status == "succeeded", "the other run is done")
+    assert workers.run(run_id).status == {"cancel": "cancelled", "deadline": "timed_out"}[ended_by]
+    assert workers.state(run_id) == {"initial_prompt": ""}
+
+
+ASKS_A_PERSON = """
+start: a
+nodes:
+  a: {type: input, question: "?", next: z}
+  z: {type: end}
+"""
+HAS_A_CHILD = """
+start: a
+nodes:
+  a: {type: agent, agent: asks, prompt: "", next: z}
+  z: {type: end}
+"""
+
+
+def test_nothing_that_waits_holds_the_only_thread(
+    workers: Workers, scripts: Scripts, server: ModelServer
+) -> None:
+    server.script.add(fails(429, "come back later", {"Retry-After": "60"}))
+    workers.write("asks", ASKS_A_PERSON)
+    waiting = [workers.submit(graph) for graph in (ASKS_A_PERSON, HAS_A_CHILD)]
+    resting = workers.submit(ASKS_A_MODEL.replace("timeout: 60", "max_attempts: 2"))
+    workers.start("--scheduler", concurrency=1)
+    wait_until(lambda: server.requests, "the model is asked", 20)
+
+    other = workers.client.wait(submit(workers, scripts, "echo '{}'"))
+
+    assert other.status == "succeeded"
+    assert [workers.run(run_id).status for run_id in waiting] == ["waiting"] * 2
+    assert workers.run(resting).status == "running"
+
+
 def test_a_scheduler_that_is_killed_is_replaced(workers: Workers, scripts: Scripts) -> None:
     killed = workers.start("--scheduler")
     run_id = submit(workers, scripts, WAITS, "settings: {timeout: 1}\n" + GRAPH)
@@ -227,17 +279,3 @@ def test_a_worker_opens_more_files_than_a_shell_allows(workers: Workers) -> None
 
     allowed, _ = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     assert allowed == min(hard, 65_536)
-
-
-def test_a_cancelled_run_does_not_keep_a_worker_waiting_for_its_model(
-    workers: Workers, server: ModelServer
-) -> None:
-    server.script.add(HANGS, says("served"))
-    workers.start("--scheduler", "--concurrency", "1")
-    given_up = workers.submit(ASKS_A_MODEL, {})
-    wait_until(lambda: server.requests, "the model is asked", 30)
-
-    workers.client.cancel(given_up)
-    next_one = workers.client.wait(workers.submit(ASKS_A_MODEL, {}))
-
-    assert next_one.output == "served"
