@@ -17,6 +17,9 @@ from scheduler.batch.ledger import Item, Ledger
 from scheduler.errors import SubmissionRefused
 from scheduler.run import NO_USAGE, Run, Status, Usage
 
+# Of every line that is written here.
+_BEGINNING = b'{"id":'
+
 
 def result_document(item: Item, run: Run) -> dict[str, Any]:
     """What a batch says of one finished run; a line without an id gets one from its content."""
@@ -36,6 +39,11 @@ def result_document(item: Item, run: Run) -> dict[str, Any]:
 def result_line(item: Item, run: Run) -> str:
     """`result_document` as one line, without its end."""
     return encode(result_document(item, run))
+
+
+def _may_be_torn(text: bytes) -> bool:
+    """Whether it is the beginning of a result, and not of something that is dear to somebody."""
+    return text.startswith(_BEGINNING[: len(text)])
 
 
 def _usage(document: Mapping[str, Any]) -> Usage:
@@ -90,8 +98,8 @@ class ResultsFile:
         start = 0
         self._file.seek(0)
         for number, text in enumerate(self._file, 1):
-            if not text.endswith(b"\n"):
-                break  # torn: the command that wrote it died
+            if not text.endswith(b"\n") and _may_be_torn(text):
+                break  # the command that wrote it died
             self._note(number, text, batch, start)
             start += len(text)
         self._file.truncate(start)

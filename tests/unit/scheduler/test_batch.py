@@ -277,7 +277,8 @@ def test_an_ordered_file_is_in_input_order_whenever_its_results_came(
 
 
 @pytest.mark.parametrize(
-    "text", ["my notes\n", '{"id": "a", "run_id": "0123456789abcdef", "status": "failed"}\n']
+    "text",
+    ["my notes\n", "my notes", '{"id": "a", "run_id": "0123456789abcdef", "status": "failed"}\n'],
 )
 def test_a_file_of_something_else_is_left_alone(ledger: Ledger, tmp_path: Path, text: str) -> None:
     file = tmp_path / "notes"
