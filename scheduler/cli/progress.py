@@ -96,7 +96,7 @@ def final_lines(name: str, progress: Progress) -> Iterator[str]:
         )
     if progress.failed:
         yield "--retry-failed runs the failed lines again"
-    if progress.earlier == progress.total:
+    if progress.total and progress.earlier == progress.total:
         yield "everything was finished before; --name NAME starts a batch of its own"
 
 

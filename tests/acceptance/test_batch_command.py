@@ -109,6 +109,14 @@ def test_malformed_lines_may_be_left_out(sleipnir: Sleipnir, tmp_path: Path) -> 
     assert "line 2" in done.stderr
 
 
+def test_an_input_without_lines_is_told_as_such(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    done = sleipnir("batch", "shout", write(tmp_path, "nothing.txt"))
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "0 of 0 lines finished" in done.stderr
+    assert "finished before" not in done.stderr
+
+
 def test_csv_and_standard_input_are_read(sleipnir: Sleipnir) -> None:
     done = sleipnir(
         "batch", "shout", "-", "--format", "csv", stdin="id,prompt,mark\na,hey,*\nb,you,+\n"
