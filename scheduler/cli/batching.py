@@ -23,7 +23,7 @@ from scheduler.batch.ledger import Ledger
 from scheduler.batch.lines import Format, format_of
 from scheduler.batch.results import ResultsFile, result_line
 from scheduler.cli.arguments import json_or_text
-from scheduler.cli.engine import settings_of
+from scheduler.cli.engine import say_what_is_left, settings_of
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.layout import cost, tokens
 from scheduler.cli.options import Options
@@ -215,7 +215,7 @@ class _Start:
                 _put_out(finished, results, display)
         except KeyboardInterrupt:
             display.close()
-            self.options.say(self._farewell(terms, batch.progress))
+            self._say_farewell(terms, batch.progress)
             raise
         display.close()
         if self.call.record is not None:
@@ -226,14 +226,14 @@ class _Start:
             self.options.say(line)
         return _exit_code(batch.progress)
 
-    def _farewell(self, terms: Terms, progress: Progress) -> str:
-        embedded = settings_of(self.options).redis_url is None
-        what = "go on as soon as an engine runs" if embedded else "go on"
-        return (
-            f"batch {terms.name}: interrupted after {progress.finished} of {progress.total} lines; "
-            f"{progress.in_flight} runs under way {what}. "
+    def _say_farewell(self, terms: Terms, progress: Progress) -> None:
+        self.options.say(
+            f"batch {terms.name}: interrupted after {progress.finished} of {progress.total} lines. "
             "Start the same command again to go on."
         )
+        if progress.in_flight:
+            runs = "1 run goes" if progress.in_flight == 1 else f"{progress.in_flight} runs go"
+            say_what_is_left(self.options, f"{runs} on")
 
 
 def _put_out(finished: Finished, results: ResultsFile | None, display: Display) -> None:

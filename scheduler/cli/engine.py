@@ -135,6 +135,22 @@ def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
         options.say("no worker is running on this Redis: `sleipnir worker --scheduler` goes on")
 
 
+def say_what_is_left(options: Options, left: str) -> None:
+    """Say, to somebody who leaves with Ctrl-C, that what is under way goes on, and when.
+
+    Args:
+        left: such as `run 0123456789abcdef goes on`.
+    """
+    settings = settings_of(options)
+    if settings.redis_url is not None:
+        options.say(left)
+        return
+    options.say(
+        f"{left} as soon as an engine runs. One that this command started now gives its nodes "
+        f"{settings.drain_s:g} s to end; Ctrl-C again does not wait for it."
+    )
+
+
 def _connect(settings: Settings) -> Client:
     from scheduler.client import Client  # noqa: PLC0415 - redis and the validator
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler.cli.arguments import run_argument
-from scheduler.cli.engine import open_client
+from scheduler.cli.engine import open_client, say_what_is_left
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import Options, common_options
 
@@ -36,7 +36,12 @@ def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
     from scheduler.cli.following import Attachment  # noqa: PLC0415
     from scheduler.cli.results import print_result  # noqa: PLC0415
 
-    run = Attachment(
+    attachment = Attachment(
         client, run_id, options, asks=False, stays=True, hears=options.follows_speech
-    ).follow()
+    )
+    try:
+        run = attachment.follow()
+    except KeyboardInterrupt:
+        say_what_is_left(options, f"detached: run {run_id} goes on")
+        raise
     return print_result(client, run, options, ())

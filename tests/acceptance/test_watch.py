@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from tests.support.command_line import Sleipnir
@@ -63,6 +65,21 @@ def test_watch_stays_while_the_run_waits_for_a_person(sleipnir: Sleipnir) -> Non
     output, _ = watcher.communicate(timeout=30)
 
     assert (watcher.returncode, output) == (0, "heard it\n")
+
+
+def test_who_stops_watching_learns_that_the_run_goes_on(sleipnir: Sleipnir) -> None:
+    run_id = sleipnir("submit", "question").stdout.strip()
+    watcher = sleipnir.start("watch", run_id)
+    assert watcher.stderr is not None
+    while "answer it with" not in watcher.stderr.readline():
+        pass
+
+    watcher.send_signal(signal.SIGINT)
+    output, said = watcher.communicate(timeout=30)
+
+    assert (watcher.returncode, output) == (130, "")
+    assert f"run {run_id} goes on" in said
+    assert sleipnir.json("show", run_id)["status"] == "waiting"
 
 
 def test_the_document_of_a_failed_run_names_the_node(sleipnir: Sleipnir) -> None:
