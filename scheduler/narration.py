@@ -86,7 +86,9 @@ def _tool(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _wait(fields: Mapping[str, Any]) -> Iterator[str]:
-    yield f"  waiting {fields['delay_s']:.1f}s: {fields['reason']}"
+    # Events of earlier versions do not say.
+    until = "for a person" if fields.get("for_person") else f"{fields['delay_s']:.1f}s"
+    yield f"  waiting {until}: {fields['reason']}"
 
 
 def _child(fields: Mapping[str, Any]) -> Iterator[str]:

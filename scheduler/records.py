@@ -242,6 +242,11 @@ class Records:
             for event_id, entry in entries
         ]
 
+    def newest_event(self, run_id: str) -> Event | None:
+        """What was told last of a run."""
+        newest = self._redis.xrevrange(run_key("events", run_id), count=1)
+        return _event(*newest[0]) if newest else None
+
     def end_of_speech(self, run_id: str) -> str:
         """Where what a model says from now on begins."""
         last = self._redis.xrevrange(run_key("speech", run_id), count=1)

@@ -342,6 +342,7 @@ class Commit:
             "node": self._visit.node_id,
             "delay_s": deferred.delay_s,
             "reason": deferred.reason,
+            "for_person": deferred.for_person,
         }
         self._store.postpone(self._lease, deferred.delay_s, event=encode(event))
 

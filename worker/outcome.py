@@ -92,6 +92,7 @@ class Deferred:
 
     delay_s: float
     reason: str
+    for_person: bool = False  # a person ends the wait; after `delay_s` it only looks
 
 
 @dataclass(frozen=True, slots=True)

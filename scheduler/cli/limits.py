@@ -71,7 +71,7 @@ def limits(
 
 def _resume(commands: LimitCommands, name: str, options: Options) -> None:
     waiting = commands.resume(name)
-    options.say(f"{name}: {waiting} calls go on")
+    options.say(f"{name}: {'1 call goes' if waiting == 1 else f'{waiting} calls go'} on")
 
 
 def _print(found: Report, options: Options, *, budgets: bool) -> None:

@@ -20,10 +20,15 @@ def page(
     children: Sequence[Run],
     questions: Sequence[Question],
     *,
+    waits: str | None,
     now_ms: int,
 ) -> Iterator[str]:
-    """The lines of `sleipnir show`."""
-    yield from columns(("run", run.run_id), list(_facts(run, now_ms)))
+    """The lines of `sleipnir show`.
+
+    Args:
+        waits: what keeps an open run from going on, besides its questions.
+    """
+    yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms)))
     if times:
         yield ""
         yield from columns(_NODES, [_node(row, types) for row in times])
@@ -42,11 +47,13 @@ def page(
         yield printable(run.output.removesuffix("\n"))
 
 
-def _facts(run: Run, now_ms: int) -> Iterator[tuple[str, str]]:
+def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "agent", run.agent
     yield "status", colored(run.status)
     if place := place_of(run):
         yield "at", place
+    if waits is not None:
+        yield "waits", printable(waits)
     yield "created", f"{to_rfc3339(run.created_at)}, {age((now_ms - run.created_at) / 1000)} ago"
     yield "took", f"{elapsed_s(run, now_ms):.2f} s"
     if run.usage:

@@ -39,10 +39,16 @@ def show(options: Options, run_id: str) -> None:
             document = {**document_of(client, run, questions), "waits_for": waits_for}
             print_json(show_document(document, times, types, children))
         else:
-            for line in page(run, times, types, children, questions, now_ms=records.now_ms()):
+            waits = waits_for or _rests_for(client, run)
+            now_ms = records.now_ms()
+            for line in page(run, times, types, children, questions, waits=waits, now_ms=now_ms):
                 click.echo(line)
-            if waits_for is not None:
-                click.echo(f"\nwaits: {waits_for}")
+
+
+def _rests_for(client: Client, run: Run) -> str | None:
+    """What a run rests for that ends by itself, such as a rate or a pause of a provider."""
+    newest = None if run.is_final else client.records.newest_event(run.run_id)
+    return newest.fields["reason"] if newest is not None and newest.kind == "wait" else None
 
 
 def _node_types(client: Client, run: Run) -> Mapping[str, str]:

@@ -73,6 +73,11 @@ class Waits:
     why: str  # as in reserve_call.lua
     detail: str = ""
 
+    @property
+    def for_person(self) -> bool:
+        """Whether it goes on when a person says so; until then it only looks now and then."""
+        return self.why in ("command", "budget")
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:

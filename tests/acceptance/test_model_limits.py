@@ -133,12 +133,29 @@ def test_a_command_pauses_a_provider_until_it_is_resumed(
         run = sleipnir("submit", "ask", "hello?").stdout.strip()
         wait_until(lambda: newest(sleipnir)["waits_for"], "the run waits", 20)
         shown = sleipnir("show", run).stdout
+        watcher = sleipnir.start("watch", run)
 
         resumed = sleipnir("limits", "--resume", "openai")
         wait_until(lambda: sleipnir.json("show", run)["status"] == "succeeded", "it went on", 20)
 
-    assert "waits: openai is paused: sleipnir limits --resume openai" in shown
-    assert "1 calls go on" in resumed.stderr
+    assert "waits    openai is paused: sleipnir limits --resume openai" in shown
+    assert "waiting for a person: openai is paused by command" in watcher.communicate()[1]
+    assert "1 call goes on" in resumed.stderr
+
+
+def test_a_run_that_rests_for_a_rate_says_so(sleipnir: Sleipnir, provider: Provider) -> None:
+    sleipnir("limits", "--set", "openai.requests_per_minute=1")
+    with provider.serving():
+        runs = [sleipnir("submit", "ask", "hello?").stdout.strip() for _ in range(3)]
+
+        wait_until(
+            lambda: any("waits    " in sleipnir("show", run).stdout for run in runs),
+            "one of the runs rests",
+            20,
+        )
+
+        sleipnir("limits", "--unset", "openai.requests_per_minute")
+        sleipnir("cancel", *runs)
 
 
 def test_limits_are_shown_with_where_they_come_from(sleipnir: Sleipnir) -> None:

@@ -37,7 +37,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
         try:
             output = extract(node.output_schema, text, calls.complete)
         except MustWait as wait:
-            return Deferred(wait.delay_s, wait.reason)
+            return Deferred(wait.delay_s, wait.reason, wait.for_person)
         except ExtractionFailed as error:
             message = f"agent '{node.agent}': {error}"
             raise NodeFailed("R018", message, usage + calls.usage) from error

@@ -65,7 +65,8 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     except Parked as parked:
         return parked.asked
     except MustWait as wait:
-        return Deferred(_within_limit(calls, wait.delay_s), visit.mask(wait.reason))
+        delay_s = _within_limit(calls, wait.delay_s)
+        return Deferred(delay_s, visit.mask(wait.reason), wait.for_person)
     writes = dict(output) if node.output_schema is not None and isinstance(output, dict) else {}
     _update(visit, writes, output)
     return Wrote(writes, node.targets, output, usage=calls.usage, warnings=toolset.warnings)

@@ -30,9 +30,14 @@ class Caller:
 
 
 class MustWait(Exception):
-    """A limit stands against a model call; the visit may come back after `delay_s`."""
+    """A limit stands against a model call; the visit may come back after `delay_s`.
 
-    def __init__(self, delay_s: float, reason: str) -> None:
+    Args:
+        for_person: whether a person ends the wait, and `delay_s` is only until the next look.
+    """
+
+    def __init__(self, delay_s: float, reason: str, *, for_person: bool = False) -> None:
         self.delay_s = delay_s
         self.reason = reason
+        self.for_person = for_person
         super().__init__(reason)

@@ -134,7 +134,8 @@ class Gate:
         verdict = self._book.reserve(want)
         match verdict:
             case Waits():
-                raise MustWait(verdict.delay_s, reason(verdict, want, self._rules))
+                why = reason(verdict, want, self._rules)
+                raise MustWait(verdict.delay_s, why, for_person=verdict.for_person)
             case Refused(name, "budget", spent):
                 budget = next(budget for owner, budget in want.budgets if owner == name)
                 raise ModelCallFailed(budget_excess(name, budget, spent, want))

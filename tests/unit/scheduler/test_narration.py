@@ -91,6 +91,16 @@ def test_dropped_routes_and_warnings_are_shown() -> None:
             {"attempt": 2, "of": 3, "delay_s": 1.0, "reason": "429"},
             "▸   retry 2/3 in 1.0s: 429",
         ),
+        (
+            "wait",
+            {"delay_s": 2.0, "reason": "its turn has not come", "for_person": False},
+            "▸   waiting 2.0s: its turn has not come",
+        ),
+        (
+            "wait",
+            {"delay_s": 600.0, "reason": "openai is paused", "for_person": True},
+            "▸   waiting for a person: openai is paused",
+        ),
         ("child", {"agent": "h", "run_id": "ab12"}, "▸   agent h: run ab12"),
         ("question", {"node": "q", "text": "Deploy?\nReally?"}, "▸ q waiting: Deploy?"),
         ("question", {"node": "q", "text": ""}, "▸ q waiting: "),
