@@ -49,6 +49,8 @@ class Child:
     after_death: Callable[[int], object] | None = None
     # Stopped after all others are gone, with patience even in a hurry: it keeps their data.
     outlives_others: bool = False
+    # The exit code with which it says that another start would end in the same way.
+    gives_up_with: int | None = None
 
 
 @dataclass(slots=True)
@@ -216,9 +218,13 @@ class Supervisor:
         now = monotonic()
         if member.starts_at is None:
             assert member.process is not None  # set by its first start
+            code = member.process.returncode
+            if code == member.child.gives_up_with:
+                member.wanted = False
+                say(f"{member.child.name} cannot run, as it says; the others go on without it")
+                return False
             pause_s = member.pauses.after(now - member.began_at)
             member.starts_at = now + pause_s
-            code = member.process.returncode
             say(f"{member.child.name} ended with {code}; next start in {pause_s:.1f} s")
             member.clear_up()
         if member.starts_at <= now:

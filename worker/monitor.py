@@ -59,7 +59,9 @@ def serve(settings: Settings, address: str, port: int, auth: str | None) -> int:
         port = flower.start_http_server()
     except OSError as error:
         return _refuse(
-            f"cannot listen on {address}:{port}: {error.strerror}; choose another --port", 1
+            f"cannot listen on {address}:{port}: {error.strerror}; "
+            "`sleipnir monitor --port` takes another one",
+            2,
         )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: flower.io_loop.add_callback_from_signal(flower.stop))

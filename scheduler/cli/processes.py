@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from scheduler.cli.exits import ExitCode
 from scheduler.orphans import end_orphans
 from scheduler.supervisor import Child
 
@@ -37,7 +38,10 @@ def worker_children(
 def monitor_child(settings: Settings) -> Child:
     """The web pages."""
     command = [*_PYTHON, "scheduler.cli", "monitor"]
-    return Child("monitor", command, env=environment_of(settings))
+    # A taken port, say, is a mistake in how it is called.
+    return Child(
+        "monitor", command, env=environment_of(settings), gives_up_with=int(ExitCode.USAGE)
+    )
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

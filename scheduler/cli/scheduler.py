@@ -35,7 +35,7 @@ def scheduler(options: Options) -> None:
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
     store = RunStore(connect(settings.redis_url, patient=True), settings, dispatcher)
     service = Scheduler(store)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: service.request_stop())
     options.say("scheduler: at work; Ctrl-C stops it")
     service.run()

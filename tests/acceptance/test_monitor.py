@@ -200,7 +200,7 @@ def test_a_port_that_is_taken_is_said(start: Start, sleipnir: Sleipnir) -> None:
 
     done = sleipnir("monitor", "--port", port)
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
 
 

@@ -63,6 +63,20 @@ def test_workers_and_schedulers_serve_until_they_are_told_to_stop(sleipnir: Slei
     assert [process.returncode for process in processes] == [0, 0], logs
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_scheduler_lets_go_of_its_work_however_it_is_ended(
+    sleipnir: Sleipnir, number: signal.Signals
+) -> None:
+    scheduler = sleipnir.start("scheduler")
+    assert scheduler.stderr is not None
+    assert "at work" in scheduler.stderr.readline()
+
+    scheduler.send_signal(number)
+    scheduler.communicate(timeout=30)
+
+    assert scheduler.returncode == 0
+
+
 def test_a_worker_that_dies_is_started_again(sleipnir: Sleipnir) -> None:
     command = sleipnir.start("worker", "--scheduler")
     (worker,) = wait_until(lambda: children_of(command.pid), "the worker runs", 30)

@@ -57,6 +57,23 @@ def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
     assert (tmp_path / "lives").read_text().split() == ["life"] * 3
 
 
+def test_a_child_that_gives_up_is_not_started_again(tmp_path: Path) -> None:
+    supervisor = Supervisor(grace_s=10)
+    giving_up = Child(
+        "hopeless",
+        ["/bin/sh", "-c", "echo life >> $0; exit 2", str(tmp_path / "lives")],
+        gives_up_with=2,
+    )
+    # Its fourth life ends them all: by then the other one would have had a second.
+    script = 'echo life >> $0; test "$(wc -l < $0)" -lt 4 || kill -TERM $PPID; exit 1'
+
+    supervisor.start(giving_up)
+    supervisor.start(shell("mortal", script, tmp_path / "others"))
+    supervisor.run()
+
+    assert (tmp_path / "lives").read_text().split() == ["life"]
+
+
 def test_a_child_that_is_there_already_stays_as_it_is() -> None:
     supervisor = Supervisor(grace_s=10)
     first = supervisor.start(shell("one", "sleep 600"))
