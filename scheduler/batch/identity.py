@@ -12,7 +12,9 @@ _MOST_ATTEMPTS = 1_000
 def name_of_file(agent: str, file: Path) -> str:
     """The name of the batch that runs an agent over a file, wherever it is started from."""
     path = file.absolute()
-    return f"{agent}-{path.stem}-{_digest(agent, str(path))[:8]}"
+    # A name need not be UTF-8; that of a batch goes into Redis and onto screens.
+    stem = path.stem.encode(errors="backslashreplace").decode()
+    return f"{agent}-{stem}-{_digest(agent, str(path))[:8]}"
 
 
 def name_of_stream(agent: str, content_digest: str) -> str:
@@ -32,4 +34,4 @@ def is_run_of(run_id: str, batch: str, item: str) -> bool:
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
@@ -183,6 +184,13 @@ def test_names_and_run_ids_are_the_same_at_every_start() -> None:
     assert name == "writer-letters-ba556b69"
     assert run_id_of(name, "a", 1) == run_id_of(name, "a", 1)
     assert len({run_id_of(name, item, n) for item in ("a", "b") for n in (1, 2)}) == 4
+
+
+def test_a_file_whose_name_is_not_utf_8_has_a_batch_that_can_be_named() -> None:
+    name = name_of_file("writer", Path(os.fsdecode(b"/data/l\xe9tters.txt")))
+
+    assert name.startswith(r"writer-l\udce9tters-")
+    assert name.isascii()
 
 
 def test_equal_lines_without_ids_are_counted(ledger: Ledger) -> None:
