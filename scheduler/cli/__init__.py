@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 from collections.abc import Mapping
 
@@ -79,6 +80,7 @@ def cli(**_: object) -> None:
 
 def main() -> None:
     """The `sleipnir` command."""
+    _have_standard_streams()
     # Texts may hold what the terminal, or UTF-8, has no characters for.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -91,3 +93,12 @@ def main() -> None:
     except click.Abort:
         code = ExitCode.INTERRUPTED
     sys.exit(code)
+
+
+def _have_standard_streams() -> None:
+    """Open what we were started without, so that no other file takes its place."""
+    # In this order: the lowest free descriptor is the one that is missing.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8"))

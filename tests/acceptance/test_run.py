@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import Sleipnir
+from tests.support.command_line import COMMAND, Sleipnir
 
 GREETER = """
 description: Greets.
@@ -48,6 +49,23 @@ def test_the_result_alone_is_on_standard_output(sleipnir: Sleipnir) -> None:
     assert (done.returncode, done.stdout) == (0, "friendly hello Ada\n")
     assert "▸ graph: greeter (start: greet)\n▸ greet (script)\n▸ greet -> done" in done.stderr
     assert "▸ graph done in " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("closed", "seen"), [("0<&-", "friendly hello \n"), ("1>&-", ""), ("2>&-", "friendly hello \n")]
+)
+def test_it_runs_without_a_standard_stream(sleipnir: Sleipnir, closed: str, seen: str) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, "run", "greeter"],
+        cwd=sleipnir.project,
+        env=sleipnir.environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, seen)
 
 
 def test_quiet_leaves_the_narration_out(sleipnir: Sleipnir) -> None:
