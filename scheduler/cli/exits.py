@@ -72,6 +72,10 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
             return code, str(error) if isinstance(error, InvalidAgent) else f"error: {error}"
     if _is_of_redis(error):
         return ExitCode.UNREACHABLE, f"error: Redis does not answer as it should: {error}"
+    if isinstance(error, OSError) and error.strerror:
+        # The machine's: no room, no rights, too many open files.
+        place = f"{error.filename}: " if error.filename else ""
+        return ExitCode.FAILED, f"error: {place}{error.strerror}; -vv shows where it happened"
     return (
         ExitCode.FAILED,
         f"error: {type(error).__name__}: {error}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import click
@@ -145,9 +146,16 @@ def test_every_final_status_and_waiting_have_an_exit_code_of_their_own() -> None
         (AnswerRefused("late"), ExitCode.FAILED),
         (ActionRefused("late"), ExitCode.FAILED),
         (ZeroDivisionError(), ExitCode.FAILED),
+        (OSError(errno.ENOSPC, "No space left on device"), ExitCode.FAILED),
         (redis.exceptions.ReadOnlyError("a replica"), ExitCode.UNREACHABLE),
         (KeyboardInterrupt(), ExitCode.INTERRUPTED),
     ],
 )
 def test_errors_have_the_exit_code_of_their_kind(error: BaseException, code: ExitCode) -> None:
     assert report(error, traceback=False) == code
+
+
+def test_what_the_machine_lacks_is_no_surprise(capsys: pytest.CaptureFixture[str]) -> None:
+    report(OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), traceback=False)
+
+    assert capsys.readouterr().err.startswith("error: /tmp/x: No space left on device;")
