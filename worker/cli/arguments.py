@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from graphs.tools.function import BashDetails
 from scheduler.cli.arguments import json_or_text
 
+_NO_DETAILS = BashDetails()
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
@@ -33,7 +35,7 @@ def read_arguments(
     schema: Mapping[str, Any],
     given: Sequence[tuple[str, str]],
     whole: str | None = None,
-    aliases: Mapping[str, str] | None = None,
+    bash: BashDetails = _NO_DETAILS,
 ) -> dict[str, Any]:
     """The arguments of a call, checked as far as the schema tells.
 
@@ -42,12 +44,12 @@ def read_arguments(
         given: single values; they win over those of `whole`. Read as JSON unless the schema
             wants a text.
         whole: a JSON object of arguments.
-        aliases: other names of parameters.
+        bash: other names of parameters, and which lists may be written as one text.
 
     Raises:
         click.UsageError: one is unknown, missing, or of the wrong kind.
     """
-    aliases = aliases or {}
+    aliases = bash.aliases
     texts = [(aliases.get(name, name), text) for name, text in given]
     names = [name for name, _ in texts]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -55,7 +57,11 @@ def read_arguments(
     found = {aliases.get(name, name): value for name, value in _object(whole).items()}
     _require_known([*found, *names], schema)
     properties = schema.get("properties", {})
-    found |= {name: _value(name, text, properties.get(name, {})) for name, text in texts}
+    separators = {p.key: p.separator for p in bash.parameters if p.separator is not None}
+    found |= {
+        name: _value(name, text, properties.get(name, {}), separators.get(name))
+        for name, text in texts
+    }
     missing = [name for name in schema.get("required", ()) if name not in found]
     if missing:
         raise click.UsageError(f"missing {_listed(missing)}; give each with --arg NAME=VALUE")
@@ -84,11 +90,13 @@ def _require_known(names: Sequence[str], schema: Mapping[str, Any]) -> None:
             raise click.UsageError(f"there is no parameter '{name}'; {hint}")
 
 
-def _value(name: str, text: str, schema: Mapping[str, Any]) -> Any:
+def _value(name: str, text: str, schema: Mapping[str, Any], separator: str | None) -> Any:
     declared = schema.get("type", ())
     kinds = [declared] if isinstance(declared, str) else list(declared)
     # Without a kind it may be anything.
     value = text if "string" in kinds else json_or_text(text)
+    if separator is not None and not isinstance(value, list):
+        value = text.split(separator)
     if kinds and not any(_fits(value, kind) for kind in kinds):
         expected = " or ".join(_EXPECTED[kind] for kind in kinds)
         raise click.UsageError(f"'{name}' takes {expected}, got '{text}'")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from graphs.tools.function import BashDetails, BashParameter
 from worker.cli.arguments import read_arguments
 
 SCHEMA = {
@@ -71,7 +72,9 @@ def test_single_values_win_over_the_object() -> None:
 
 
 def test_other_names_stand_for_parameters() -> None:
-    found = read_arguments(SCHEMA, [("words", "w")], '{"n": 1}', {"words": "text", "n": "count"})
+    found = read_arguments(
+        SCHEMA, [("words", "w")], '{"n": 1}', BashDetails(aliases={"words": "text", "n": "count"})
+    )
 
     assert found == {"text": "w", "count": 1}
 
@@ -96,3 +99,12 @@ def test_an_open_schema_takes_any_name() -> None:
     schema = {"type": "object", "additionalProperties": True}
 
     assert read_arguments(schema, [("x", "1")]) == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"), [("mon", ["mon"]), ("mon,2", ["mon", "2"]), ('["a,b"]', ["a,b"])]
+)
+def test_a_list_with_a_separator_may_be_written_as_one_text(text: str, values: list[str]) -> None:
+    bash = BashDetails((BashParameter("option", "tags", "tags", repeated=True, separator=","),))
+
+    assert read_arguments(SCHEMA, [("tags", text)], bash=bash) == {"tags": values}
