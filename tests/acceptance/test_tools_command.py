@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import Sleipnir
 from tests.support.mcp import PROGRAM
+from tests.support.processes import is_alive
+from tests.support.wait import wait_until
 
 GRAPH = """
 global_tools: [get_current_time]
@@ -37,6 +40,19 @@ def explode() -> str:
     """Fail."""
     print("all was well", file=sys.stderr)
     sys.exit(7)
+
+
+def linger(note: str) -> str:
+    """Take its time.
+
+    Args:
+        note: File for its process id.
+    """
+    import pathlib
+    import time
+
+    pathlib.Path(note).write_text(str(os.getpid()))
+    time.sleep(600)
 
 
 def risky() -> str:
@@ -72,7 +88,7 @@ def test_functions_are_listed_with_their_parameters_and_places(sleipnir: Sleipni
 def test_json_is_what_models_are_told(sleipnir: Sleipnir) -> None:
     declared = {d["function"]["name"]: d for d in sleipnir.json("tools", "demo")}
 
-    assert list(declared) == ["get_current_time", "greet", "explode", "risky"]
+    assert list(declared) == ["get_current_time", "greet", "explode", "linger", "risky"]
     assert declared["greet"] == {
         "type": "function",
         "function": {
@@ -170,6 +186,21 @@ def test_normal_agents_have_functions_too(sleipnir: Sleipnir) -> None:
     )
 
     assert sleipnir("tools", "normal", "shout", "--arg", "text=hi").stdout == "HI\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_ends_the_command_ends_the_function(
+    sleipnir: Sleipnir, tmp_path: Path, number: signal.Signals
+) -> None:
+    noted = tmp_path / "pid"
+    calling = sleipnir.start("tools", "demo", "linger", "--arg", f"note={noted}")
+    wait_until(lambda: noted.exists() and noted.read_text(), "the function runs", 30)
+
+    calling.send_signal(number)
+    output, said = calling.communicate(timeout=30)
+
+    assert (calling.returncode, output, said) == (130, "", "")
+    assert not is_alive(int(noted.read_text()))
 
 
 # ---- consent

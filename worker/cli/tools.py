@@ -172,7 +172,8 @@ def _of_servers(
 
 def _run(options: Options, bench: Workbench, call: _Call) -> ExitCode:
     # Whoever ends us ends the function's process as well, which is in a group of its own.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     functions = {function.name: function for function in bench.toolbox().functions}
     if call.name in functions:
         value = _value_of_file(options, bench, functions[call.name], call)
@@ -192,9 +193,7 @@ def _value_of_file(options: Options, bench: Workbench, function: Function, call:
     agent = bench.agent
     described = agent.graph or agent.normal
     assert described is not None
-    arguments = read_arguments(
-        function.parameters, call.arguments, call.whole, function.bash.aliases
-    )
+    arguments = read_arguments(function.parameters, call.arguments, call.whole, function.bash)
     variables = variable_values(agent.name, described.variables, call.variables, asks=is_terminal())
     require_declared(agent.name, described.variables, variables)
     with bench.calls(variables, call.workdir) as calls:
