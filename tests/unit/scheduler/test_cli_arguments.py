@@ -10,7 +10,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from scheduler.cli import VERBS, cli
-from scheduler.cli.arguments import json_or_text
+from scheduler.cli.arguments import PositiveNumber, json_or_text
 from scheduler.cli.engine import UNCONFIGURED, agent_search, settings_of
 from scheduler.cli.options import Options
 from scheduler.cli.submission import variables_from_environment
@@ -116,3 +116,9 @@ def test_runs_complete_to_nothing_without_an_engine(own_directories: None) -> No
 
 def test_verbs_complete() -> None:
     assert completions("in") == ["inbox", "init"]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e999", "soon"])
+def test_only_finite_numbers_above_zero_are_amounts(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        PositiveNumber().convert(text, None, None)
