@@ -85,11 +85,15 @@ def run_tests(
     began_at = monotonic()
     report = _Report(options, chosen)
     session = Session(client, prepared, directory.absolute(), record)
-    with closing(session.results(chosen)) as results:
-        for result in results:
-            report.add(result)
-            if exitfirst and not result.passed:
-                break
+    try:
+        with closing(session.results(chosen)) as results:
+            for result in results:
+                report.add(result)
+                if exitfirst and not result.passed:
+                    break
+    except KeyboardInterrupt:
+        options.say(f"\n{report.interruption()}")
+        raise
     report.end(prepared.name, monotonic() - began_at)
     return ExitCode.FAILED if report.failed else ExitCode.SUCCEEDED
 
@@ -121,6 +125,11 @@ class _Report:
             click.echo(f"{printable(result.case.id)} {word} ({result.elapsed_s:.2f}s)")
         else:
             click.echo(click.style("." if result.passed else "F", fg=color), nl=False)
+
+    def interruption(self) -> str:
+        """What to say to somebody who did not wait for the end."""
+        done = f"{len(self._results)} of {len(self._cases)} cases"
+        return f"interrupted after {done}, {len(self.failed)} failed; the other runs are cancelled"
 
     def end(self, agent: str, elapsed_s: float) -> None:
         """All cases are done."""

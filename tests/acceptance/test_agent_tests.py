@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -208,6 +209,27 @@ def test_exitfirst_cancels_what_is_under_way(sleipnir: Sleipnir) -> None:
 
     assert done.stdout.startswith("F\n")
     runs = sleipnir("ps", "--agent", "napper", "--json").stdout.splitlines()
+    assert sorted(json.loads(run)["status"] for run in runs) == ["cancelled", "succeeded"]
+
+
+def test_an_interruption_tells_how_far_it_came(sleipnir: Sleipnir) -> None:
+    graph = "start: nap\nnodes:\n  nap: {type: script, script: nap.sh, next: z}\n  z: {type: end}\n"
+    nap = "#!/bin/bash\nsleep $(echo $GRAPH_STATE | tr -dc 0-9)\necho '{}'\n"
+    tests = sleipnir.write("dozer", graph, {"nap.sh": nap}) / "tests"
+    tests.mkdir()
+    (tests / "naps.yaml").write_text(
+        "cases: [{name: short, state: {n: 0}}, {name: long, state: {n: 60}}]"
+    )
+    testing = sleipnir.start("test", "dozer", "-v")
+    assert testing.stdout is not None
+    assert "PASSED" in testing.stdout.readline()
+
+    testing.send_signal(signal.SIGINT)
+    _, said = testing.communicate(timeout=30)
+
+    assert testing.returncode == 130
+    assert "interrupted after 1 of 2 cases, 0 failed" in said
+    runs = sleipnir("ps", "--agent", "dozer", "--json").stdout.splitlines()
     assert sorted(json.loads(run)["status"] for run in runs) == ["cancelled", "succeeded"]
 
 
