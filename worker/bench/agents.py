@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-PAUSE = "pause.sh"  # takes this long
+# A script that engine_worker does not run, but waits in place of.
+PAUSE = "pause.sh"
 PAUSE_MS = 20
 
 
