@@ -168,6 +168,62 @@ _pets() { printf 'cat\\ndog\\n'; }
     assert "output" not in value
 
 
+@pytest.mark.parametrize(
+    ("notation", "value"),
+    [
+        ("INT", "a[$(touch ran)]"),
+        ("INT", "1; touch ran"),
+        ("INT", 1.5),
+        ("INT", "9" * 101),
+        ("INT", "1\n2"),
+        ("INT", [1]),
+        ("INT", {"n": 1}),
+        ("INT", True),
+        ("NUM", "x[$(touch ran)]"),
+        ("NUM", "1e"),
+        ("NUM", ""),
+    ],
+)
+def test_what_is_no_number_never_reaches_arithmetic(
+    bundle: ToolBundle, notation: str, value: Any
+) -> None:
+    source = f"""
+    # @describe Counts
+    # @option --n <{notation}>
+    # @option --many* <{notation}>
+    main() {{ touch started; echo $((argc_n + argc_many)); }}
+    """
+    tool = bundle.tool(source)
+    wanted = {"INT": "an integer", "NUM": "a number"}[notation]
+
+    for name, given in (("n", value), ("many", [value])):
+        if given == [1]:
+            continue  # a list of one value stands for the value
+        refused = bundle.value(tool, {name: given})
+
+        assert refused["tool_call_error"] == "demo: the call was refused"
+        assert refused["stderr"].startswith(f"error: argument '{name}' must be {wanted}, got ")
+
+    assert not list(bundle.surroundings.workdir.glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("notation", "value"),
+    [("INT", 7), ("INT", "-7"), ("INT", [7]), ("NUM", 7.25), ("NUM", "1e-3"), ("NUM", ".5")],
+)
+def test_numbers_are_taken_as_numbers_or_texts(
+    bundle: ToolBundle, notation: str, value: Any
+) -> None:
+    source = f"""
+    # @describe Shows
+    # @option --n <{notation}>
+    main() {{ printf '<%s>' "$argc_n" >> "$LLM_OUTPUT"; }}
+    """
+    given = value[0] if isinstance(value, list) else value
+
+    assert bundle.output(source, {"n": value}) == f"<{given}>".replace("0.001", "1e-3")
+
+
 def test_all_violations_are_named_at_once(bundle: ToolBundle) -> None:
     tool = bundle.tool(
         """

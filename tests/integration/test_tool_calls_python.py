@@ -105,6 +105,42 @@ def test_wrong_names_fail_the_call(
     }
 
 
+@pytest.mark.parametrize(
+    ("annotation", "value", "error"),
+    [
+        ("int", "1", "argument 'a' must be of type integer, got \"1\""),
+        ("int", True, "argument 'a' must be of type integer, got true"),
+        ("float", "1.5", "argument 'a' must be of type number, got \"1.5\""),
+        ("str", {"x": 1}, "argument 'a' must be of type string, got {\"x\":1}"),
+        ("str", None, "argument 'a' must be of type string, got null"),
+        ("bool", "yes", "argument 'a' must be of type boolean, got \"yes\""),
+        ("list[int]", [1, "2"], "argument 'a'[1] must be of type integer, got \"2\""),
+        ("dict", [1], "argument 'a' must be of type object, got [1]"),
+        ("Literal['x', 'y']", "z", 'argument \'a\' must be one of "x", "y", got "z"'),
+        ("int", "x" * 500, "argument 'a' must be of type integer, got \"" + "x" * 99 + "…"),
+    ],
+)
+def test_a_value_that_was_not_declared_is_refused_before_anything_runs(
+    bundle: ToolBundle, annotation: str, value: Any, error: str
+) -> None:
+    body = "open('ran', 'w')"
+    tool = bundle.tool(
+        python(body, f"a: {annotation}", before="from typing import Literal"), "demo.py"
+    )
+
+    assert bundle.value(tool, {"a": value}) == {
+        "tool_call_error": "demo: the call was refused",
+        "stderr": f"error: {error}",
+    }
+    assert not list(bundle.surroundings.workdir.glob("*"))
+
+
+def test_null_stands_for_an_optional_argument_left_out(bundle: ToolBundle) -> None:
+    tool = bundle.tool(python("return str(a)", "a: int | None = None"), "demo.py")
+
+    assert bundle.value(tool, {"a": None}) == {"output": "None"}
+
+
 def test_an_exception_is_a_failure_with_its_traceback(bundle: ToolBundle) -> None:
     value = bundle.value(bundle.tool(python("print('so far'); raise KeyError('k')"), "demo.py"))
 

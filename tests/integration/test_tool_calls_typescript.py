@@ -86,6 +86,19 @@ def test_a_worker_without_tsx_says_so(bundle: ToolBundle, monkeypatch: pytest.Mo
     }
 
 
+def test_a_value_that_was_not_declared_is_refused_before_anything_runs(
+    bundle: ToolBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_npx(bundle, monkeypatch, STAND_IN)
+    functions = bundle.own(TOOL, "tools.ts")
+
+    assert bundle.value(functions["add"], {"a": "1", "b": None}) == {
+        "tool_call_error": "add: the call was refused",
+        "stderr": "error: argument 'a' must be of type number, got \"1\"",
+    }
+    assert not list(bundle.surroundings.workdir.glob("*"))
+
+
 def test_functions_are_called_as_declared(bundle: ToolBundle) -> None:
     functions = bundle.own(TOOL, "tools.ts")
     if not tsx_is_here():

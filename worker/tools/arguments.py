@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from graphs.state import encode
 from graphs.tools.function import BashDetails, BashParameter, Choices, Function
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+# What bash calculates with: it would run a command that stands in anything else.
+_NUMBERS = {
+    "INT": ("an integer", re.compile(r"[+-]?[0-9]{1,100}")),
+    "NUM": (
+        "a number",
+        re.compile(
+            r"[+-]?(?:[0-9]{1,100}(?:\.[0-9]{0,100})?|\.[0-9]{1,100})"
+            r"(?:[eE][+-]?[0-9]{1,5})?"
+        ),
+    ),
+}
+_SHOWN_CHARACTERS = 100  # of a value that is refused
 
 
 def wrong_names(function: Function, arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -20,6 +39,22 @@ def wrong_names(function: Function, arguments: Mapping[str, Any]) -> Iterator[st
     for name in function.parameters.get("required", ()):
         if name not in arguments:
             yield _missing(name)
+
+
+def wrong_values(function: Function, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """What a Python or TypeScript function did not declare: types, choices, items of lists.
+
+    null stands for an optional argument that is left out. Values of bash functions become texts
+    first: see `BashArguments`.
+    """
+    required = function.parameters.get("required", ())
+    for name, schema in function.parameters.get("properties", {}).items():
+        value = arguments.get(name)
+        if name not in arguments or (value is None and name not in required):
+            continue
+        for error in _validator(encode(schema)).iter_errors(value):
+            place = "".join(f"[{step!r}]" for step in error.absolute_path)
+            yield f"argument '{name}'{place} {_expected(error)}, got {_shown(error.instance)}"
 
 
 def wrong_surroundings(bash: BashDetails, environment: Mapping[str, str]) -> Iterator[str]:
@@ -58,6 +93,7 @@ class BashArguments:
                 made.texts[parameter.key] = texts
                 for text in texts:
                     made.wrong += _not_among(f"argument '{parameter.key}'", parameter.choices, text)
+                    made.wrong += _no_number(parameter, text)
             elif parameter.required and parameter.key in arguments:
                 made.wrong.append(_missing(parameter.key))
         return made
@@ -160,8 +196,35 @@ def _count(flag: BashParameter, value: Any) -> Iterator[str]:
         raise ValueError(f"must be true or false, got {encode(value)}")
 
 
+def _no_number(parameter: BashParameter, text: str) -> Iterator[str]:
+    notation = parameter.notations[0] if len(parameter.notations) == 1 else ""
+    if parameter.kind != "flag" and notation in _NUMBERS:
+        wanted, pattern = _NUMBERS[notation]
+        if not pattern.fullmatch(text):
+            yield f"argument '{parameter.key}' must be {wanted}, got {_shown(text)}"
+
+
 def _is_list(parameter: BashParameter) -> bool:
     return parameter.kind != "flag" and (parameter.repeated or parameter.takes_rest)
+
+
+@lru_cache(maxsize=1_024)
+def _validator(schema_text: str) -> Validator:
+    # Imported late: it takes a tenth of a second, and tools in bash do without.
+    from jsonschema import Draft202012Validator  # noqa: PLC0415
+
+    return Draft202012Validator(json.loads(schema_text))
+
+
+def _expected(error: Any) -> str:
+    if error.validator == "enum":
+        return f"must be one of {', '.join(map(encode, error.validator_value))}"
+    return f"must be of type {error.validator_value}"
+
+
+def _shown(value: Any) -> str:
+    text = encode(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 def _missing(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphs.state import encode
 from graphs.tools.function import Function
-from worker.tools.arguments import BashArguments, wrong_names, wrong_surroundings
+from worker.tools.arguments import BashArguments, wrong_names, wrong_surroundings, wrong_values
 from worker.tools.directory import CallDirectory
 from worker.tools.environment import call_environment
 from worker.tools.surroundings import Surroundings
@@ -42,8 +42,9 @@ def prepare(
     environment = call_environment(function, surroundings, directory, text, idempotency_key)
     wrong = [*wrong_names(function, arguments), *wrong_surroundings(function.bash, environment)]
     bash = BashArguments.of(function, arguments)
-    if wrong or bash.wrong:
-        raise Refused([*wrong, *bash.wrong])
+    wrong += bash.wrong if function.language == "bash" else wrong_values(function, arguments)
+    if wrong:
+        raise Refused(wrong)
 
     directory.arguments.write_text(text, encoding="utf-8")
     directory.write_fields("grants", grants)
