@@ -188,7 +188,7 @@ class Client:
         run = new_run(
             agent.graph,
             agent.digest,
-            replace(request, guarded=not self.store.settings.auto_confirm),
+            replace(request, guarded=request.guarded or not self.store.settings.auto_confirm),
             agent=agent.name,
             agents=agent.agents,
             broken=agent.broken,

@@ -20,7 +20,7 @@ from graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
 _ANNOTATION = re.compile(r"\s*#\s*@([A-Za-z][\w-]*)(?:\s+(.*?))?\s*")
 _COMMENT = re.compile(r"\s*#(?!!)\s?(.*?)\s*")
-_FUNCTION = re.compile(r"\s*(?:function\s+([^\s(){};]+)|([^\s(){};#\"'$=]+)\s*\(\s*\))")
+FUNCTION = re.compile(r"\s*(?:function\s+([^\s(){};]+)|([^\s(){};#\"'$=]+)\s*\(\s*\))")
 
 # What another program once generated into the file.
 _GENERATED_BEGIN, _GENERATED_END = "# ARGC-BUILD {", "# ARGC-BUILD }"
@@ -186,7 +186,7 @@ def _parts(text: str) -> Iterator[_Annotation | tuple[str, int]]:
             if open_annotation:
                 yield open_annotation
             open_annotation = None
-            if match := _FUNCTION.match(line):
+            if match := FUNCTION.match(line):
                 yield match[1] or match[2], number
     if open_annotation:
         yield open_annotation

@@ -75,6 +75,7 @@ _PARAMETERS = (
     *REQUEST_OPTIONS,
     click.option("--session", metavar="NAME", help="Conversation of a normal agent."),
     click.option("--headless", is_flag=True, help="Nobody is there to ask."),
+    click.option("--ask", is_flag=True, help="Tools that want consent ask for it."),
 )
 
 
@@ -92,6 +93,7 @@ class Submission:
     replay: Path | None
     session: str | None
     headless: bool
+    ask: bool
 
     def submit(
         self,
@@ -146,6 +148,7 @@ class Submission:
             answers=answers,
             workdir=str((self.workdir or Path()).absolute()),
             headless=self.headless,
+            guarded=self.ask,
             timeout_s=self.timeout,
             run_id=run_id,
         )

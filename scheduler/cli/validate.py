@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ from scheduler.cli.options import Options, common_options
 
 if TYPE_CHECKING:
     from graphs.finding import Finding
+    from graphs.unasked import Unasked
     from graphs.validator import Resources
 
 
@@ -26,34 +28,53 @@ if TYPE_CHECKING:
 def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCode:
     """Check each AGENT and print every error and warning with its place.
 
-    Exits with 3 if there are errors.
+    Exits with 3 if there are errors. Says which nodes may use tools that ask for consent without
+    anybody being asked, as graph agents do unless `run --ask` or `auto_confirm` says otherwise.
     """
     # The language, which help does without.
     from scheduler.client import resources_of  # noqa: PLC0415
 
     settings = settings_of(options)
     resources = resources_of(settings, agent_search(settings))
-    findings = [finding for agent in agents for finding in _findings(agent, resources)]
+    checked = [_check(agent, resources, asks=not settings.auto_confirm) for agent in agents]
+    findings = [finding for found, _ in checked for finding in found]
+    unasked = [node for _, nodes in checked for node in nodes]
     valid = not any(strict or finding.severity == "error" for finding in findings)
     if options.json:
-        document = {"valid": valid, "findings": [finding.to_json() for finding in findings]}
+        document = {
+            "valid": valid,
+            "findings": [finding.to_json() for finding in findings],
+            "unasked": [node.to_json() for node in unasked],
+        }
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
         for finding in findings:
             click.echo(str(finding))
+        if unasked:
+            options.say(_told(unasked))
         options.say(_verdict(findings))
     return ExitCode.SUCCEEDED if valid else ExitCode.INVALID
 
 
-def _findings(reference: str, resources: Resources) -> tuple[Finding, ...]:
+def _check(
+    reference: str, resources: Resources, *, asks: bool
+) -> tuple[tuple[Finding, ...], tuple[Unasked, ...]]:
     from graphs.errors import InvalidAgent  # noqa: PLC0415 - see above
     from graphs.loader import load_agent  # noqa: PLC0415 - see above
+    from graphs.unasked import unasked  # noqa: PLC0415 - see above
     from graphs.validator import validate as validate_agent  # noqa: PLC0415 - see above
 
     try:
-        return validate_agent(load_agent(resources.search.find(reference)), resources)
+        agent = load_agent(resources.search.find(reference))
+        findings = validate_agent(agent, resources)
     except InvalidAgent as error:  # nothing in it can be read
-        return error.findings
+        return error.findings, ()
+    return findings, () if asks else unasked(agent, resources)
+
+
+def _told(unasked: Sequence[Unasked]) -> str:
+    nodes = ", ".join(f"{each.node} ({', '.join(each.tools)})" for each in unasked)
+    return f"without asking anybody, unless run with --ask: {nodes}"
 
 
 def _verdict(findings: list[Finding]) -> str:

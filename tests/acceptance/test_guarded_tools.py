@@ -212,3 +212,26 @@ def test_graphs_go_ahead_where_nobody_wants_to_be_asked(sleipnir: Sleipnir, tmp_
     done = sleipnir("run", "shed", "it", "--workdir", str(tmp_path))
 
     assert (done.returncode, lines(tmp_path / "burnt")) == (0, ["b", "d"])
+
+
+def test_validate_tells_which_nodes_use_such_tools_unasked(sleipnir: Sleipnir) -> None:
+    told = sleipnir("validate", "shed", "--strict")
+    document = json.loads(sleipnir("validate", "shed", "--strict", "--json").stdout)
+    asked = json.loads(sleipnir("validate", "shed", "--json", **ASKED).stdout)
+
+    assert told.returncode == 0
+    assert "without asking anybody, unless run with --ask: tidy (burn)\n" in told.stderr
+    assert document["unasked"] == [{"node": "tidy", "tools": ["burn"]}]
+    assert asked["unasked"] == []
+
+
+def test_one_run_can_ask_where_others_do_not(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    where = ("--workdir", str(tmp_path))
+
+    parked = sleipnir("run", "shed", "it", "--ask", *where)
+    headless = sleipnir("run", "shed", "it", "--ask", "--headless", *where)
+
+    assert parked.returncode == 4
+    assert '▸ tidy waiting: Burn the "b"?' in parked.stderr
+    assert headless.returncode == 0
+    assert lines(tmp_path / "burnt") == []
