@@ -24,11 +24,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from graphs.errors import BundleError
+from graphs.files import open_plain, read_text
 
 BUNDLE_LIMIT_BYTES = 64 * 1024 * 1024
 # What one bundle may take on a worker's disk: a small one can unfold to a thousand times its size.
 UNPACKED_LIMIT_BYTES = 1024 * 1024 * 1024
 IGNORE_FILE = ".sleipnirignore"
+_IGNORE_LIMIT_BYTES = 1024 * 1024
 NEVER_PACKED = (
     ".git",
     ".venv",
@@ -130,7 +132,7 @@ def _opened(
 ) -> AbstractContextManager[IO[bytes] | None]:
     if isinstance(source, bytes):
         return io.BytesIO(source)
-    return source.open("rb") if member.isfile() else nullcontext()
+    return open_plain(source) if member.isfile() else nullcontext()
 
 
 def _members(parts: list[Part]) -> Iterator[tuple[str, Path | bytes]]:
@@ -159,7 +161,12 @@ def _below(directory: Path, root: Path, ignored: tuple[str, ...]) -> Iterator[Pa
 
 def _ignored(root: Path) -> tuple[str, ...]:
     file = root / IGNORE_FILE
-    lines = file.read_text("utf-8").splitlines() if file.is_file() else []
+    try:
+        lines = read_text(file, _IGNORE_LIMIT_BYTES).splitlines()
+    except FileNotFoundError:
+        lines = []
+    except UnicodeDecodeError as error:
+        raise BundleError(f"cannot pack the agent: {file} is not UTF-8") from error
     patterns = (line.strip() for line in lines)
     return (*NEVER_PACKED, *(line for line in patterns if line and not line.startswith("#")))
 

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from graphs.bundle import Part
+from graphs.env_file import ENV_FILE
 from graphs.errors import BundleError
 from graphs.loader import Agent
 from graphs.tools.library import ToolLibrary
@@ -77,9 +78,9 @@ def _beside(agent: Agent, toolbox: Toolbox, config_directory: Path) -> Iterator[
     shared = agent.directory.parent / _SHARED
     if shared.is_dir():
         yield Part(f"{_AGENTS}/{_SHARED}", shared)
-    environment = config_directory / _TOOLS / ".env"
-    if toolbox.files and environment.is_file():
-        yield Part(f"{_TOOLS}/.env", environment)
+    environment = config_directory / _TOOLS / ENV_FILE
+    if toolbox.files and environment.exists():
+        yield Part(f"{_TOOLS}/{ENV_FILE}", environment)
     utils = config_directory / _UTILS
     if toolbox.functions and utils.is_dir():
         yield Part(_UTILS, utils)

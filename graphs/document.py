@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
+from graphs.files import UnusableFile, read_bytes
 from graphs.finding import Finding
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -185,12 +186,11 @@ class _GivenUp(Exception):
 
 def _read_text(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
+        data = read_bytes(file, MAX_FILE_BYTES)
+    except UnusableFile as error:
+        raise _Unreadable(str(error)) from error
     except OSError as error:
         raise _Unreadable((error.strerror or str(error)).lower()) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise _Unreadable("it is larger than 1 MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from graphs.files import read_text
+
+ENV_FILE = ".env"
+_LIMIT_BYTES = 1024 * 1024
+
 
 def read_env_file(file: Path) -> dict[str, str]:
     """`KEY=VALUE` lines; `#` comments, `export ` and one pair of outer quotes are understood.
 
     Nothing is expanded. A missing file is an empty one.
+
+    Raises:
+        OSError: it is something else than a file, larger than 1 MiB, or cannot be read.
     """
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_text(file, _LIMIT_BYTES, errors="replace").splitlines()
     except FileNotFoundError:
         return {}
     found: dict[str, str] = {}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,8 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from graphs.document import Document, read_document
+from graphs.document import MAX_FILE_BYTES, Document, read_document
+from graphs.files import read_text, reason
 from graphs.finding import Finding, in_order
 from graphs.shape import near
 
@@ -107,7 +109,7 @@ def function_suffix(server: str) -> str:
 def mcp_file(directory: Path) -> Path | None:
     """The `mcp.json` of a config directory, or of a bundle, which has the same layout."""
     places = (directory / "functions" / "mcp.json", directory / "mcp.json")
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.lexists(place)), None)
 
 
 def read_mcp_config(directory: Path) -> tuple[McpConfig, tuple[Finding, ...]]:
@@ -116,13 +118,14 @@ def read_mcp_config(directory: Path) -> tuple[McpConfig, tuple[Finding, ...]]:
     if file is None:
         return McpConfig(), ()
     try:
-        data = json.loads(file.read_text(encoding="utf-8-sig"))
+        data = json.loads(read_text(file, MAX_FILE_BYTES, encoding="utf-8-sig"))
     except json.JSONDecodeError as error:
         message = f"cannot read mcp.json: {error.msg}"
         finding = Finding(_CODE, message, file=str(file), line=error.lineno, column=error.colno)
         return McpConfig(), (finding,)
     except (OSError, UnicodeDecodeError, RecursionError) as error:
-        return McpConfig(), (Finding(_CODE, f"cannot read mcp.json: {error}", file=str(file)),)
+        message = f"cannot read mcp.json: {reason(error)}"
+        return McpConfig(), (Finding(_CODE, message, file=str(file)),)
     reading = _Reading(file)
     config = reading.config(data)
     if reading.findings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -55,9 +56,11 @@ def _is_path(reference: str) -> bool:
 def _at_path(path: Path, reference: str) -> Path:
     if _is_directory(path):
         return path
-    if path.name in AGENT_FILES and path.is_file():
+    exists = os.path.exists(path)  # noqa: PTH110 - false too for what cannot be looked at
+    if path.name in AGENT_FILES and exists:
         return path.parent
-    raise AgentNotFound(reference, [str(path)])
+    what = ", which is not an agent's directory" if exists else ""
+    raise AgentNotFound(reference, [f"{path}{what}"])
 
 
 def _is_directory(path: Path) -> bool:

@@ -19,6 +19,9 @@ from graphs.state import encode
 from scheduler.errors import SubmissionRefused
 from scheduler.run import NO_USAGE, Usage
 
+# Of one recording: what a run may leave in Redis, and what a file may bring there.
+LIMIT_BYTES = 16 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:

@@ -12,10 +12,7 @@ import redis
 from graphs.state import encode
 from scheduler.errors import SubmissionRefused
 from scheduler.keys import recorded_key, recording_key, replayed_key
-from scheduler.recording import RecordedCall, read
-
-# Of one recording: what a run may leave in Redis, and what a file may bring there.
-LIMIT_BYTES = 16 * 1024 * 1024
+from scheduler.recording import LIMIT_BYTES, RecordedCall, read
 
 _SIZE = "size"
 _CALL, _COUNT, _MISS = "call ", "count ", "miss "

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from graphs.files import MIB, open_plain, read_bounded, reason
 from scheduler.errors import SecretsMissing, SecretsUnusable
 
 T = TypeVar("T")
@@ -84,7 +85,7 @@ class Secrets:
 
     def _in_file(self) -> Mapping[str, str]:
         try:
-            with self.file.open(encoding="utf-8") as stream:
+            with open_plain(self.file) as stream:
                 status = os.fstat(stream.fileno())
                 if status.st_mode & _FOR_OTHERS:
                     raise SecretsUnusable(
@@ -92,11 +93,12 @@ class Secrets:
                     )
                 version = (status.st_ino, status.st_mtime_ns, status.st_size)
                 if version != self._read[0]:
-                    self._read = (version, _parsed(self.file, stream.read()))
+                    text = read_bounded(stream, MIB, self.file).decode()
+                    self._read = (version, _parsed(self.file, text))
         except FileNotFoundError:
             return {}
         except (OSError, UnicodeDecodeError) as error:
-            raise SecretsUnusable(f"cannot read {self.file}: {error}") from error
+            raise SecretsUnusable(f"cannot read {self.file}: {reason(error)}") from error
         return self._read[1]
 
 

@@ -18,6 +18,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from graphs.files import read_text, reason
 from scheduler.directories import config_dir
 from scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid
 from scheduler.model_settings import ModelSettings
@@ -240,14 +241,14 @@ def _from_config(secrets_file: str | None) -> dict[str, Any]:
 
 def _from_file(file: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found = yaml.safe_load(read_text(file, MIB))
     except FileNotFoundError:
         return {}
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingInvalid(f"cannot read {file}: line {line}: {error.problem}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingInvalid(f"cannot read {file}: {error}") from error
+        raise SettingInvalid(f"cannot read {file}: {reason(error)}") from error
     if found is None:
         return {}
     if not isinstance(found, dict):

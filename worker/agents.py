@@ -13,8 +13,9 @@ from typing import Protocol
 from graphs.bundle import unpack
 from graphs.bundle_layout import agent_directory, library_of
 from graphs.dataflow import declared_writes, reads
-from graphs.env_file import read_env_file
+from graphs.env_file import ENV_FILE, read_env_file
 from graphs.errors import BundleError, InvalidAgent
+from graphs.files import reason
 from graphs.loader import load_agent
 from graphs.mcp_config import McpConfig, read_mcp_config
 from graphs.schema import AgentNode, Graph, LlmNode, MapNode
@@ -55,7 +56,7 @@ class UnpackedAgent:
     @cached_property
     def secrets(self) -> tuple[str, ...]:
         """What its programs get from `.env` files under the name of a key."""
-        files = (self.directory / ".env", self.root / "functions" / "tools" / ".env")
+        files = (self.directory / ENV_FILE, self.root / "functions" / "tools" / ENV_FILE)
         return tuple(value for file in files for value in secrets_among(read_env_file(file)))
 
     def executed_node(self, visit: str) -> str:
@@ -143,7 +144,12 @@ class AgentCache:
         if self._calls_models(agent.graph):
             # The library takes seconds to import: better now, beside the nodes before the call.
             Thread(target=preload, name="preload", daemon=True).start()
-        return UnpackedAgent(agent.graph, target, agent.directory)
+        unpacked = UnpackedAgent(agent.graph, target, agent.directory)
+        try:
+            _ = unpacked.secrets  # every visit needs them
+        except OSError as error:
+            raise BundleError(f"cannot read {error.filename}: {reason(error)}") from error
+        return unpacked
 
     def _calls_models(self, graph: Graph) -> bool:
         """Whether a node will call a model, as far as one can tell."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphs.files import read_text, reason
 from graphs.finding import Finding
 from graphs.tools.bash import bash_functions
 from graphs.tools.function import Function
@@ -21,6 +22,9 @@ _READERS: Mapping[str, Callable[[Source], list[Function]]] = {
 }
 # In the order in which a bare name is looked for.
 EXTENSIONS = tuple(_READERS)
+
+# Nobody writes longer ones, and parsing takes many times as much memory.
+_LIMIT_BYTES = 4 * 1024 * 1024
 
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Functions that the engine itself offers begin like this.
@@ -49,9 +53,9 @@ def read_tool_file(path: Path, *, own: bool) -> ToolFile:
         own: whether it is an agent's `tools.*`, as opposed to a global tool.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, _LIMIT_BYTES, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        message = f"cannot read the tool file: {error}"
+        message = f"cannot read the tool file: {reason(error)}"
         return ToolFile(path, findings=(Finding("E603", message, file=str(path)),))
     source = Source(path, text, own)
     try:

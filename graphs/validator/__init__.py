@@ -38,6 +38,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     people.options_match_routes,
     people.conditions_are_readable,
     files.scripts_can_run,
+    files.environment_files_can_be_read,
     files.documents_stay_inside,
     files.knowledge_is_there,
     files.knowledge_overwrites_no_agent_file,

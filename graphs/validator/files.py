@@ -1,4 +1,4 @@
-"""Rules about the files of the agent directory: E201, E202, E203, E207, E208, E217, W004."""
+"""Rules about the files of the agent directory: E003, E201, E202, E203, E207, E208, E217, W004."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
+from graphs.env_file import ENV_FILE, read_env_file
+from graphs.files import reason
 from graphs.finding import Finding
 from graphs.schema import RagNode, ScriptNode
 from graphs.validator.context import Context
@@ -80,6 +82,16 @@ def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
         if is_lost and (node.state_updates is not None or not context.is_written(*path)):
             message = f"rag node '{node_id}' has no state_updates: its result is lost"
             yield context.finding("W004", message, *path)
+
+
+def environment_files_can_be_read(context: Context) -> Iterator[Finding]:
+    """E003: each `.env` that an agent's programs get, its own and that of global tools."""
+    for directory in (context.agent.directory, *context.resources.tool_directories):
+        file = directory / ENV_FILE
+        try:
+            read_env_file(file)
+        except OSError as error:
+            yield Finding("E003", f"cannot read {file.name}: {reason(error)}", file=str(file))
 
 
 def inside(directory: Path, relative: str) -> Path | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import PurePath
 
-from graphs.env_file import read_env_file
+from graphs.env_file import ENV_FILE, read_env_file
 from graphs.finding import Finding
 from graphs.loader import Agent
 from graphs.tools.function import Function
@@ -77,7 +78,8 @@ def _variables(agent: Agent, used: Iterable[Function], resources: Resources) -> 
     names = [variable.name for variable in described.variables] if described is not None else []
     found = {**resources.environment, **dict.fromkeys(map(environment_name, names), "")}
     for directory in directories:
-        found |= read_env_file(directory / ".env")
+        with suppress(OSError):  # told by a rule of its own
+            found |= read_env_file(directory / ENV_FILE)
     return found
 
 

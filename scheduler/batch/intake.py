@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TextIO
 
 from scheduler.batch.ledger import DuplicateId, Ledger
 from scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
@@ -37,7 +38,7 @@ class Intake:
 
 def take_in(
     ledger: Ledger,
-    stream: Iterable[str],
+    stream: TextIO,
     form: Format,
     check: Callable[[Request], None],
     defaults: Request,

@@ -5,19 +5,23 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import PurePath
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from graphs.files import MIB
 from graphs.state import encode
+from scheduler.errors import SubmissionRefused
 from scheduler.submit import Request
 
 Format: TypeAlias = Literal["jsonl", "csv", "txt"]
+
+# More than any state may hold by default, so more than any run would take.
+RECORD_LIMIT_CHARS = 32 * MIB
 
 _EXTENSIONS: Mapping[str, Format] = {
     ".jsonl": "jsonl",
@@ -75,13 +79,54 @@ def format_of(path: PurePath) -> Format | None:
     return _EXTENSIONS.get(path.suffix.lower())
 
 
-def read_lines(stream: Iterable[str], form: Format) -> Iterator[Line | BadLine]:
+def read_lines(stream: TextIO, form: Format) -> Iterator[Line | BadLine]:
     """Every line of an input that is not blank.
 
     Args:
         stream: text decoded with `errors="surrogateescape"` and read with `newline=""`.
+
+    Raises:
+        SubmissionRefused: at a record of more than `RECORD_LIMIT_CHARS`.
     """
-    return _READERS[form](stream)
+    return _READERS[form](_Bounded(stream))
+
+
+class _Bounded:
+    """The lines of a stream, the records they make up bounded: a quote may never be closed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._number = 0
+        self._begun = 0  # the line where the record began
+        self._left = 0
+
+    def begin(self) -> None:
+        """A record begins with the next line."""
+        self._begun, self._left = self._number + 1, RECORD_LIMIT_CHARS
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        text = self._stream.readline(self._left + 1)
+        if not text:
+            raise StopIteration
+        self._number += 1
+        self._left -= len(text)
+        if self._left < 0:
+            raise SubmissionRefused(
+                f"line {self._begun} of the input goes on for more than "
+                f"{RECORD_LIMIT_CHARS // MIB} MiB, so nothing was submitted; "
+                "is a quote left open, or the format another one (--format)?"
+            )
+        return text
+
+    def records(self) -> Iterator[tuple[int, str]]:
+        """Each line as a record of its own, with its number."""
+        self.begin()
+        for number, text in enumerate(self, 1):
+            yield number, text
+            self.begin()
 
 
 class _Entry(BaseModel):
@@ -100,8 +145,8 @@ class _Malformed(ValueError):
     """Says why a line cannot be used."""
 
 
-def _json_lines(stream: Iterable[str]) -> Iterator[Line | BadLine]:
-    for number, text in enumerate(stream, 1):
+def _json_lines(stream: _Bounded) -> Iterator[Line | BadLine]:
+    for number, text in stream.records():
         if not text.strip():
             continue
         try:
@@ -158,13 +203,14 @@ def _first_problem(error: ValidationError) -> str:
     return f"'{name}': {first['msg'].lower()}"
 
 
-def _csv(stream: Iterable[str]) -> Iterator[Line | BadLine]:
+def _csv(stream: _Bounded) -> Iterator[Line | BadLine]:
     # The module's own limit of 128 KiB a field is less than many a prompt has.
-    csv.field_size_limit(sys.maxsize)
+    csv.field_size_limit(RECORD_LIMIT_CHARS)
     reader = csv.reader(stream, strict=True)
     header: list[str] | None = None
     while True:
         number = reader.line_num + 1
+        stream.begin()
         try:
             row = next(reader)
             if header is not None and row:
@@ -198,8 +244,8 @@ def _csv_line(number: int, header: list[str], row: list[str]) -> Line:
     )
 
 
-def _plain(stream: Iterable[str]) -> Iterator[Line | BadLine]:
-    for number, text in enumerate(stream, 1):
+def _plain(stream: _Bounded) -> Iterator[Line | BadLine]:
+    for number, text in stream.records():
         if not text.strip():
             continue
         try:
@@ -217,7 +263,7 @@ def _decoded(text: str) -> str:
     return text
 
 
-_READERS: Mapping[Format, Callable[[Iterable[str]], Iterator[Line | BadLine]]] = {
+_READERS: Mapping[Format, Callable[[_Bounded], Iterator[Line | BadLine]]] = {
     "jsonl": _json_lines,
     "csv": _csv,
     "txt": _plain,

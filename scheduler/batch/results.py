@@ -9,8 +9,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
+from graphs.files import is_plain_or_new, open_output, reason
 from graphs.state import encode
 from scheduler.batch.identity import is_run_of
 from scheduler.batch.ledger import Item, Ledger
@@ -75,11 +76,11 @@ class ResultsFile:
         self._untidy = False
         self._size = 0
         self.earlier = NO_USAGE  # of all results that were there
-        lasting = path.is_file() or not path.exists()  # not a pipe, nor a terminal
         try:
-            self._file: BinaryIO = path.open("a+b" if lasting else "wb")
+            lasting = is_plain_or_new(path)  # not a pipe, nor a terminal
+            self._file = open_output(path, "a+b" if lasting else "wb")
         except OSError as error:
-            raise SubmissionRefused(f"cannot write {path}: {error.strerror}") from error
+            raise SubmissionRefused(f"cannot write {path}: {reason(error)}") from error
         try:
             if lasting:
                 self._lock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from pathlib import Path
@@ -12,7 +13,11 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from graphs.files import MIB
 from scheduler.directories import config_dir, data_dir
+
+# More than a state may hold by default: what it may hold is checked at submission.
+_PIPED_LIMIT_CHARS = 64 * MIB
 
 _AGENT_FILES = ("graph.yaml", "config.yaml")
 
@@ -70,6 +75,19 @@ class PositiveNumber(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+def piped_text() -> str:
+    """What comes in on standard input.
+
+    Raises:
+        click.UsageError: it is more than anybody could use.
+    """
+    text = sys.stdin.read(_PIPED_LIMIT_CHARS + 1)
+    if len(text) > _PIPED_LIMIT_CHARS:
+        limit = _PIPED_LIMIT_CHARS // MIB
+        raise click.UsageError(f"standard input holds more than {limit} MiB; give less of it")
+    return text
 
 
 def json_or_text(text: str) -> Any:

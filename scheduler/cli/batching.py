@@ -16,6 +16,7 @@ from typing import TextIO
 
 import click
 
+from graphs.files import open_input, reason
 from scheduler.batch.drive import Batch, Finished, Progress, Terms
 from scheduler.batch.identity import name_of_file, name_of_stream
 from scheduler.batch.intake import Intake, require_good, take_in
@@ -149,8 +150,11 @@ class _Start:
         return form
 
     def _input(self) -> TextIO:
-        stdin = self.call.source == _STDIN
-        binary = sys.stdin.buffer if stdin else Path(self.call.source).open("rb")  # noqa: SIM115 - closed below
+        try:
+            source = self.call.source
+            binary = sys.stdin.buffer if source == _STDIN else open_input(Path(source))
+        except OSError as error:
+            raise click.FileError(self.call.source, reason(error)) from error
         return io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
     def _name(self, intake: Intake) -> str:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from graphs.files import open_output
+
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file of that name.
@@ -14,6 +16,7 @@ def write_file(path: Path, data: bytes) -> None:
         click.FileError: it cannot be written.
     """
     try:
-        path.write_bytes(data)
+        with open_output(path) as stream:
+            stream.write(data)
     except OSError as error:
         raise click.FileError(str(path), error.strerror) from error

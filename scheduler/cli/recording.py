@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.recording import written
+from graphs.files import open_input, open_output, read_bounded, reason, require_plain_or_new
+from scheduler.recording import LIMIT_BYTES, written
 
 if TYPE_CHECKING:
     from scheduler.cli.options import Options
@@ -25,9 +26,10 @@ def stored_recording(client: Client, file: Path | None) -> str | None:
     if file is None:
         return None
     try:
-        text = file.read_text(encoding="utf-8")
+        with open_input(file) as stream:
+            text = read_bounded(stream, LIMIT_BYTES, file).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise click.FileError(str(file), str(error)) from error
+        raise click.FileError(str(file), reason(error)) from error
     return client.recordings.put(text, str(file))
 
 
@@ -46,6 +48,10 @@ def require_place(file: Path | None, *others: object) -> None:
         raise click.UsageError("--record writes what models reply: leave --replay and --detach out")
     if not file.absolute().parent.is_dir():
         raise click.UsageError(f"--record {file}: there is no directory {file.parent}")
+    try:
+        require_plain_or_new(file)
+    except OSError as error:
+        raise click.UsageError(f"--record {file}: {reason(error)}") from error
 
 
 def write_recording(client: Client, runs: Iterable[str], file: Path, options: Options) -> None:
@@ -56,10 +62,10 @@ def write_recording(client: Client, runs: Iterable[str], file: Path, options: Op
     """
     count = 0
     try:
-        with file.open("w", encoding="utf-8") as stream:
+        with open_output(file) as stream:
             for run_id in runs:
                 recorded = client.recordings.recorded(run_id)
-                stream.write(written(recorded.calls))
+                stream.write(written(recorded.calls).encode())
                 count += len(recorded.calls)
                 if not recorded.complete:
                     options.say(f"run {run_id} made more model calls than a recording can hold")

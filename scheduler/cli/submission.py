@@ -6,7 +6,6 @@ import functools
 import getpass
 import json
 import os
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduler.cli.arguments import PositiveNumber, agent_argument, json_or_text, pairs
+from scheduler.cli.arguments import PositiveNumber, agent_argument, json_or_text, pairs, piped_text
 from scheduler.cli.recording import stored_recording
 from scheduler.cli.terminal import is_terminal, read_line
 from scheduler.errors import SubmissionRefused
@@ -161,7 +160,7 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     def verb(*arguments: Any, **parameters: Any) -> Any:
         mine = {name: parameters.pop(name) for name in Submission.__slots__}
         if mine["prompt"] == "-":
-            mine["prompt"] = sys.stdin.read()
+            mine["prompt"] = piped_text()
         return function(*arguments, submission=Submission(**mine), **parameters)
 
     decorated: Callable[..., Any] = verb

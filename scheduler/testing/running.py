@@ -9,11 +9,12 @@ from pathlib import Path
 from time import monotonic
 
 from graphs.errors import GraphError
+from graphs.files import open_output, read_text, reason
 from graphs.state import encode
 from scheduler.client import Client, PreparedAgent
 from scheduler.errors import SubmissionRefused
 from scheduler.keys import new_child_id, new_run_id
-from scheduler.recording import read, written
+from scheduler.recording import LIMIT_BYTES, read, written
 from scheduler.run import NO_USAGE, Run, Status, Usage
 from scheduler.submit import Request
 from scheduler.testing.cases import Case
@@ -114,12 +115,12 @@ class Session:
     def _read(self, case: Case) -> str:
         file = self._file(case)
         try:
-            return file.read_text(encoding="utf-8")
+            return read_text(file, LIMIT_BYTES)
         except FileNotFoundError:
             message = f"there is no recording {file}: make it with --record"
             raise SubmissionRefused(message) from None
         except (OSError, UnicodeDecodeError) as error:
-            raise SubmissionRefused(f"cannot read {file}: {error}") from error
+            raise SubmissionRefused(f"cannot read {file}: {reason(error)}") from error
 
     def _file(self, case: Case) -> Path:
         assert case.given.replay is not None, "callers look before they ask"
@@ -171,7 +172,8 @@ class Session:
             file = self._file(case)
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(written(recorded.calls), encoding="utf-8")
+                with open_output(file) as stream:
+                    stream.write(written(recorded.calls).encode())
             except OSError as error:
                 yield f"cannot write {file}: {error.strerror}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from scheduler.cli.arguments import complete_agents, pairs
+from scheduler.cli.arguments import complete_agents, pairs, piped_text
 from scheduler.cli.engine import agent_search, settings_of
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.layout import printable
@@ -93,7 +92,7 @@ def tools(
         if name is None:
             return _list(options, bench, call["workdir"], mcp=mcp)
         if call["whole"] == "-":
-            call["whole"] = sys.stdin.read()
+            call["whole"] = piped_text()
         try:
             return _run(options, bench, _Call(name, **call))
         except _Unanswered as asked:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from graphs.files import UnusableFile, open_plain
+
 # What another program compiled into bash files for its own use.
 _COMPILED = re.compile(
     rb"^[ \t]*# ARGC-BUILD \{[ \t]*$.*?(?:^[ \t]*# ARGC-BUILD \}[ \t]*$|\Z)",
@@ -93,8 +95,8 @@ def call_directory() -> Iterator[CallDirectory]:
 
 
 def _read(file: Path, size: int) -> bytes:
-    # A tool may have put anything in its place; to open a pipe would wait for ever.
-    if not file.is_file():
+    try:
+        with open_plain(file) as stream:
+            return stream.read(size)
+    except (UnusableFile, FileNotFoundError, NotADirectoryError):  # the tool may have done anything
         return b""
-    with file.open("rb") as stream:
-        return stream.read(size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from graphs.env_file import read_env_file
+from graphs.env_file import ENV_FILE, read_env_file
 from graphs.tools.function import Function
 from graphs.variables import environment_name
 from scheduler.orphans import OWNER, owner_mark
@@ -75,10 +75,10 @@ def call_environment(
 
 def _env_files(function: Function, surroundings: Surroundings) -> dict[str, str]:
     """An agent's own file holds for all that runs for it, also for the global tools."""
-    of_agent = read_env_file(surroundings.agent_directory / ".env")
+    of_agent = read_env_file(surroundings.agent_directory / ENV_FILE)
     if function.own:
         return of_agent
-    return read_env_file(surroundings.home_of(function) / ".env") | of_agent
+    return read_env_file(surroundings.home_of(function) / ENV_FILE) | of_agent
 
 
 def _of_function(function: Function, surroundings: Surroundings) -> dict[str, str]:

@@ -306,3 +306,16 @@ def test_only_one_command_writes_a_file(ledger: Ledger, tmp_path: Path) -> None:
         pytest.raises(SubmissionRefused, match="another command is writing"),
     ):
         ResultsFile(file, ledger, BATCH, ordered=False)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "txt"])
+def test_a_record_without_an_end_is_given_up(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.batch.lines.RECORD_LIMIT_CHARS", 1000)
+    fine = "prompt\n" + "a\n" * 5000  # more than one record may have, but not one record
+
+    if form != "jsonl":
+        assert len(read(fine, form)) >= 5000
+    with pytest.raises(SubmissionRefused, match="line 2 of the input goes on for more than"):
+        read('"id"\n"' + "word," * 5000, form)
+    with pytest.raises(SubmissionRefused, match="line 2 of the input goes on for more than"):
+        read('"id"\n"' + ("word\n" if form == "csv" else "word") * 5000, form)

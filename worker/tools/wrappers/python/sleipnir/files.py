@@ -35,8 +35,7 @@ def to_read(path: str, *, climbing: bool = False) -> Path:
             f"refused: {path} leads out of the working directory {Path.cwd()}; "
             "use a path inside it, or an absolute one"
         )
-    if target.exists() and not (target.is_file() or target.is_dir()):
-        raise SystemExit(f"{path} is neither a file nor a directory")  # reading it may never end
+    _require_plain(target, path)
     return target
 
 
@@ -53,7 +52,14 @@ def to_write(path: str, action: str, *, ask: bool = False, detail: str = "") -> 
     """
     target = resolved(path)
     _permit(target, path, action, ask, detail)
+    _require_plain(target, path)
     return target
+
+
+def _require_plain(target: Path, path: str) -> None:
+    """Ends the tool at a pipe or a device: reading or writing it may never end."""
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise SystemExit(f"{path} is neither a file nor a directory")
 
 
 def to_remove(path: str) -> Path:

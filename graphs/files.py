@@ -1,0 +1,176 @@
+"""Files that somebody named: plain ones of a bounded size, and nothing that could wait for ever.
+
+A named pipe, a device or a socket is refused before anything is read from it. Standard library
+only: the embedded engine's own processes use it too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+MIB = 1024 * 1024
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+# What the shell has opened for us: `<(…)`, `>(…)`, and the standard streams by name.
+_INHERITED = re.compile(r"/dev/(?:fd/(\d+)|(stdin)|(stdout)|(stderr))|/proc/self/fd/(\d+)")
+
+
+class UnusableFile(OSError):
+    """What was named is no plain file, or too large; `strerror` says so in words."""
+
+    def __init__(self, reason: str, file: Path) -> None:
+        super().__init__(errno.EINVAL, reason, str(file))
+
+    def __str__(self) -> str:
+        return self.strerror or ""
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, without the number and the path that an OSError repeats."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def open_plain(file: Path) -> BinaryIO:
+    """Open a plain file for reading; never waits.
+
+    Raises:
+        OSError: it is something else (UnusableFile), or cannot be opened.
+    """
+    _require_plain(file, file.stat())  # before it is opened: that alone moves some devices
+    stream = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb")
+    try:
+        _require_plain(file, os.fstat(stream.fileno()))  # it may be another one by now
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+def read_bytes(file: Path, limit_bytes: int) -> bytes:
+    """The content of a plain file.
+
+    Raises:
+        OSError: it is none, is larger than the limit (UnusableFile), or cannot be read.
+    """
+    with open_plain(file) as stream:
+        return read_bounded(stream, limit_bytes, file)
+
+
+def read_bounded(stream: BinaryIO, limit_bytes: int, file: Path) -> bytes:
+    """The rest of a stream that was opened from `file`.
+
+    Raises:
+        OSError: it is larger than the limit (UnusableFile), or cannot be read.
+    """
+    data = stream.read(limit_bytes + 1) or b""
+    if len(data) > limit_bytes:
+        raise UnusableFile(f"it is larger than {limit_bytes / MIB:g} MiB", file)
+    return data
+
+
+def read_text(
+    file: Path, limit_bytes: int, *, encoding: str = "utf-8", errors: str = "strict"
+) -> str:
+    """The text of a plain file; line ends become `\\n`.
+
+    Raises:
+        OSError: as `read_bytes`.
+        UnicodeDecodeError: it is no such text.
+    """
+    text = read_bytes(file, limit_bytes).decode(encoding, errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def open_input(file: Path) -> BinaryIO:
+    """As `open_plain`, or what the shell has opened for us, whatever that is.
+
+    Raises:
+        OSError: it is neither, or cannot be opened.
+    """
+    inherited = _inherited(file)
+    return open_plain(file) if inherited is None else os.fdopen(os.dup(inherited), "rb")
+
+
+def open_output(file: Path, mode: str = "wb") -> BinaryIO:
+    """Open a file for writing: a plain or a new one, a terminal, or a pipe that somebody reads.
+
+    Args:
+        mode: "wb", or "a+b" for a plain file that is read as well.
+
+    Raises:
+        OSError: it is something else (UnusableFile), or cannot be opened.
+    """
+    inherited = _inherited(file)
+    if inherited is not None:
+        return os.fdopen(os.dup(inherited), "wb")
+    if is_plain_or_new(file):
+        return file.open(mode)  # type: ignore[return-value]  # both modes are binary
+    return os.fdopen(_open_special(file), "wb")
+
+
+def require_plain_or_new(file: Path) -> None:
+    """Check that what is written there later will stay: a plain or new file, or an open stream.
+
+    Raises:
+        OSError: it will not (UnusableFile), or it cannot be looked at.
+    """
+    if _inherited(file) is None and not is_plain_or_new(file):
+        _require_plain(file, file.stat())
+
+
+def is_plain_or_new(file: Path) -> bool:
+    """Whether what is written there stays: a plain file, or none yet.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    if _inherited(file) is not None:
+        return False
+    try:
+        return stat.S_ISREG(file.stat().st_mode)
+    except FileNotFoundError:
+        return True
+
+
+def _open_special(file: Path) -> int:
+    """A character device, or a pipe with a reader: to wait for one would be for ever."""
+    kind = _kind(file.stat().st_mode)
+    if not (file.is_char_device() or file.is_fifo()):
+        raise UnusableFile(f"it is {kind}, not a file", file)
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise UnusableFile(f"it is {kind} that nobody reads", file) from error
+        raise
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _require_plain(file: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise UnusableFile(f"it is {_kind(status.st_mode)}, not a file", file)
+
+
+def _kind(mode: int) -> str:
+    return next((words for fits, words in _KINDS if fits(mode)), "something else")
+
+
+def _inherited(file: Path) -> int | None:
+    """The descriptor that a path such as `/dev/fd/63` stands for."""
+    found = _INHERITED.fullmatch(str(file))
+    if found is None:
+        return None
+    number = found[1] or found[5]
+    return int(number) if number else {"stdin": 0, "stdout": 1, "stderr": 2}[found[0][5:]]
