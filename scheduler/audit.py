@@ -14,19 +14,12 @@ from typing import Any
 
 import redis
 
-from scheduler.invariants import (
-    Child,
-    OpenVisit,
-    Parent,
-    RunSnapshot,
-    Violation,
-    VisitTrace,
-    violations,
-)
+from scheduler.inspection import Inspector, nothing_woken, pairs
+from scheduler.invariants import Violation, violations
 from scheduler.keys import ALL_PARTITIONS, BUNDLES, bundle_key
 from scheduler.lua import Transition
-from scheduler.records import Records
-from scheduler.run import FINAL, Checkpoint, Context
+from scheduler.run import Context
+from scheduler.snapshot import RunSnapshot, Unreadable
 
 _AT_ONCE = 50  # runs read in one round trip
 # Longer than any transition of several calls, such as storing a bundle and its place.
@@ -44,9 +37,8 @@ class Audit:
     def __init__(self, client: redis.Redis) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
-        self._records = Records(client)
-        self._inspect_run = Transition("inspect_run", client, {}, _nothing_woken)
-        self._inspect_partition = Transition("inspect_partition", client, {}, _nothing_woken)
+        self._inspector = Inspector(client)
+        self._inspect_partition = Transition("inspect_partition", client, {}, nothing_woken)
         self.runs_seen = 0
 
     def violations(self) -> Iterator[Violation]:
@@ -90,8 +82,8 @@ class Audit:
 
     def _bundle_counts(self, partition: str) -> list[Violation]:
         *_, kept, used = self._inspect_partition(partition)
-        kept = {digest: int(count) for digest, count in _pairs(kept)}
-        used = dict(_pairs(used))
+        kept = {digest: int(count) for digest, count in pairs(kept)}
+        used = dict(pairs(used))
         if "" in used or kept == used:  # a record that expired by itself is still counted
             return []
         text = f"counts the users of its bundles as {kept}, and they are {used}"
@@ -103,50 +95,22 @@ class Audit:
         found = []
         ids = iter(sorted(named))
         while some := list(islice(ids, _AT_ONCE)):
-            snapshots = self._snapshots(partition, {run_id: named[run_id] for run_id in some})
+            some_named = {run_id: named[run_id] for run_id in some}
+            snapshots = self._inspector.look(partition, some_named)
             for snapshot in snapshots:
-                found += violations(snapshot)
+                if isinstance(snapshot, Unreadable):
+                    found.append(Violation(snapshot.run_id, "unreadable", snapshot.text))
+                else:
+                    found += violations(snapshot)
             found += self._missing_bundles(snapshots)
         return found
 
-    def _snapshots(self, partition: str, named: Mapping[str, Collection[str]]) -> list[RunSnapshot]:
-        with self._redis.pipeline(transaction=False) as pipe:
-            for run_id, visits in named.items():
-                self._inspect_run(partition, run_id, *sorted(visits), client=pipe)
-            answers = pipe.execute()
-        return [
-            self._snapshot(run_id, self._inspect_run.result(answer))
-            for run_id, answer in zip(named, answers, strict=True)
-        ]
-
-    def _snapshot(self, run_id: str, answer: Sequence[Any]) -> RunSnapshot:
-        record, traces, staged, pending, indexed, deadline, expiry, *rest = answer
-        children, parent, keys, steps = rest
-        return RunSnapshot(
-            run_id=run_id,
-            record=dict(_pairs(record)),
-            traces=tuple(_trace(*fields) for fields in traces),
-            staged=frozenset(staged),
-            pending=tuple(pending),
-            indexed_at=_instant(indexed),
-            deadline_timer=_instant(deadline),
-            expiry_timer=_instant(expiry),
-            children=tuple(Child(child, status or None, of) for child, status, of in children),
-            parent=_parent(*parent) if parent else None,
-            expires_in=dict(_pairs(keys)),
-            checkpoints=self._checkpoints(run_id, steps),
-        )
-
-    def _checkpoints(self, run_id: str, count: int) -> tuple[Checkpoint, ...]:
-        """The first `count`; they do not change any more."""
-        return tuple(self._records.history(run_id)[:count]) if count else ()
-
-    def _missing_bundles(self, snapshots: Sequence[RunSnapshot]) -> list[Violation]:
+    def _missing_bundles(self, snapshots: Sequence[RunSnapshot | Unreadable]) -> list[Violation]:
         """Runs that go on and whose agent, or one they may spawn, is not kept."""
         needed = [
             (run.run_id, digest)
             for run in snapshots
-            if run.record and run.status not in FINAL
+            if isinstance(run, RunSnapshot) and run.record and not run.is_final
             for digest in _digests(run.record)
         ]
         with self._redis.pipeline(transaction=False) as pipe:
@@ -193,43 +157,8 @@ class Audit:
         return found
 
 
-def _trace(
-    visit: str,
-    packed: str,
-    timer: str,
-    child: str,
-    asked: str,
-    question: int,
-    invocations: str,
-    turns: int,
-) -> VisitTrace:
-    return VisitTrace(
-        visit=visit,
-        open=OpenVisit.parse(packed) if packed else None,
-        timer=_instant(timer),
-        child_timer=_instant(child),
-        asked_at=_instant(asked),
-        has_question=bool(question),
-        invocations=int(invocations) if invocations else None,
-        turns=turns,
-    )
-
-
-def _parent(status: str, packed: str, listed: int) -> Parent:
-    return Parent(status or None, OpenVisit.parse(packed) if packed else None, bool(listed))
-
-
 def _digests(record: Mapping[str, str]) -> set[str]:
-    return {record["digest"], *Context.from_json(record["context"]).agents.values()}
-
-
-def _instant(score: str) -> int | None:
-    return int(float(score)) if score else None
-
-
-def _pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    return zip(flat[::2], flat[1::2], strict=True)
-
-
-def _nothing_woken(_woken: object) -> None:
-    """Reading wakes no visit."""
+    try:
+        return {record["digest"], *Context.from_json(record["context"]).agents.values()}
+    except (KeyError, ValueError, TypeError):
+        return set()  # the rules tell of such a record

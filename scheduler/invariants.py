@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from scheduler.keys import parse_visit_id, visit_id
-from scheduler.run import FINAL, Checkpoint
+from scheduler.keys import visit_id
+from scheduler.run import FINAL
+from scheduler.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace
+from scheduler.stranded import stuck
 
 # The parts of a run that outlive its end, and those that end with it.
 KEPT = ("run", "state", "history", "events", "logs", "children")
 TRANSIENT = ("visits", "staged", "pending", "questions")
-
-NEVER_EXPIRES = -1
-ABSENT = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,105 +32,24 @@ class Violation:
         return f"{self.run_id}: {self.rule}: {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenVisit:
-    """What the hash `visits` says of one visit."""
-
-    status: str
-    tries: int
-    turns: int
-    payload: str
-
-    @classmethod
-    def parse(cls, packed: str) -> OpenVisit:
-        """Read the form that lua/lib/store.lua packs."""
-        status, _token, tries, _attempt, _began, _published, turns, payload = packed.split(" ", 7)
-        return cls(status, int(tries), int(turns), payload)
-
-
-@dataclass(frozen=True, slots=True)
-class VisitTrace:
-    """Everything in a partition that names one visit; None for what does not exist."""
-
-    visit: str
-    open: OpenVisit | None
-    timer: int | None  # ms
-    child_timer: int | None  # ms
-    asked_at: int | None  # ms, in the inbox
-    has_question: bool
-    invocations: int | None  # in flight, of a map
-    turns: int  # entries of its conversation
-
-    @property
-    def is_invocation(self) -> bool:
-        return parse_visit_id(self.visit)[2] is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    run_id: str
-    status: str | None  # None: its record is gone
-    parent: str  # "<run> <visit>"
-
-
-@dataclass(frozen=True, slots=True)
-class Parent:
-    status: str | None  # None: its record is gone
-    visit: OpenVisit | None  # the one that waits for this run
-    lists_us: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunSnapshot:
-    """One run with all that belongs to it, read at one instant."""
-
-    run_id: str
-    record: Mapping[str, str]  # empty: there is no such run
-    traces: tuple[VisitTrace, ...]
-    staged: frozenset[str]  # nodes
-    pending: tuple[str, ...]  # visits
-    indexed_at: int | None  # ms, in the partition's `runs`
-    deadline_timer: int | None  # ms
-    expiry_timer: int | None  # ms
-    children: tuple[Child, ...]
-    parent: Parent | None
-    expires_in: Mapping[str, int]  # kind of key → ms, NEVER_EXPIRES or ABSENT
-    checkpoints: tuple[Checkpoint, ...]
-
-    @property
-    def status(self) -> str:
-        return self.record["status"]
-
-    @property
-    def is_final(self) -> bool:
-        return self.status in FINAL
-
-    @property
-    def step(self) -> int:
-        return int(self.record["step"])
-
-    @property
-    def frontier(self) -> tuple[str, ...]:
-        return tuple(self.record["frontier"].split(" "))
-
-    @property
-    def is_failing(self) -> bool:
-        """A branch failed for good: its siblings were dropped, the last one ends the run."""
-        return "failing" in self.record
-
-    def open_visits(self) -> Iterator[tuple[VisitTrace, OpenVisit]]:
-        for trace in self.traces:
-            if trace.open is not None:
-                yield trace, trace.open
-
-
 def violations(run: RunSnapshot) -> list[Violation]:
     """Every rule that this run breaks."""
     if not run.record:
         rules = _RULES_OF_NO_RUN
     else:
         rules = {**_RULES, **(_RULES_OF_FINAL if run.is_final else _RULES_OF_OPEN)}
-    return [Violation(run.run_id, name, text) for name, rule in rules.items() for text in rule(run)]
+    return [
+        Violation(run.run_id, name, text)
+        for name, rule in rules.items()
+        for text in _broken(rule, run)
+    ]
+
+
+def _broken(rule: Rule, run: RunSnapshot) -> list[str]:
+    try:
+        return list(rule(run))
+    except (KeyError, ValueError, IndexError) as error:
+        return [f"its record makes no sense: {error!r}"]
 
 
 # ---- every run
@@ -224,7 +142,7 @@ def _remains(trace: VisitTrace) -> Iterator[str]:
         yield f"visit {trace.visit} is in the inbox"
     if trace.has_question:
         yield f"visit {trace.visit} has a question"
-    if trace.invocations is not None:
+    if trace.map is not None:
         yield f"visit {trace.visit} has a map"
     if trace.turns:
         yield f"visit {trace.visit} has a conversation"
@@ -242,36 +160,8 @@ def _it_will_expire(run: RunSnapshot) -> Iterator[str]:
 
 
 def _something_will_happen(run: RunSnapshot) -> Iterator[str]:
-    if not any(True for _ in run.open_visits()):
-        yield f"it is {run.status} in step {run.step} and none of its visits is open"
-    for trace, visit in run.open_visits():
-        missing = _missing(run, trace, visit)
-        if missing:
-            yield f"visit {trace.visit} is {visit.status} and has no {missing}"
-
-
-def _missing(run: RunSnapshot, trace: VisitTrace, visit: OpenVisit) -> str | None:
-    """What an open visit needs to go on, and lacks."""
-    match visit.status:
-        case "ready" | "leased" | "staged" | "backoff":
-            return "timer" if trace.timer is None else None
-        case "asked":
-            return None if trace.has_question and trace.asked_at is not None else "open question"
-        case "held":
-            return None if trace.visit in run.pending else "place among the pending ones"
-        case "map":
-            return None if trace.invocations else "invocation under way"
-        case "child":
-            return _missing_of_child(run, trace, visit.payload)
-        case _:
-            return "known status"
-
-
-def _missing_of_child(run: RunSnapshot, trace: VisitTrace, child_id: str) -> str | None:
-    alive = {child.run_id for child in run.children if child.status and child.status not in FINAL}
-    if child_id not in alive:
-        return "child under way"
-    return "timer for its child" if trace.child_timer is None else None
+    for found in stuck(run):
+        yield found.text
 
 
 def _indexes_name_what_is_open(run: RunSnapshot) -> Iterator[str]:
@@ -287,7 +177,7 @@ def _indexes_name_what_is_open(run: RunSnapshot) -> Iterator[str]:
         if (trace.asked_at is not None or trace.has_question) and status != "asked":
             yield f"visit {trace.visit} is {status} and has a question"
         is_map = status == "map" or trace.open.payload == "collect"
-        if trace.invocations is not None and not is_map:
+        if trace.map is not None and not is_map:
             yield f"visit {trace.visit} is {status} and has a map"
         if trace.turns != trace.open.turns:
             yield f"visit {trace.visit} counts {trace.open.turns} turns, has {trace.turns}"
@@ -314,12 +204,10 @@ def _frontier_is_accounted_for(run: RunSnapshot) -> Iterator[str]:
 
 def _counters_agree(run: RunSnapshot) -> Iterator[str]:
     for trace, visit in run.open_visits():
-        if visit.status == "map" and not run.is_failing:
-            under_way = sum(
-                other.visit.startswith(f"{trace.visit}/") for other, _ in run.open_visits()
-            )
-            if under_way != trace.invocations:
-                yield f"map {trace.visit} counts {trace.invocations} invocations, has {under_way}"
+        if visit.status == "map" and trace.map is not None and not run.is_failing:
+            counted, under_way = trace.map.invocations, run.invocations_of(trace.visit)
+            if under_way != counted:
+                yield f"map {trace.visit} counts {counted} invocations, has {under_way}"
     free = run.record.get("free")
     if run.pending and free != "0":
         yield f"visits are held back while {free or 'all'} places are free"

@@ -19,6 +19,7 @@ from scheduler.connection import is_full
 from scheduler.store import RunStore
 from scheduler.sweeps import SWEEPS, Tick
 from scheduler.sweeps.bundles import BundleSweep
+from scheduler.sweeps.stranded import StrandedSweep
 from scheduler.timekeeper import Timekeeper
 
 logger = logging.getLogger("sleipnir.scheduler")
@@ -51,6 +52,7 @@ class Scheduler:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="scheduler", daemon=True)
         self._bundles = BundleSweep(store)
+        self._stranded = StrandedSweep(store, monotonic)
 
     def start(self) -> None:
         """Run in the background."""
@@ -81,6 +83,7 @@ class Scheduler:
                     _look_after(tick, member)
         if due:
             self._bundles.run_if_due()
+            self._stranded.run_if_due(list(due))
         return any(len(members) == _BATCH for members in due.values())
 
     def _sweep(self) -> dict[str, list[str]]:

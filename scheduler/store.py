@@ -30,6 +30,7 @@ from scheduler.keys import (
 from scheduler.lua import Constant, Transition, script_names
 from scheduler.run import Begun, Context, Failure, Lease, NewRun, Question, Usage
 from scheduler.settings import Settings
+from scheduler.stranded import Repair
 
 # How long a message may be on its way before the scheduler asks where it is.
 REPUBLISH_MS = 5_000
@@ -433,13 +434,14 @@ class RunStore:
 
     def spawn(self, lease: Lease, child: NewRun, timeout_s: float, *, event: str = "") -> None:
         """Start a child run and park the visit on it, in one transition."""
-        fields = _record_fields(child)
+        allowed_ms = int(timeout_s * 1000)
+        fields = [*_record_fields(child), "allowed_ms", str(allowed_ms)]
         self._call(
             "spawn_child",
             lease.run_id,
             lease.visit,
             lease.token,
-            int(timeout_s * 1000),
+            allowed_ms,
             child.run_id,
             child.start,
             child.agent,
@@ -527,6 +529,34 @@ class RunStore:
     def purge(self, run_id: str, digest: str) -> None:
         """Forget a finished run, and that it used a bundle."""
         self._call("purge_run", run_id, digest)
+
+    def unfinished(
+        self, partition: str, first: int, count: int, limit: int
+    ) -> tuple[int, list[str]]:
+        """Up to `limit` runs of a partition that are not over, or left something behind.
+
+        Args:
+            first: the position among the partition's runs to begin at.
+            count: how many runs to look at at most.
+
+        Returns:
+            the position to go on at, 0 after the last run; the run ids.
+        """
+        following, found = self._transition("find_unfinished")(partition, first, count, limit)
+        return int(following), list(map(str, found))
+
+    def repair(
+        self, run_id: str, digest: str, failure: Failure | None, repairs: Iterable[Repair]
+    ) -> bool:
+        """Make a stranded run go on, or end it with `failure`; False if it has changed meanwhile.
+
+        Args:
+            digest: of the snapshot that showed what is wrong.
+        """
+        steps = [text for step in repairs for text in (step.verb, step.visit, step.argument)]
+        error = encode(failure.to_json()) if failure else ""
+        (repaired,) = self._call("repair_run", run_id, digest, error, *steps)
+        return bool(repaired)
 
     def put_off(self, back_ms: int, expected_ms: int, least_s: float) -> list[int]:
         """Move along what all partitions wait for, as put_off.lua says; by how many ms each."""

@@ -1,0 +1,21 @@
+-- Name some of a partition's runs that are not over, and those that are over and left something.
+-- KEYS partition
+-- ARGV first count limit
+-- first: position among the partition's runs to begin at; count: how many to look at at most
+-- limit: how many to name at most
+-- USES store
+-- OK   following runs  where to go on, 0 after the last one
+local runs = redis.call('ZRANGE', partition .. ':runs', first, first + count - 1)
+local found = {}
+for position, run_id in ipairs(runs) do
+  local status, digest = unpack(redis.call('HMGET', key('run', run_id), 'status', 'digest'))
+  local over = not status or FINAL[status]
+  if status and not over
+    or over and redis.call('EXISTS', key('visits', run_id), key('questions', run_id),
+      key('staged', run_id), key('pending', run_id)) > 0
+    or status and not redis.call('ZSCORE', timers, timer('expiry', run_id, digest)) then
+    found[#found + 1] = run_id
+    if #found == tonumber(limit) then return {'OK', {}, first + position, found} end
+  end
+end
+return {'OK', {}, #runs < tonumber(count) and 0 or first + #runs, found}
