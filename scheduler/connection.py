@@ -5,33 +5,78 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
     ConnectionError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
+    TimeoutError,
+    TryAgainError,
 )
 from redis.retry import Retry
 
 from scheduler.errors import EngineUnfit, EngineUnreachable
 
+# Refusals that redis-py has classes for, ...
+_MOODS = (ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
+# ... and the codes of all, as they stand in an error of its own or, with Redis 6.2, of a script.
+_MOOD = re.compile(
+    r"(?:^|: -?)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN"
+    r"|UNBLOCKED) "
+)
+
+T = TypeVar("T")
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether what Redis lacks may come back: it is away, loads, is busy, full or no primary.
+
+    A command that was refused so did nothing, a script neither: it is refused before it begins,
+    or at its first write.
+    """
+    if isinstance(error, AuthenticationError):
+        return False
+    if isinstance(error, (ConnectionError, TimeoutError, *_MOODS)):
+        return True
+    # A pipeline puts the command before what Redis says, and that may hold anything.
+    said = str(error).rpartition(" of pipeline caused error: ")[2]
+    return isinstance(error, ResponseError) and _MOOD.search(said) is not None
+
+
+class Patience(Retry):
+    """Has a client repeat its commands while Redis is away, or refuses what it may do later."""
+
+    def __init__(self, backoff: ExponentialWithJitterBackoff, retries: int) -> None:
+        super().__init__(backoff, retries, (ConnectionError, TimeoutError, ResponseError))
+
+    def call_with_retry(
+        self,
+        do: Callable[[], T],
+        fail: Callable[..., Any],
+        is_retryable: Callable[[Exception], bool] | None = None,
+        with_failure_count: bool = False,
+    ) -> T:
+        """As redis-py calls it; `is_retryable` is for us to say."""
+        return super().call_with_retry(do, fail, is_transient, with_failure_count)
+
+
 # A worker outlives an outage of ten leases; a person at a terminal wants to know at once.
-PATIENT = Retry(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120)
+PATIENT = Patience(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120)
 # It does not try again where one waited for an answer already: that takes 15 s a time.
 HASTY = Retry(
     ExponentialWithJitterBackoff(cap=0.2, base=0.02),
     2,
     supported_errors=(ConnectionError, BusyLoadingError),
 )
-
-# What a server says that is out of memory, or of disk, also from within a script. It refuses a
-# script's first write, so that nothing of a transition was done.
-_FULL = re.compile(r"\bOOM command not allowed\b|\bMISCONF\b|^command not allowed when used memory")
 
 # Longer than any blocking read, and a connection that has gone silent is still noticed.
 _SOCKET_TIMEOUT_S = 15.0
@@ -40,40 +85,6 @@ _SOCKET_TIMEOUT_S = 15.0
 _CONNECTIONS = 2**31
 
 _OLDEST = (6, 2)
-
-T = TypeVar("T")
-
-
-def is_full(error: Exception) -> bool:
-    """Whether Redis refused a write for want of memory or disk, and so did nothing."""
-    return isinstance(error, ResponseError) and _FULL.search(str(error)) is not None
-
-
-class _Full(Exception):
-    """Redis takes no writes now."""
-
-    def __init__(self, refusal: ResponseError) -> None:
-        self.refusal = refusal
-
-
-_UNTIL_ROOM = Retry(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120, (_Full,))
-
-
-def once_there_is_room(call: Callable[[], T]) -> T:
-    """Call, and again while Redis takes no writes, with the patience of a patient client."""
-
-    def attempt() -> T:
-        try:
-            return call()
-        except ResponseError as error:
-            if is_full(error):
-                raise _Full(error) from error
-            raise
-
-    try:
-        return _UNTIL_ROOM.call_with_retry(attempt, lambda _error: None)
-    except _Full as full:
-        raise full.refusal from None
 
 
 def masked(url: str) -> str:
@@ -100,7 +111,10 @@ def is_private(url: str) -> bool:
 
 
 def connect(url: str, *, patient: bool = False) -> redis.Redis:
-    """A client that has answered once. `patient` ones ride out an outage of a minute or two.
+    """A client that has answered once.
+
+    Args:
+        patient: ride out an outage of a minute or two, and other moods of Redis for as long.
 
     Raises:
         EngineUnreachable: if nothing answers there, or it is no Redis.
@@ -125,6 +139,10 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
             "redis://USER:PASSWORD@HOST:6379, with special characters written as %XX"
         ) from error
     except (RedisError, OSError, ValueError) as error:
+        if isinstance(error, (ResponseError, BusyLoadingError)) and is_transient(error):
+            raise EngineUnreachable(
+                f"Redis at {masked(url)} is there, and cannot serve now: {error}; try again later"
+            ) from error
         raise EngineUnreachable(
             f"cannot reach Redis at {masked(url)}: {error}; start it, or set SLEIPNIR_REDIS_URL "
             "(or --redis) to the right address, or unset it to use the embedded engine"

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from redis.exceptions import ConnectionError, RedisError, TimeoutError
+from redis.exceptions import RedisError
 
-from scheduler.connection import is_full
+from scheduler.connection import is_transient
 from scheduler.store import RunStore
 from scheduler.sweeps import SWEEPS, Tick
 from scheduler.sweeps.bundles import BundleSweep
@@ -113,9 +113,7 @@ def _look_after(tick: Tick, member: str) -> None:
     kind, *names = member.split(" ")
     try:
         SWEEPS[kind](tick, *names)
-    except (ConnectionError, TimeoutError):
-        raise
     except Exception as error:
-        if is_full(error):
+        if is_transient(error):
             raise  # so would be all others
         logger.exception("cannot act on the timer '%s'", member)

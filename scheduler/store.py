@@ -15,7 +15,7 @@ from redis.exceptions import WatchError
 
 from graphs.state import Snapshot, encode
 from scheduler.advance import Branch, Plan
-from scheduler.connection import OwnConnection, once_there_is_room
+from scheduler.connection import OwnConnection
 from scheduler.dispatch import Dispatcher, published_ms
 from scheduler.errors import AnswerRefused, RunClosed, TransitionRefused
 from scheduler.keys import (
@@ -45,7 +45,6 @@ class RunStore:
 
     Args:
         clock: the time in ms for tests; by default Redis tells it.
-        patient: repeat transitions of runs that a full Redis refuses until there is room again.
     """
 
     def __init__(
@@ -54,14 +53,11 @@ class RunStore:
         settings: Settings,
         dispatcher: Dispatcher,
         clock: Callable[[], int] | None = None,
-        *,
-        patient: bool = False,
     ) -> None:
         self.client = client
         self.settings = settings
         self.dispatcher = dispatcher
         self.clock = clock
-        self.patient = patient
         self._constants: dict[str, Constant] = {
             "queue": QUEUE,
             "envelope": dispatcher.envelope,
@@ -85,18 +81,13 @@ class RunStore:
         return found
 
     def _call(self, name: str, run_id: str, *arguments: str | int) -> list[Any]:
-        transition = self._transition(name)
-
-        def call() -> list[Any]:
-            return transition(
-                partition_of(run_id),
-                run_id,
-                *arguments,
-                clock=self._now_text(),
-                client=self._own.client,
-            )
-
-        return once_there_is_room(call) if self.patient else call()
+        return self._transition(name)(
+            partition_of(run_id),
+            run_id,
+            *arguments,
+            clock=self._now_text(),
+            client=self._own.client,
+        )
 
     def _now_text(self) -> str:
         return "" if self.clock is None else str(self.clock())

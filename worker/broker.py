@@ -12,11 +12,11 @@ from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
-from scheduler.connection import is_full, masked
+from scheduler.connection import is_transient, masked
 
 logger = logging.getLogger("sleipnir.worker")
 
-_WHILE_FULL_S = 1.0
+_WHILE_REFUSED_S = 1.0
 # Celery's pauses between attempts grow up to half a minute: runs would wait for workers for as
 # long after an outage.
 _RECONNECT_S = 2.0
@@ -64,11 +64,12 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
             logger.warning("dropped something from the queue that is no message: %r", error)
             raise Empty from error
         except ResponseError as error:
-            if not is_full(error):
+            if not is_transient(error):
                 raise
-            # Celery would end the worker. On a full disk Redis does not even give messages away.
+            # Celery would end the worker. A full disk, or being no primary any more, is reason
+            # enough for Redis not to give messages away.
             logger.warning("cannot take messages now: %s", error)
-            Event().wait(_WHILE_FULL_S)
+            Event().wait(_WHILE_REFUSED_S)
             raise Empty from error
 
 

@@ -60,7 +60,7 @@ def make_runtime(settings: Settings) -> Runtime:
     for warning in require_fit(client, allow_unsafe=settings.allow_unsafe_redis):
         logger.warning("%s", warning)
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
-    store = RunStore(client, settings, dispatcher, patient=True)
+    store = RunStore(client, settings, dispatcher)
     store.load_transitions()
     gate = Gate.of(store)
     gate.start()
@@ -132,7 +132,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
         announce(runtime.store.client, settings.machine_name)
     app = make_app(broker_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, runtime))
-    scheduler = Scheduler(_impatient(runtime.store)) if with_scheduler else None
+    scheduler = Scheduler(runtime.store) if with_scheduler else None
     if scheduler is not None:
         scheduler.start()
 
@@ -161,11 +161,6 @@ def _allow_many_files() -> None:
     allowed = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-
-
-def _impatient(store: RunStore) -> RunStore:
-    """The scheduler's: it has other timers to look after, and comes back to each anyway."""
-    return RunStore(store.client, store.settings, store.dispatcher)
 
 
 def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:

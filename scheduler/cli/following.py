@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.retry import Retry
 
 from scheduler.cli.asking import ask
 from scheduler.cli.layout import printable
 from scheduler.cli.terminal import Withdrawn
 from scheduler.cli.voice import SPEECH, Voice
+from scheduler.connection import Patience
 from scheduler.errors import AnswerRefused
 from scheduler.narration import render
 from scheduler.run import Event, Question, Run, Status
@@ -54,7 +54,7 @@ class Attachment:
         hears: bool = False,
     ) -> None:
         # A run survives an outage of Redis, and so do those who watch it.
-        client.store.client.set_retry(Retry(_ToldBackoff(options), _TRIES))
+        client.store.client.set_retry(Patience(_ToldBackoff(options), _TRIES))
         self._client = client
         self._records = client.records
         self.run_id = run_id
@@ -184,7 +184,7 @@ class _ToldBackoff(ExponentialWithJitterBackoff):
 
     def compute(self, failures: int) -> float:
         if failures == _SILENT_TRIES:
-            self._options.say("Redis does not answer; trying again (Ctrl-C leaves)")
+            self._options.say("Redis cannot answer now; trying again (Ctrl-C leaves)")
         return float(super().compute(failures))
 
 

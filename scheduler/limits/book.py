@@ -16,7 +16,6 @@ from typing import Any
 
 import redis
 
-from scheduler.connection import once_there_is_room
 from scheduler.limits.rules import Budget, Limit, Scope
 from scheduler.lua import Transition
 
@@ -122,7 +121,6 @@ class LimitBook:
 
     Args:
         clock: the time in ms for tests; by default Redis tells it.
-        patient: repeat what a full Redis refuses until there is room again.
         kept_s: how long budgets of runs and batches are kept after their last call.
         lease_s: until what a dead worker's calls held is free again.
     """
@@ -132,14 +130,12 @@ class LimitBook:
         client: redis.Redis,
         clock: Callable[[], int] | None = None,
         *,
-        patient: bool = False,
         kept_s: float = 7 * 86400.0,
         lease_s: float = LEASE_S,
     ) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self.redis: Any = client
         self._clock = clock
-        self._patient = patient
         self._kept_ms = int(kept_s * 1000)
         self._lease_ms = int(lease_s * 1000)
         self._scripts = {name: Transition(name, client, {}, lambda _woken: None) for name in _NAMES}
@@ -262,11 +258,7 @@ class LimitBook:
 
     def _call(self, name: str, *arguments: str | int) -> list[Any]:
         now = "" if self._clock is None else str(self._clock())
-
-        def call() -> list[Any]:
-            return self._scripts[name](PARTITION, *arguments, clock=now)
-
-        return once_there_is_room(call) if self._patient else call()
+        return self._scripts[name](PARTITION, *arguments, clock=now)
 
     def _wanted(self, want: Want) -> dict[str, Any]:
         return {

@@ -110,9 +110,7 @@ class Gate:
     def of(cls, store: RunStore) -> Gate:
         """The gate that calls of this store's runs go through."""
         settings = store.settings
-        book = LimitBook(
-            store.client, store.clock, patient=store.patient, kept_s=settings.retention_s
-        )
+        book = LimitBook(store.client, store.clock, kept_s=settings.retention_s)
         return cls(book, settings.models, store.recall_visit)
 
     # ---- one call
