@@ -107,6 +107,16 @@ class Settings(BaseModel):
     output_limit_bytes: int = Field(
         8 * MIB, ge=1, description="most output of one script, per stream"
     )
+    # What streaming puts around each piece of a reply may take eight times as much.
+    reply_limit_bytes: int = Field(
+        8 * MIB, ge=1, description="largest reply of a model, given up while it comes"
+    )
+    calls_limit: int = Field(
+        128, ge=1, description="most calls of one reply of a model; others are refused"
+    )
+    call_threads: int = Field(
+        16, ge=1, description="calls to MCP servers of one reply that run side by side"
+    )
     narration_limit: int = Field(2_000, ge=10, description="events kept of one run's narration")
 
     mapping_tools: dict[str, str | list[str]] = Field(

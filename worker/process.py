@@ -31,7 +31,6 @@ from worker.llm.offering import Tools
 from worker.mcp.pool import Limits as McpLimits
 from worker.mcp.pool import McpPool
 from worker.presence import announce
-from worker.program_limits import ProgramLimits
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
 from worker.suspects import Suspects
@@ -81,14 +80,7 @@ def make_runtime(settings: Settings) -> Runtime:
         ),
         secrets=secrets,
         settings=settings,
-        limits=Limits(
-            output_bytes=settings.output_limit_bytes,
-            map_items=settings.map_items_limit,
-            tool_env=settings.tool_env,
-            programs=ProgramLimits.of(settings),
-            retry_base_s=settings.retry_base_s,
-            retry_max_s=settings.retry_max_s,
-        ),
+        limits=Limits.of(settings),
         scratch=home / "scratch",
         suspects=Suspects(settings.max_deliveries),
     )

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from graphs.schema import BaseNode, Graph
 from graphs.state import Snapshot
 from scheduler.run import NO_USAGE, Context, Usage
+from scheduler.settings import Settings
 from worker.cancellation import Cancellation
 from worker.llm.caller import Caller
 from worker.llm.client import Reply, Request, complete
@@ -28,10 +29,26 @@ class Limits:
 
     output_bytes: int = 8 * 1024 * 1024  # of a script, per stream
     map_items: int = 100_000
+    calls: int = 128  # of one reply of a model
+    call_threads: int = 16  # that carry out the calls of one reply
     tool_env: tuple[str, ...] = ()  # more variables that programs may see
     programs: ProgramLimits = NO_LIMITS
     retry_base_s: float = 0.5  # first pause before a model call is repeated; it doubles
     retry_max_s: float = 30.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """The limits that the settings name."""
+        return cls(
+            output_bytes=settings.output_limit_bytes,
+            map_items=settings.map_items_limit,
+            calls=settings.calls_limit,
+            call_threads=settings.call_threads,
+            tool_env=settings.tool_env,
+            programs=ProgramLimits.of(settings),
+            retry_base_s=settings.retry_base_s,
+            retry_max_s=settings.retry_max_s,
+        )
 
 
 @dataclass(slots=True)

@@ -184,6 +184,24 @@ def test_what_a_failed_tool_said_is_narrated_masked_and_in_short(
     assert len(failure) < 3_000
 
 
+def test_calls_beyond_the_limit_are_refused_and_the_first_carried_out(
+    engine: Engine, server: ModelServer, tmp_path: Path
+) -> None:
+    engine.configure(calls_limit=3)
+    server.script.add(calls(*[("note", {"text": str(n)}) for n in range(8)]), says("done"))
+
+    run_id = submit(engine, "tools: [note]", tmp_path)
+    engine.drive()
+
+    assert engine.run(run_id).output == "done"
+    assert (tmp_path / "notes.txt").read_text().split() == ["0", "1", "2"]
+    refused = [result for result in results(server) if "tool_call_error" in result]
+    assert (len(results(server)), len(refused)) == (8, 5)
+    assert "only the first 3 calls of a reply are (calls_limit)" in refused[0]
+    told = [event.fields for event in engine.client.watch(run_id) if event.kind == "tool"]
+    assert [fields["tool"] for fields in told] == ["5 more", "note", "note", "note"]
+
+
 def test_of_two_calls_with_one_id_the_last_counts(
     engine: Engine, server: ModelServer, tmp_path: Path
 ) -> None:

@@ -22,7 +22,6 @@ from worker.llm.gate import Gate
 from worker.llm.models import Models
 from worker.llm.offering import Tools
 from worker.mcp.pool import McpPool
-from worker.program_limits import ProgramLimits
 from worker.runtime import Runtime
 from worker.suspects import Suspects
 from worker.tasks import run_visit
@@ -78,12 +77,7 @@ class Engine(Agents):
             tools=Tools(values, values.secrets, McpPool(), self._directory / "cache"),
             secrets=values.secrets,
             settings=values,
-            limits=Limits(
-                output_bytes=values.output_limit_bytes,
-                map_items=values.map_items_limit,
-                tool_env=values.tool_env,
-                programs=ProgramLimits.of(values),
-            ),
+            limits=Limits.of(values),
             scratch=self._directory / "scratch",
             suspects=Suspects(values.max_deliveries),
         )

@@ -14,12 +14,14 @@ For real processes, with the replies in a file of the form `Script.from_json` re
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import re
 import signal
 import socket
 import struct
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -49,8 +51,10 @@ class Reply:
     calls: Sequence[Mapping[str, Any]] = ()
     # reset: the connection is reset; hang: nothing is ever sent;
     # drip: the body never ends, one blank after another, as gateways do to keep a line open;
-    # cut: of a streamed reply only the beginning arrives.
-    fault: Literal["reset", "hang", "drip", "cut"] | None = None
+    # cut: of a streamed reply only the beginning arrives;
+    # flood: `text` again and again as fast as it goes, until the client hangs up.
+    fault: Literal["reset", "hang", "drip", "cut", "flood"] | None = None
+    packed: bool = False  # compressed, whether it was asked for or not
     pause_s: float = 0.0  # between the pieces of a streamed reply
 
 
@@ -165,6 +169,7 @@ class ModelServer(Loopback):
     def __init__(self, *replies: Reply, script: Script | None = None, port: int = 0) -> None:
         self.script = script or Script(*replies)
         self.requests: list[Request] = []
+        self.flooded_bytes: list[int] = []  # that each flood sent, once it is over
         super().__init__(_HTTPServer(("127.0.0.1", port), self))
 
     @property
@@ -223,21 +228,33 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             case "drip":
                 self._drip()
+            case "flood":
+                self._flood(reply, request)
 
     def _answer(self, reply: Reply, request: Request) -> None:
         if reply.status == 200 and request.body.get("stream"):
             self._stream(reply, request)
         elif reply.status == 200:
-            self._send(200, _completion(reply, request), reply.headers)
+            self._send(200, _completion(reply, request), reply.headers, reply.packed)
         else:
             error = {"message": reply.error, "type": "scripted", "code": str(reply.status)}
             self._send(reply.status, {"error": error}, reply.headers)
 
-    def _send(self, status: int, value: Any, headers: Mapping[str, str] | None = None) -> None:
+    def _send(
+        self,
+        status: int,
+        value: Any,
+        headers: Mapping[str, str] | None = None,
+        packed: bool = False,
+    ) -> None:
         data = json.dumps(value).encode()
+        if packed:
+            data = gzip.compress(data)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if packed:
+            self.send_header("Content-Encoding", "gzip")
         for name, text in (headers or {}).items():
             self.send_header(name, text)
         self.end_headers()
@@ -277,6 +294,29 @@ class _Handler(BaseHTTPRequestHandler):
         while not self.server.owner.stopping.wait(DRIP_INTERVAL_S):
             self.wfile.write(b"1\r\n \r\n")
             self.wfile.flush()
+
+    def _flood(self, reply: Reply, request: Request) -> None:
+        streamed = request.body.get("stream")
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream" if streamed else "application/json")
+        if reply.packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        self.wfile.flush()
+        self.close_connection = True
+        piece = {"id": "flood", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+        said = {"index": 0, "delta": {"content": reply.text}, "finish_reason": None}
+        event = f"data: {json.dumps({**piece, 'choices': [said]})}\n\n"
+        data = event if streamed else 1_000 * (reply.text or "")
+        packing = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+        sent = 0
+        try:
+            while not self.server.owner.stopping.is_set():
+                out = packing.compress(data.encode()) if reply.packed else data.encode()
+                self.connection.sendall(out)
+                sent += len(out)
+        except OSError:
+            self.server.owner.flooded_bytes.append(sent)
 
 
 def _completion(reply: Reply, request: Request) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from worker.cancellation import Cancellation
 # How litellm calls a server that speaks OpenAI's protocol, whoever runs it.
 OPENAI_COMPATIBLE = "custom_openai"
 
+REPLY_LIMIT_BYTES = 8 * 1024 * 1024
+
 # A message, and a function's declaration, in the shape of OpenAI's chat completions.
 Message: TypeAlias = Mapping[str, Any]
 Declaration: TypeAlias = Mapping[str, Any]
@@ -106,21 +108,31 @@ class ModelCallFailed(Exception):
         super().__init__(message)
 
 
+class ReplyTooLarge(ModelCallFailed):
+    """A reply was given up while it was still coming."""
+
+    may_pass = False
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"the reply is larger than {limit_bytes} bytes (reply_limit_bytes)")
+
+
 def complete(
     request: Request,
     timeout_s: float | None = None,
     endpoint: Endpoint | None = None,
     listener: Listener | None = None,
     cancellation: Cancellation | None = None,
+    limit_bytes: int = REPLY_LIMIT_BYTES,
 ) -> Reply:
     """Ask a model once; without an endpoint as the environment says.
 
     May be called from many threads at once. Never retries. A listener makes the model reply in
     pieces; what is returned is the same. A cancellation breaks the call off, where the provider
-    is reached by HTTP.
+    is reached by HTTP. A reply of more than `limit_bytes` is given up while it comes.
 
     Raises:
-        ModelCallFailed: for whatever went wrong, `timeout_s` included.
+        ModelCallFailed: for whatever went wrong, `timeout_s` and `limit_bytes` included.
     """
     if endpoint is None:
         if missing := missing_keys(request.model, os.environ):
@@ -128,7 +140,7 @@ def complete(
         endpoint = Endpoint(standard_model(request.model).replace(":", "/", 1))
     from worker.llm import gateway  # noqa: PLC0415  (imports litellm, which takes seconds)
 
-    return gateway.call(request, timeout_s, endpoint, listener, cancellation)
+    return gateway.call(request, timeout_s, endpoint, listener, cancellation, limit_bytes)
 
 
 def no_key(variables: Sequence[str]) -> str:

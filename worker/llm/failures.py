@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import httpx
 
-from worker.llm.client import ModelCallFailed, no_key
+from worker.llm.client import ModelCallFailed, ReplyTooLarge, no_key
 from worker.masking import mask
 
 E = TypeVar("E", bound=BaseException)
@@ -32,6 +32,9 @@ def failure_of(error: Exception, limit_s: float, missing_keys: Sequence[str]) ->
     `missing_keys` names the environment variables that lack a key, should that be the cause.
     """
     chain = list(_chain(error))
+    too_large = _first(chain, ReplyTooLarge)
+    if too_large is not None:
+        return too_large
     answered = _first(chain, httpx.HTTPStatusError)
     if answered is not None:
         response = answered.response
@@ -58,6 +61,8 @@ def _network_failure(chain: Sequence[BaseException], limit_s: float) -> str | No
     # A server that hangs up without an answer has reset the connection for all we can tell.
     if _first(chain, ConnectionError) or _first(chain, httpx.RemoteProtocolError):
         return f"Connection reset{at}"
+    if unreadable := _first(chain, httpx.DecodingError):
+        return str(unreadable)
     transport_error = _first(chain, httpx.TransportError)
     return f"no connection{at}: {transport_error}" if transport_error else None
 

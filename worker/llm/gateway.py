@@ -23,11 +23,13 @@ from worker.llm.client import (
     Message,
     ModelCallFailed,
     Reply,
+    ReplyTooLarge,
     Request,
 )
 from worker.llm.failures import failure_of
 from worker.llm.network import CANCELLATION
-from worker.llm.transport import DEADLINE, SharedTransport
+from worker.llm.pieces import Pieces
+from worker.llm.transport import DEADLINE, LIMIT_BYTES, SharedTransport
 
 # Read by litellm while it is imported: without these it fetches its price list and header
 # tables from the network, and loads whatever `.env` lies near the working directory.
@@ -49,6 +51,7 @@ LONGEST_CALL_S = 600.0
 for _chatty in ("LiteLLM", "httpx"):
     logging.getLogger(_chatty).setLevel(logging.WARNING)
 litellm.telemetry = False
+litellm.disable_streaming_logging = True  # an entry in a queue for each word
 litellm.suppress_debug_info = True  # no "give feedback" lines on stdout
 litellm.disable_hf_tokenizer_download = True
 # litellm builds one HTTP client per provider and setting, each limited to 100 connections;
@@ -63,18 +66,20 @@ def call(
     endpoint: Endpoint,
     listener: Listener | None,
     cancellation: Cancellation | None,
+    limit_bytes: int,
 ) -> Reply:
     """What `worker.llm.client.complete` does."""
     limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
     arguments = _arguments(request, endpoint)
     deadline = DEADLINE.set(monotonic() + limit_s)
     heeded = CANCELLATION.set(cancellation)
+    largest = LIMIT_BYTES.set(limit_bytes)
     try:
         if listener is None:
             response = litellm.completion(**arguments)
             cost_usd = response._hidden_params.get("response_cost")
         else:
-            response = _in_pieces(arguments, listener)
+            response = _in_pieces(arguments, listener, limit_bytes)
             cost_usd = _cost_usd(response, endpoint.model)
         return Reply(_message(response), _usage(response, cost_usd, endpoint))
     except Exception as error:
@@ -82,6 +87,7 @@ def call(
             raise ModelCallFailed("broken off: nobody waits for the reply any more") from error
         raise failure_of(error, limit_s, _missing_keys(endpoint)) from error
     finally:
+        LIMIT_BYTES.reset(largest)
         CANCELLATION.reset(heeded)
         DEADLINE.reset(deadline)
 
@@ -108,22 +114,34 @@ def _arguments(request: Request, endpoint: Endpoint) -> dict[str, Any]:
     return arguments
 
 
-def _in_pieces(arguments: Mapping[str, Any], listener: Listener) -> Any:
+def _in_pieces(arguments: Mapping[str, Any], listener: Listener, limit_bytes: int) -> Any:
     """The response as it is without streaming, put together from its pieces."""
-    pieces = []
     try:
         # Not every provider knows the wish for a count of tokens; all settings that the caller
         # gave are allowed, so nothing else can be dropped.
-        for piece in litellm.completion(
+        stream = litellm.completion(
             **arguments, stream=True, stream_options={"include_usage": True}, drop_params=True
-        ):
-            pieces.append(piece)
-            text = piece.choices[0].delta.content if piece.choices else None
-            if text:
-                listener.hear(text)
+        )
+        pieces = Pieces(limit_bytes, stream.chunks)
+        try:
+            for piece in stream:
+                text = pieces.take(piece)
+                if text:
+                    listener.hear(text)
+        except ReplyTooLarge:
+            _hang_up(stream)
+            raise
     finally:
         listener.end()
-    return litellm.stream_chunk_builder(pieces, messages=arguments["messages"])
+    return litellm.stream_chunk_builder(pieces.all, messages=arguments["messages"])
+
+
+def _hang_up(stream: Any) -> None:
+    """End a reply that is still coming; its connection is of no more use."""
+    # What a provider's stream is differs; those that cannot be closed end with their last user.
+    close = getattr(stream.completion_stream, "close", None)
+    if close is not None:
+        close()
 
 
 def _cost_usd(response: Any, model: str) -> float | None:

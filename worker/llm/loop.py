@@ -58,14 +58,20 @@ def converse(
 
 
 class _Turn:
-    """The calls of one reply. Those to MCP servers overlap; all others keep their order."""
+    """The calls of one reply. Those to MCP servers overlap; all others keep their order.
+
+    Of a reply with more calls than the limit the first are carried out.
+    """
 
     def __init__(self, calls: ModelCalls, toolset: Toolset, reply: Reply) -> None:
         self._visit = calls.visit
         self._timeout_s = calls.timeout_s
         self._transcript = calls.transcript
         self._offers = toolset.offers
-        self._calls = reply.calls
+        limits = self._visit.limits
+        self._calls = reply.calls[: limits.calls]
+        # These are not carried out, so there is nothing of them to record.
+        self._surplus = reply.calls[limits.calls :]
         self._values: dict[str, Any] = {}
 
     def results(self) -> Iterator[Message]:
@@ -81,9 +87,23 @@ class _Turn:
             else:
                 left.append(call)
         if left:
+            self._tell_of_surplus()
             self._carry_out(left)
         for call in self._calls:
             yield _tool_message(call, self._values[call.call_id])
+        refused = _refused(self._refusal()).value
+        for call in self._surplus:
+            yield _tool_message(call, refused)
+
+    def _refusal(self) -> str:
+        most = self._visit.limits.calls
+        return f"not carried out: only the first {most} calls of a reply are (calls_limit)"
+
+    def _tell_of_surplus(self) -> None:
+        if self._surplus:
+            count = len(self._surplus)
+            self._visit.narrate("tool", tool=f"{count} more", ms=0, failure=self._refusal())
+            self._visit.log("tool", f"{count} more calls {self._refusal()}")
 
     def _carry_out(self, calls: Sequence[ToolCall]) -> None:
         beside = [call for call in calls if self._overlaps(call)]
@@ -91,7 +111,8 @@ class _Turn:
         if not beside:
             self._one_by_one(in_order)
             return
-        with ThreadPoolExecutor(len(beside), "tool-call") as pool:
+        threads = min(len(beside), self._visit.limits.call_threads)
+        with ThreadPoolExecutor(threads, "tool-call") as pool:
             futures: list[Future[None]] = [pool.submit(self._one_by_one, [c]) for c in beside]
             self._one_by_one(in_order)
         for future in futures:

@@ -24,6 +24,7 @@ class Models:
     def __init__(self, store: RunStore, gate: Gate) -> None:
         settings = store.settings
         self._default = settings.model
+        self._reply_limit_bytes = settings.reply_limit_bytes
         self._chain = settings.models.chain
         self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
         recordings = Recordings(store.client, settings.retention_s)
@@ -83,7 +84,14 @@ class Models:
         endpoint = self._endpoints.of(model)
         permit = self._gate.reserve(request, caller, next_model=next_model)
         try:
-            reply = complete(request, timeout_s, endpoint, caller.listener, caller.cancellation)
+            reply = complete(
+                request,
+                timeout_s,
+                endpoint,
+                caller.listener,
+                caller.cancellation,
+                self._reply_limit_bytes,
+            )
         except ModelCallFailed as failure:
             permit.failed(failure)
             raise

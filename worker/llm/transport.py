@@ -1,9 +1,10 @@
-"""Connections to model servers: one pool for all calls, each call held to its deadline."""
+"""Connections to model servers: one pool for all calls, each held to its deadline and size."""
 
 from __future__ import annotations
 
 import socket
 import ssl
+import zlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from time import monotonic
@@ -12,10 +13,21 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from worker.llm.client import REPLY_LIMIT_BYTES, ReplyTooLarge
 from worker.llm.network import Network
 
 # Instant of the `monotonic` clock at which the calling thread's request has to be over.
 DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
+
+# Most bytes of a reply to the calling thread's request.
+LIMIT_BYTES: ContextVar[int] = ContextVar("LIMIT_BYTES", default=REPLY_LIMIT_BYTES)
+
+# A streamed reply comes a word at a time, and each word in an object of its own. What is in them
+# is counted by whoever puts them together.
+_FRAMING = 8
+
+# A compressed body is unpacked this much at a time: a few bytes may stand for a gigabyte.
+_PIECE_BYTES = 64 * 1024
 
 # An unreachable host is noticed long before a slow answer would be given up.
 CONNECT_LIMIT_S = 10.0
@@ -43,7 +55,7 @@ class SharedTransport(httpx.BaseTransport):
 
     httpx bounds each single read, so a server that keeps a line open with blanks could hold a
     call forever, and it ignores the proxy variables for clients with a transport of their own;
-    both are dealt with here.
+    both are dealt with here. It would also take a body of any size.
     """
 
     def __init__(self, verify: ssl.SSLContext | str | bool) -> None:
@@ -56,16 +68,18 @@ class SharedTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         transport = self._transport_for(request.url)
+        # Most servers heed this, and then nothing has to be unpacked.
+        request.headers["Accept-Encoding"] = "identity"
         ends_at = DEADLINE.get()
         if ends_at is None:
-            return transport.handle_request(request)
+            return _bounded(transport.handle_request(request))
         limits = _limits_until(ends_at)
         request.extensions = {**request.extensions, "timeout": limits}
         response = transport.handle_request(request)
         # httpcore looks this up once more, when the body is read.
         limits.update(_limits_until(ends_at))
-        response.stream = _BoundedStream(response.stream, ends_at, request)
-        return response
+        response.stream = _TimedStream(response.stream, ends_at, request)
+        return _bounded(response)
 
     def close(self) -> None:
         """Keeps the connections: litellm closes its clients, and they all share this transport."""
@@ -92,7 +106,54 @@ def _transport(
     return transport
 
 
-class _BoundedStream(httpx.SyncByteStream):
+def _bounded(response: httpx.Response) -> httpx.Response:
+    """The same response, whose body is unpacked here and ends at the limit of its size."""
+    encoding = response.headers.pop("Content-Encoding", "identity").strip().lower()
+    kind = response.headers.get("Content-Type", "")
+    limit_bytes = LIMIT_BYTES.get()
+    most_bytes = limit_bytes * (_FRAMING if kind.startswith("text/event-stream") else 1)
+    response.stream = _SizedStream(response.stream, most_bytes, limit_bytes, encoding)
+    return response
+
+
+class _SizedStream(httpx.SyncByteStream):
+    """A response body of so many bytes at most, as it is once unpacked."""
+
+    def __init__(self, stream: object, most_bytes: int, limit_bytes: int, encoding: str) -> None:
+        assert isinstance(stream, httpx.SyncByteStream)
+        self._stream = stream
+        self._most_bytes = most_bytes
+        self._limit_bytes = limit_bytes
+        self._encoding = encoding
+
+    def __iter__(self) -> Iterator[bytes]:
+        taken = 0
+        for piece in self._unpacked():
+            taken += len(piece)
+            if taken > self._most_bytes:
+                raise ReplyTooLarge(self._limit_bytes)
+            yield piece
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _unpacked(self) -> Iterator[bytes]:
+        if self._encoding in ("identity", ""):
+            yield from self._stream
+            return
+        if self._encoding not in ("gzip", "x-gzip", "deflate"):
+            raise httpx.DecodingError(f"the server's answer is packed as '{self._encoding}'")
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind, by its header
+        for packed in self._stream:
+            while packed:
+                try:
+                    yield unpacking.decompress(packed, _PIECE_BYTES)
+                except zlib.error as error:
+                    raise httpx.DecodingError(f"the server's answer: {error}") from error
+                packed = unpacking.unconsumed_tail
+
+
+class _TimedStream(httpx.SyncByteStream):
     """A response body that must have arrived by a deadline, however busily it trickles in."""
 
     def __init__(self, stream: object, ends_at: float, request: httpx.Request) -> None:
