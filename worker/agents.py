@@ -139,6 +139,10 @@ class AgentCache:
             agent = load_agent(agent_directory(target))
         except InvalidAgent as error:
             raise BundleError(f"bundle {digest}: {error}") from error
+        except OSError:
+            raise  # the machine's fault: another one, or this one later, can load it
+        except Exception as error:
+            raise BundleError(f"bundle {digest}: {error!r}") from error
         if agent.graph is None:
             raise BundleError("agents defined by a config.yaml are not available in this version")
         if self._calls_models(agent.graph):

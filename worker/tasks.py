@@ -22,6 +22,7 @@ from graphs.state import encode
 from scheduler.errors import TransitionRefused
 from scheduler.keys import parse_visit_id
 from scheduler.run import NO_USAGE, Begun, Failure, Lease, Usage
+from scheduler.secrets import hidden
 from scheduler.store import RunStore
 from worker.agents import UnpackedAgent
 from worker.cancellation import Cancellation
@@ -77,6 +78,13 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
     except TransitionRefused as refusal:
         # Done, parked, in other hands, or over: this message has nothing to say.
         logger.debug("%s %s dropped: %s", run_id, visit_id, refusal)
+    except RedisError:
+        raise  # not the visit's fault: its timer brings it back
+    except Exception as error:
+        # Left alone it would look as if its workers had died.
+        logger.exception("run %s: visit %s", run_id, visit_id)
+        text = f"internal error at visit '{visit_id}': {hidden(repr(error))}"
+        runtime.store.close(run_id, "failed", Failure("R023", text, parse_visit_id(visit_id)[1]))
 
 
 def begin(runtime: Runtime, lease: Lease, agent: UnpackedAgent) -> Begun:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.keys import run_key
 from scheduler.run import Run
 from tests.support.engine import Engine
 
@@ -346,3 +347,28 @@ def test_an_agent_whose_bundle_is_gone_fails_its_run(engine: Engine) -> None:
     failure = engine.failure(run_id)
     assert failure.code == "R023"
     assert "cannot be loaded" in failure.message
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        ("run", "context", "no JSON"),
+        ("visits", "1/m", "ready - 0 1 0 0 0 no JSON"),
+    ],
+)
+def test_what_goes_wrong_around_a_visit_is_no_lost_worker(
+    engine: Engine, breakage: tuple[str, str, str]
+) -> None:
+    kind, field, value = breakage
+    run_id = engine.submit(SIDE_BY_SIDE, dict.fromkeys(["ok.sh", "a.sh", "b.sh", "c.sh"], OK))
+    field = field.replace("/m", f"/{engine.run(run_id).frontier[0]}")
+    context = engine.redis.hget(run_key("run", run_id), "context")
+    engine.redis.hset(run_key(kind, run_id), field, value)
+
+    engine.drive()
+
+    engine.redis.hset(run_key("run", run_id), "context", str(context))  # readable for us
+    failure = engine.failure(run_id)
+    assert failure.code == "R023"
+    assert failure.message.startswith("internal error at visit '1/")
+    assert "JSONDecodeError" in failure.message
