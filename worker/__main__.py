@@ -6,6 +6,7 @@ import argparse
 import logging
 import sys
 
+from scheduler.cli.terminal_output import protect_terminals
 from scheduler.errors import SleipnirError
 from scheduler.failpoints import install_requested
 from scheduler.settings import load_settings
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--concurrency", type=int)
     parser.add_argument("-v", "--verbose", action="count", default=0)
     arguments = parser.parse_args()
+    protect_terminals()
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose > 1 else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

@@ -16,6 +16,7 @@ import click
 
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import engine_options
+from scheduler.cli.terminal_output import protect_terminals
 
 VERBS: Mapping[str, tuple[str, str]] = {
     "run": ("scheduler.cli.run:run", "Run an agent and wait for its result."),
@@ -84,6 +85,7 @@ def main() -> None:
     # Texts may hold what the terminal, or UTF-8, has no characters for.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    protect_terminals()
     try:
         # Verbs report their own errors; what is left is click's: how it was called.
         code = cli.main(prog_name="sleipnir", standalone_mode=False)

@@ -12,6 +12,7 @@ from scheduler.cli.engine import open_client
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.layout import columns
 from scheduler.cli.options import Options, common_options
+from scheduler.cli.terminal_output import style
 from scheduler.directories import config_dir, data_dir
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _verify(options: Options) -> ExitCode:
 
 def _print(check: Check) -> None:
     mark, color = _MARKS[check.state]
-    click.echo(f"{click.style(f'{mark:5}', fg=color)} {check.name}: {check.text}")
+    click.echo(f"{style(f'{mark:5}', fg=color)} {check.name}: {check.text}")
     if check.remedy:
         click.echo(f"      {check.remedy}")
 

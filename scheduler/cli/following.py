@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
 from redis.backoff import ExponentialWithJitterBackoff
 
 from scheduler.cli.asking import ask
-from scheduler.cli.layout import printable
 from scheduler.cli.terminal import Withdrawn
+from scheduler.cli.terminal_output import printable, style
 from scheduler.cli.voice import SPEECH, Voice
 from scheduler.connection import Patience
 from scheduler.errors import AnswerRefused
@@ -190,7 +189,7 @@ class _ToldBackoff(ExponentialWithJitterBackoff):
 
 def narrate(options: Options, line: str) -> None:
     """One line of narration, dimmed."""
-    options.say(click.style(line, dim=True))
+    options.say(style(line, err=True, dim=True))
 
 
 def explain(options: Options, question: Question) -> None:

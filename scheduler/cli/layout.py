@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
-
+from scheduler.cli.terminal_output import printable, style, unstyled
 from scheduler.run import Usage
 
 _STATUS_COLORS = {
@@ -19,20 +18,13 @@ _STATUS_COLORS = {
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
-def printable(text: str) -> str:
-    """A text from a run as it may reach a terminal: it moves no cursor and sets no colour."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
-    )
-
-
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines with the cells of each column below each other; cells may be coloured."""
     table = [head, *rows]
-    widths = [max(len(click.unstyle(row[place])) for row in table) for place in range(len(head))]
+    widths = [max(len(unstyled(row[place])) for row in table) for place in range(len(head))]
     return [
         "  ".join(
-            cell + " " * (width - len(click.unstyle(cell)))
+            cell + " " * (width - len(unstyled(cell)))
             for cell, width in zip(row, widths, strict=True)
         ).rstrip()
         for row in table
@@ -40,8 +32,8 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def colored(status: str) -> str:
-    """A run's status in its colour; `click.echo` drops that where it is not wanted."""
-    return click.style(status, fg=_STATUS_COLORS.get(status))
+    """A run's status in its colour, for standard output."""
+    return style(status, fg=_STATUS_COLORS.get(status))
 
 
 def age(seconds: float) -> str:

@@ -10,8 +10,8 @@ import click
 
 from scheduler.cli.arguments import run_argument
 from scheduler.cli.engine import open_client
-from scheduler.cli.layout import printable
 from scheduler.cli.options import Options, common_options
+from scheduler.cli.terminal_output import printable, style
 
 
 @click.command
@@ -34,6 +34,6 @@ def logs(options: Options, run_id: str, node: str | None) -> None:
 def _print(entry: Mapping[str, Any]) -> None:
     """The text, each line with its origin before it."""
     item = "" if entry["index"] is None else f"[{entry['index']}]"
-    origin = click.style(f"{entry['step']} {entry['node']}{item} {entry['stream']} |", dim=True)
+    origin = style(f"{entry['step']} {entry['node']}{item} {entry['stream']} |", dim=True)
     for line in entry["text"].splitlines():
         click.echo(f"{origin} {printable(line)}")

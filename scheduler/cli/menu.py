@@ -15,6 +15,7 @@ import click
 
 from scheduler.cli.layout import first_line
 from scheduler.cli.terminal import read_input
+from scheduler.cli.terminal_output import control, style
 
 OTHER = "another answer …"
 
@@ -41,7 +42,7 @@ def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
             if key == _END_OF_FILE:
                 raise EOFError
             chosen = moved(chosen, key, len(entries))
-            _control(f"\x1b[{len(entries)}A")
+            control(f"\x1b[{len(entries)}A")
             _draw(entries, chosen)
     return None if chosen == len(options) else options[chosen]
 
@@ -62,14 +63,8 @@ def _draw(entries: Sequence[str], chosen: int) -> None:
     for place, entry in enumerate(entries):
         mark = "➤" if place == chosen else " "
         line = f"{mark} {place + 1}) {first_line(entry, width)}"[: width - 1]
-        _control("\r\x1b[K")
-        click.echo(click.style(line, bold=place == chosen), err=True)
-
-
-def _control(sequence: str) -> None:
-    """Move the cursor, or clear; click would leave that out where colour is not wanted."""
-    sys.stderr.write(sequence)
-    sys.stderr.flush()
+        control("\r\x1b[K")
+        click.echo(style(line, err=True, bold=place == chosen), err=True)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from scheduler.cli.exits import report
+from scheduler.cli.terminal_output import PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,9 @@ def common_options(*, json: bool = False) -> Callable[[Command], Command]:
         def verb(**parameters: Any) -> None:
             context = click.get_current_context()
             options = _options(context, parameters)
-            if options.no_color or os.environ.get("NO_COLOR"):
-                # Else click decides, by whether it writes to a terminal.
-                context.color = False
+            # Else click would take sequences out of results on their way into a pipe.
+            context.color = True
+            context.meta[PLAIN] = options.no_color or bool(os.environ.get("NO_COLOR"))
             try:
                 code = function(options, **parameters)
             except (click.ClickException, click.exceptions.Exit, BrokenPipeError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.cli.documents import elapsed_s, place_of
-from scheduler.cli.layout import age, colored, columns, cost, first_line, printable, tokens
+from scheduler.cli.layout import age, colored, columns, cost, first_line, tokens
+from scheduler.cli.terminal_output import printable
 from scheduler.clock import to_rfc3339
 from scheduler.history import NodeTimes
 from scheduler.run import Question, Run

@@ -12,6 +12,7 @@ import click
 
 from scheduler.cli.layout import age, cost, tokens
 from scheduler.cli.options import Options
+from scheduler.cli.terminal_output import printable
 
 if TYPE_CHECKING:
     from scheduler.batch.drive import Progress
@@ -66,7 +67,7 @@ class Display:
     def print_result(self, line: str) -> None:
         """A line for stdout, which may be the terminal that shows the bar."""
         if self._bar is not None and sys.stdout.isatty():
-            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._bar.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
         else:
             click.echo(line)
 
@@ -123,9 +124,10 @@ def _bar(name: str, *, color: bool) -> Any:
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TextColumn("{task.fields[counts]}", markup=False),
-        console=Console(stderr=True, no_color=not color, highlight=False),
+        # Its own control sequences must reach the terminal as they are.
+        console=Console(file=sys.__stderr__, no_color=not color, highlight=False),
         transient=True,
         redirect_stdout=False,
     )
-    bar.add_task(name, total=None, counts="")
+    bar.add_task(printable(name), total=None, counts="")
     return bar

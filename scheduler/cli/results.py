@@ -11,7 +11,7 @@ import click
 from scheduler.cli.documents import Document, run_document
 from scheduler.cli.exits import ExitCode, exit_code_of
 from scheduler.cli.following import explain
-from scheduler.cli.layout import printable
+from scheduler.cli.terminal_output import printable
 from scheduler.history import node_times
 from scheduler.run import Failure, Question, Run, Status
 

@@ -17,6 +17,7 @@ import click
 from scheduler.cli.arguments import PositiveNumber, agent_argument, json_or_text, pairs, piped_text
 from scheduler.cli.recording import stored_recording
 from scheduler.cli.terminal import is_terminal, read_line
+from scheduler.cli.terminal_output import printable
 from scheduler.errors import SubmissionRefused
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def _ask_for(variable: Variable) -> str:
     label = f"{variable.name} ({variable.description}): "
     while True:
         if variable.secret:
-            text = getpass.getpass(label)
+            text = getpass.getpass(printable(label))
         else:
             click.echo(label, err=True, nl=False)
             text = read_line()

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from scheduler.cli.exits import ExitCode
-from scheduler.cli.layout import printable
 from scheduler.cli.options import Options
 from scheduler.cli.results import print_json
+from scheduler.cli.terminal_output import printable, style
 from scheduler.client import Client
 from scheduler.run import NO_USAGE
 from scheduler.testing.cases import Case, read_all_cases
@@ -121,10 +121,10 @@ class _Report:
             return
         color = "green" if result.passed else "red"
         if self._options.verbosity:
-            word = click.style("PASSED" if result.passed else "FAILED", fg=color)
+            word = style("PASSED" if result.passed else "FAILED", fg=color)
             click.echo(f"{printable(result.case.id)} {word} ({result.elapsed_s:.2f}s)")
         else:
-            click.echo(click.style("." if result.passed else "F", fg=color), nl=False)
+            click.echo(style("." if result.passed else "F", fg=color), nl=False)
 
     def interruption(self) -> str:
         """What to say to somebody who did not wait for the end."""
@@ -149,7 +149,7 @@ class _Report:
             if count
         ]
         color = "red" if self.failed else "green"
-        click.secho(f"{', '.join(counts)} in {elapsed_s:.2f}s", fg=color)
+        click.echo(style(f"{', '.join(counts)} in {elapsed_s:.2f}s", fg=color))
 
     def _document(self, agent: str, elapsed_s: float) -> dict[str, Any]:
         return {
@@ -177,7 +177,7 @@ def _document(result: Result) -> dict[str, Any]:
 
 def _explain(result: Result) -> None:
     case = result.case
-    click.secho(f" {printable(case.id)} ".center(_RULE_WIDTH, "_"), fg="red")
+    click.echo(style(f" {printable(case.id)} ".center(_RULE_WIDTH, "_"), fg="red"))
     run = f": run {result.run_id}" if result.run_id is not None else ""
     click.echo(f"{case.file}:{case.line}{run}")
     for problem in result.problems:

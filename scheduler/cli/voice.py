@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from scheduler.cli.layout import printable
+from scheduler.cli.terminal_output import printable, style
 from scheduler.run import Event
 
 # The kind of event it is told in.
@@ -38,4 +38,4 @@ class Voice:
 
     def _print(self, text: str) -> None:
         self._at_line_start = text.endswith("\n")
-        click.echo(click.style(text, dim=True), err=True, nl=False)
+        click.echo(style(text, err=True, dim=True), err=True, nl=False)

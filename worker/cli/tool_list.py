@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import click
-
 from graphs.tools.function import Function
-from scheduler.cli.layout import first_line, printable
+from scheduler.cli.layout import first_line
+from scheduler.cli.terminal_output import printable, style
 from worker.mcp.functions import McpFunction
 
 AnyFunction: TypeAlias = Function | McpFunction
@@ -18,7 +17,7 @@ AnyFunction: TypeAlias = Function | McpFunction
 
 def lines_of(function: AnyFunction) -> Iterator[str]:
     """A function with its parameters, what it does, and where it is from."""
-    yield f"{click.style(function.name, bold=True)}({_parameters(function.parameters)})"
+    yield f"{style(function.name, bold=True)}({_parameters(function.parameters)})"
     yield f"  {first_line(function.description, 96)}"
     yield f"  {_origin(function)}"
 

@@ -16,9 +16,9 @@ import click
 from scheduler.cli.arguments import complete_agents, pairs, piped_text
 from scheduler.cli.engine import agent_search, settings_of
 from scheduler.cli.exits import ExitCode
-from scheduler.cli.layout import printable
 from scheduler.cli.options import Options, common_options
 from scheduler.cli.terminal import is_terminal
+from scheduler.cli.terminal_output import printable
 
 if TYPE_CHECKING:
     from graphs.tools.function import Function

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 from typing import Any
 
-import click
 import pytest
 import redis
 
@@ -15,6 +15,7 @@ from scheduler.cli.documents import row_document, run_document
 from scheduler.cli.exits import ExitCode, exit_code_of, report
 from scheduler.cli.layout import age, columns, cost, first_line, tokens
 from scheduler.cli.state import changes_of
+from scheduler.cli.terminal_output import TerminalOutput, style
 from scheduler.errors import (
     ActionRefused,
     AmbiguousRun,
@@ -90,10 +91,14 @@ def test_a_run_that_never_began_took_no_time() -> None:
     assert run_document(a_run(started_at=None), {}, steps=0, now_ms=9_000)["elapsed_s"] == 0.0
 
 
-def test_columns_ignore_colours_when_they_measure() -> None:
-    lines = columns(("A", "B"), [(click.style("x", fg="red"), "1"), ("longer", "2")])
+def test_columns_ignore_colours_when_they_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", TerminalOutput(io.BytesIO(), "utf-8"))
+    red = style("x", fg="red")
 
-    assert [click.unstyle(line) for line in lines] == ["A       B", "x       1", "longer  2"]
+    lines = columns(("A", "B"), [(red, "1"), ("longer", "2")])
+
+    assert lines == ["A       B", f"{red}       1", "longer  2"]
+    assert red != "x"
 
 
 @pytest.mark.parametrize(
