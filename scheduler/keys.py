@@ -4,7 +4,8 @@
 runs share their root's partition, so a parent and its children change in one transition.
 
 Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end:
-    run       hash    the record; field `n:<node>` counts the visits of a node
+    run       hash    the record; field `n:<node>` counts the visits of a node,
+                      `died:<visit>` processes of its own that a visit took down in a row
     state     hash    key → JSON text
     history   list    one checkpoint a super-step; the first holds the seeds
     events    stream  narration, capped

@@ -90,8 +90,9 @@ class Settings(BaseModel):
     lease_s: float = Field(
         15.0, ge=1, description="time without a heartbeat until a visit is redelivered"
     )
+    # A loss proves nothing: what takes workers down is found out in a process of its own.
     max_deliveries: int = Field(
-        3, ge=1, description="workers one visit may lose before its run fails"
+        20, ge=1, description="workers one visit may lose for unknown reasons before its run fails"
     )
     retry_base_s: float = Field(
         0.5, gt=0, description="first pause before a model call is repeated"

@@ -389,6 +389,19 @@ class RunStore:
         """Return a visit unfinished, for another worker to take at once, or after a while."""
         self._call("return_visit", lease.run_id, lease.visit, lease.token, int(delay_s * 1000))
 
+    def accuse(self, lease: Lease, how: str) -> bool:
+        """Note that a visit took down the process that executed it alone, and `how`.
+
+        Returns:
+            whether it was the second time in a row, and its run has failed for it.
+        """
+        (done,) = self._call("accuse_visit", lease.run_id, lease.visit, lease.token, how)
+        return bool(done == "given_up")
+
+    def acquit(self, lease: Lease) -> None:
+        """Forget that a visit took a process down: the next one has outlived it."""
+        self.client.hdel(run_key("run", lease.run_id), f"died:{lease.visit}")
+
     # ---- parking
 
     def ask(self, lease: Lease, question: Question, *, event: str = "", turn: str = "") -> None:

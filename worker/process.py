@@ -6,6 +6,7 @@ import logging
 import os
 import resource
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from socket import gethostname
@@ -24,6 +25,7 @@ from scheduler.store import RunStore
 from worker.agents import AgentCache
 from worker.app import make_app, register_visits
 from worker.housekeeping import remove_leftovers
+from worker.isolation import Isolation
 from worker.lease import Leases
 from worker.llm.gate import Gate
 from worker.llm.models import Models
@@ -33,7 +35,6 @@ from worker.mcp.pool import McpPool
 from worker.presence import announce
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
-from worker.suspects import Suspects
 from worker.tasks import run_visit
 from worker.visit import Limits
 
@@ -82,7 +83,6 @@ def make_runtime(settings: Settings) -> Runtime:
         settings=settings,
         limits=Limits.of(settings),
         scratch=home / "scratch",
-        suspects=Suspects(settings.max_deliveries),
     )
 
 
@@ -115,6 +115,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     """Run a worker until it is told to stop."""
     _allow_many_files()
     runtime = make_runtime(settings)
+    runtime = replace(runtime, isolation=Isolation(runtime.store, runtime.leases))
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
     queues = [QUEUE]

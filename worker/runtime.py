@@ -9,10 +9,10 @@ from scheduler.secrets import Secrets
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from worker.agents import AgentCache
+from worker.isolation import Isolation
 from worker.lease import Leases
 from worker.llm.models import Models
 from worker.llm.offering import Tools
-from worker.suspects import Suspects
 from worker.visit import Limits
 
 
@@ -29,4 +29,5 @@ class Runtime:
     settings: Settings
     limits: Limits
     scratch: Path  # holds a directory per run that brought none
-    suspects: Suspects
+    # For visits that lost workers; None in a process that is one visit's already.
+    isolation: Isolation | None = None

@@ -28,6 +28,7 @@ from worker.agents import UnpackedAgent
 from worker.cancellation import Cancellation
 from worker.commit import Commit
 from worker.executors import EXECUTORS
+from worker.isolation import LOST_IN_COMPANY
 from worker.journal import log_begin
 from worker.outcome import Failed, Outcome
 from worker.runtime import Runtime
@@ -36,7 +37,6 @@ from worker.workdir import workdir_of
 
 logger = logging.getLogger(__name__)
 
-_UNTIL_ADMITTED_S = 1.0
 # The scheduler ends overdue runs twice a second.
 _UNTIL_JUDGED_S = 1.0
 
@@ -45,7 +45,11 @@ _NEED_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 
 def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None:
     """Run one node visit. Safe to call twice with the same message."""
-    lease = Lease(run_id, visit_id, runtime.leases.new_token())
+    deliver(runtime, Lease(run_id, visit_id, runtime.leases.new_token()), digest)
+
+
+def deliver(runtime: Runtime, lease: Lease, digest: str) -> None:
+    """Run the visit of a lease that is to be taken, or was taken with the same token."""
     try:
         agent = runtime.agents.get(digest)
     except BundleError as error:
@@ -56,12 +60,9 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
         if runtime.leases.closed:
             runtime.store.give_back(lease)
             return
-        with (
-            runtime.leases.holding(lease) as cancelled,
-            runtime.suspects.admitting(1 if begun.staged else begun.tries) as admitted,
-        ):
-            if not admitted:
-                runtime.store.give_back(lease, _UNTIL_ADMITTED_S)
+        with runtime.leases.holding(lease) as cancelled:
+            if runtime.isolation is not None and begun.tries > LOST_IN_COMPANY:
+                runtime.isolation.execute(lease, digest, cancelled, staged=begun.staged)
                 return
             visit = make_visit(runtime, lease, agent, begun, cancelled)
             commit = Commit(runtime, lease, visit, begun)
@@ -77,14 +78,15 @@ def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None
                 settle(commit, visit, outcome)
     except TransitionRefused as refusal:
         # Done, parked, in other hands, or over: this message has nothing to say.
-        logger.debug("%s %s dropped: %s", run_id, visit_id, refusal)
+        logger.debug("%s %s dropped: %s", lease.run_id, lease.visit, refusal)
     except RedisError:
         raise  # not the visit's fault: its timer brings it back
     except Exception as error:
         # Left alone it would look as if its workers had died.
-        logger.exception("run %s: visit %s", run_id, visit_id)
-        text = f"internal error at visit '{visit_id}': {hidden(repr(error))}"
-        runtime.store.close(run_id, "failed", Failure("R023", text, parse_visit_id(visit_id)[1]))
+        logger.exception("run %s: visit %s", lease.run_id, lease.visit)
+        text = f"internal error at visit '{lease.visit}': {hidden(repr(error))}"
+        failure = Failure("R023", text, parse_visit_id(lease.visit)[1])
+        runtime.store.close(lease.run_id, "failed", failure)
 
 
 def begin(runtime: Runtime, lease: Lease, agent: UnpackedAgent) -> Begun:

@@ -46,6 +46,7 @@ LEASED: dict[str, Action] = {
     ),
     "postpone": lambda engine, lease: engine.store.postpone(lease, 5, turn="{}"),
     "give_back": lambda engine, lease: engine.store.give_back(lease),
+    "accuse": lambda engine, lease: engine.store.accuse(lease, "killed by signal 9 (SIGKILL)"),
     "ask": lambda engine, lease: engine.store.ask(lease, a_question(lease.visit)),
     "spawn": lambda engine, lease: engine.store.spawn(
         lease, a_run(CHILD, parent=f"{RUN} {lease.visit}"), 300

@@ -220,7 +220,8 @@ def test_a_lease_that_is_not_over_yet_is_left_alone(engine: Engine) -> None:
         engine.store.redeliver(RUN, "1/s", -1)
 
 
-def test_a_visit_that_loses_its_third_worker_is_given_up(engine: Engine) -> None:
+def test_a_visit_that_loses_worker_after_worker_is_given_up(engine: Engine) -> None:
+    engine.configure(max_deliveries=3)
     engine.store.submit(a_run())
     for delivery in ("t1", "t2", "t3"):
         begin(engine, "1/s", delivery)
@@ -229,7 +230,45 @@ def test_a_visit_that_loses_its_third_worker_is_given_up(engine: Engine) -> None
 
     failure = engine.failure(RUN)
     assert (failure.code, failure.node) == ("R022", "s")
-    assert failure.message == "node 's' lost its worker 3 times"
+    assert failure.message == (
+        "node 's' lost its worker 3 times (max_deliveries), and nothing shows that it was the "
+        "node's doing: see why workers end"
+    )
+
+
+def test_a_visit_that_takes_its_own_process_down_twice_is_given_up(engine: Engine) -> None:
+    engine.store.submit(a_run())
+    first = engine.store.accuse(begin(engine, "1/s", "t1"), "killed by signal 9 (SIGKILL)")
+    second = engine.store.accuse(begin(engine, "1/s", "t2"), "it exited with status 3")
+
+    failure = engine.failure(RUN)
+    assert (first, second) == (False, True)
+    assert (failure.code, failure.node) == ("R022", "s")
+    assert failure.message == (
+        "node 's' took down the process that executed it alone, twice in a row: "
+        "it exited with status 3"
+    )
+
+
+def test_a_visit_that_outlives_its_own_process_once_has_two_tries_again(engine: Engine) -> None:
+    engine.store.submit(a_run())
+    engine.store.accuse(begin(engine, "1/s", "t1"), "killed by signal 9 (SIGKILL)")
+    engine.store.acquit(begin(engine, "1/s", "t2"))
+
+    assert not engine.store.accuse(Lease(RUN, "1/s", "t2"), "killed by signal 9 (SIGKILL)")
+    assert messages(engine)[-1] == "1/s"
+
+
+def test_advancing_that_takes_its_own_process_down_is_tried_again_as_that(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    stage(engine, "2/a")
+    stage(engine, "2/b")
+    messages(engine)
+
+    engine.store.accuse(begin(engine, "2/b", "t2"), "killed by signal 9 (SIGKILL)")
+
+    assert messages(engine) == ["2/b"]
+    assert engine.store.begin(Lease(RUN, "2/b", "t3"), None).staged
 
 
 def test_workers_that_give_a_visit_back_do_not_count_as_lost(engine: Engine) -> None:
@@ -245,6 +284,7 @@ def test_workers_that_give_a_visit_back_do_not_count_as_lost(engine: Engine) -> 
 
 
 def test_advancing_a_step_that_kills_its_worker_is_given_up_too(engine: Engine) -> None:
+    engine.configure(max_deliveries=3)
     fanned_out(engine, "a", "b")
     stage(engine, "2/a")
     stage(engine, "2/b")

@@ -23,7 +23,6 @@ from worker.llm.models import Models
 from worker.llm.offering import Tools
 from worker.mcp.pool import McpPool
 from worker.runtime import Runtime
-from worker.suspects import Suspects
 from worker.tasks import run_visit
 from worker.visit import Limits
 
@@ -79,7 +78,6 @@ class Engine(Agents):
             settings=values,
             limits=Limits.of(values),
             scratch=self._directory / "scratch",
-            suspects=Suspects(values.max_deliveries),
         )
 
     def another_scheduler(self) -> Scheduler:

@@ -18,7 +18,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from graphs.mcp_config import McpServer
-from scheduler.orphans import OWNER, owner_mark
+from scheduler.orphans import OWNER, program_mark
 from scheduler.secrets import hidden
 from worker.mcp.target import Target
 from worker.sandbox import base_environment
@@ -73,7 +73,7 @@ async def _program(target: Target, traces: Traces) -> AsyncIterator[tuple[Any, A
         env={
             **base_environment(target.environment_names),
             **server.env,
-            OWNER: owner_mark(os.getpid()),
+            OWNER: program_mark(),
         },
         cwd=cwd,
         encoding_error_handler="replace",

@@ -23,7 +23,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_any_source_there_are_defaults() -> None:
     loaded = load_settings()
 
-    assert (loaded.values.lease_s, loaded.values.max_deliveries) == (15.0, 3)
+    assert (loaded.values.lease_s, loaded.values.max_deliveries) == (15.0, 20)
     assert loaded.values.retention_s == 7 * 24 * 3600
     assert set(loaded.origins.values()) == {"default"}
 

@@ -1,0 +1,30 @@
+-- The process that executed a visit and nothing else died, and its worker did not: that is the
+-- visit's doing. It is tried once more.
+-- KEYS partition
+-- ARGV run_id visit token how
+-- how: the way it died, in words
+-- USES store dispatch waiting finish
+-- OK   done  published | given_up
+-- ERR  run_closed stale_visit
+local run = key('run', run_id)
+local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
+if not status or FINAL[status] then return {'run_closed'} end
+local v = read_visit(run_id, visit)
+if not holds(v, token) then return {'stale_visit'} end
+
+if redis.call('HINCRBY', run, 'died:' .. visit, 1) > 1 then
+  finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
+    message = string.format("node '%s' took down the process that executed it alone, "
+      .. "twice in a row: %s", node_of(visit), how)}))
+  return reply('given_up')
+end
+local label = label_of(run_id, visit, agent)
+if v.status == 'leased' then
+  make_ready(run_id, visit, v, label, digest)
+else  -- staged: what it has made counts, it is to be advanced
+  v.token, v.published = '-', now_ms
+  write_visit(run_id, visit, v)
+  redis.call('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
+  announce(run_id, visit, label, digest)
+end
+return reply('published')

@@ -1,0 +1,158 @@
+"""A visit that lost two workers is executed in a process of its own, which proves its guilt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import redis
+
+from scheduler.keys import run_key
+from tests.support.fleet import SETTINGS
+from tests.support.invariants import assert_consistent
+from tests.support.processes import is_alive
+from tests.support.wait import wait_until
+from tests.support.workers import Worker, Workers
+
+GRAPH = """
+start: s
+nodes:
+  s: {type: script, script: s.sh, timeout: 600, next: z}
+  z: {type: end, output: done}
+"""
+WAITS = "echo $$ >> pids; until [ -e go ]; do sleep 0.05; done; echo {}"
+PATIENCE_S = 90
+
+
+def lose_workers(client: redis.Redis, run_id: str, count: int) -> None:
+    """Make the first visit of a run look as if it had lost that many workers."""
+    visits = run_key("visits", run_id)
+    status, token, _, *rest = str(client.hget(visits, "1/s")).split(" ")
+    client.hset(visits, "1/s", " ".join([status, token, str(count), *rest]))
+
+
+def submit_suspect(workers: Workers, client: redis.Redis, script: str, directory: Path) -> str:
+    run_id = workers.submit(GRAPH, {"s.sh": script}, workdir=str(directory))
+    lose_workers(client, run_id, 2)
+    return run_id
+
+
+def pids(directory: Path) -> list[int]:
+    file = directory / "pids"
+    return [int(pid) for pid in file.read_text().split()] if file.exists() else []
+
+
+def wait_for_pids(directory: Path, count: int) -> list[int]:
+    wait_until(lambda: len(pids(directory)) >= count, f"{count} scripts began", PATIENCE_S)
+    return pids(directory)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_one_that_kills_its_process_twice_fails_and_disturbs_nobody(
+    workers: Workers, redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    poison = submit_suspect(workers, redis_client, "echo $$ >> pids; kill -9 $PPID", tmp_path)
+    worker = workers.start("--scheduler", **SETTINGS)
+    others = [workers.submit(GRAPH, {"s.sh": "echo {}"}) for _ in range(5)]
+
+    failure = workers.client.wait(poison).failure
+    statuses = {str(workers.client.wait(run_id).status) for run_id in others}
+
+    assert failure is not None
+    assert (failure.code, failure.node, failure.message) == (
+        "R022",
+        "s",
+        "node 's' took down the process that executed it alone, twice in a row: "
+        "killed by signal 9 (SIGKILL)",
+    )
+    assert len(pids(tmp_path)) == 2
+    assert statuses == {"succeeded"}
+    assert worker.is_running()
+    assert_consistent(redis_client, runs=6)
+
+
+def test_one_death_is_forgiven(workers: Workers, redis_client: redis.Redis, tmp_path: Path) -> None:
+    once = 'echo $$ >> pids; [ -e died ] || { touch died; kill -9 "$PPID"; }; echo {}'
+    run_id = submit_suspect(workers, redis_client, once, tmp_path)
+    workers.start("--scheduler", **SETTINGS)
+
+    run = workers.client.wait(run_id)
+
+    assert (run.status, run.output) == ("succeeded", "done")
+    assert len(pids(tmp_path)) == 2
+    assert_consistent(redis_client, runs=1)
+
+
+def test_suspects_run_side_by_side(
+    workers: Workers, redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    run_ids = [submit_suspect(workers, redis_client, WAITS, tmp_path) for _ in range(2)]
+    worker = workers.start("--scheduler", **SETTINGS)
+
+    scripts = wait_for_pids(tmp_path, 2)
+    processes = {parent_of(pid) for pid in scripts}
+    (tmp_path / "go").touch()
+    statuses = {str(workers.client.wait(run_id).status) for run_id in run_ids}
+
+    assert len(processes) == 2
+    assert worker.pid not in processes
+    assert statuses == {"succeeded"}
+
+
+def test_it_ends_with_its_worker_and_so_do_its_programs(
+    workers: Workers, redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    submit_suspect(workers, redis_client, "trap '' TERM; " + WAITS, tmp_path)
+    worker = workers.start(**{**SETTINGS, "drain_s": 1})
+    (script,) = wait_for_pids(tmp_path, 1)
+    process = parent_of(script)
+
+    worker.terminate()
+    worker.exit_code(PATIENCE_S)
+
+    wait_until(lambda: not is_alive(process), "the process has ended", PATIENCE_S)
+    wait_until(lambda: not is_alive(script), "its program has ended", PATIENCE_S)
+    assert_consistent(redis_client, runs=1)
+
+
+def test_a_cancelled_run_ends_its_process(
+    workers: Workers, redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    run_id = submit_suspect(workers, redis_client, WAITS, tmp_path)
+    worker = workers.start("--scheduler", **SETTINGS)
+    (script,) = wait_for_pids(tmp_path, 1)
+    process = parent_of(script)
+
+    workers.client.cancel(run_id)
+
+    wait_until(lambda: not is_alive(process), "the process has ended", PATIENCE_S)
+    assert not is_alive(script)
+    assert worker.is_running()
+
+
+def test_workers_killed_from_outside_prove_nothing(
+    workers: Workers, redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    workers.start_scheduler(**SETTINGS)
+    run_id = workers.submit(GRAPH, {"s.sh": WAITS}, workdir=str(tmp_path))
+    for kills in range(3):
+        worker = start_and_wait(workers, tmp_path, kills + 1)
+        worker.kill()
+
+    start_and_wait(workers, tmp_path, 4)
+    (tmp_path / "go").touch()
+    run = workers.client.wait(run_id)
+
+    assert (run.status, run.output) == ("succeeded", "done")
+    assert_consistent(redis_client, runs=1)
+
+
+def start_and_wait(workers: Workers, directory: Path, tries: int) -> Worker:
+    """A worker that executes the script, for the `tries`-th time."""
+    worker = workers.start(**SETTINGS)
+    script = wait_for_pids(directory, tries)[-1]
+    alone = parent_of(script) != worker.pid
+    assert alone == (tries > 2)
+    return worker

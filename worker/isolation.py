@@ -1,0 +1,230 @@
+"""Executes a visit that lost workers before in a process of its own, beside all others.
+
+What a node does to its process is then done to nobody else, and proves something: where that
+process dies while this worker lives, it is the visit's doing.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+
+from scheduler.orphans import OWNER, end_programs, mark_below
+from scheduler.run import Lease
+from scheduler.settings import Settings
+from scheduler.store import RunStore
+from worker.cancellation import Cancellation
+from worker.lease import Leases
+from worker.masking import mask
+from worker.sandbox import GRACE_S
+
+logger = logging.getLogger("sleipnir.worker")
+
+# Workers that a visit may lose in company: one is bad luck, as is being beside a killer.
+LOST_IN_COMPANY = 2
+
+# How the process says that its end tells nothing of the visit: Redis is away, or a defect of ours.
+UNPROVED = 75
+# What it says each second while its interpreter runs, what once it begins with the visit; and
+# what it is told when the visit is ours no more.
+ALIVE, BEGUN, STOP = b"alive", b"begun", b"stop"
+BEAT_S = 1.0
+
+_UNTIL_THERE_IS_A_PLACE_S = 1.0
+# Importing takes a second; much longer where everything is swapped out.
+_START_LIMIT_S = 120.0
+_SHORTEST_SILENCE_S = 10.0
+# Its programs get their grace period first.
+_STOPPING_LIMIT_S = GRACE_S + 3.0
+# Whoever ends a whole container ends us as well, this soon.
+_COMMON_END_S = 0.5
+
+_LOG_BYTES = 64 * 1024
+_LONGEST_LINE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the process is told: the visit, as its worker has begun it, and how to work."""
+
+    settings: Settings
+    lease: Lease
+    digest: str
+    log_levels: dict[str, int]
+
+
+class Isolation:
+    """The processes for single visits of one worker: at most as many at once as there are cores.
+
+    Args:
+        leases: the worker's, which tell whether it is on its way out; then nothing is proved.
+    """
+
+    def __init__(self, store: RunStore, leases: Leases) -> None:
+        self._store = store
+        self._leases = leases
+        self._places = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
+
+    def execute(self, lease: Lease, digest: str, cancelled: Cancellation, *, staged: bool) -> None:
+        """See to a visit that this worker has begun; it is done, given back, or accused after.
+
+        Raises:
+            TransitionRefused: it is not ours any more.
+        """
+        # One that is staged cannot be given back; it only advances its step, which is quick.
+        if not self._places.acquire(blocking=staged):
+            self._store.give_back(lease, _UNTIL_THERE_IS_A_PLACE_S)
+            return
+        try:
+            ended = self._run(lease, digest, cancelled)
+        except OSError as error:
+            ended = _Ended(f"no process can be started: {error}", begun=False)
+        finally:
+            self._places.release()
+        self._judge(lease, ended, cancelled)
+
+    def _run(self, lease: Lease, digest: str, cancelled: Cancellation) -> _Ended:
+        names = ("", "sleipnir.graph")
+        levels = {name: logging.getLogger(name).getEffectiveLevel() for name in names}
+        order = Order(self._store.settings, lease, digest, levels)
+        silence_s = max(_SHORTEST_SILENCE_S, 2 * self._store.settings.lease_s)
+        logger.info(
+            "run %s visit %s lost workers before: in a process of its own",
+            lease.run_id,
+            lease.visit,
+        )
+        with _Process(order, silence_s) as process:
+            return process.attend(cancelled)
+
+    def _judge(self, lease: Lease, ended: _Ended, cancelled: Cancellation) -> None:
+        if ended.how is None:
+            self._store.acquit(lease)
+        elif not ended.begun:
+            # Not the visit's doing; its timer brings it back.
+            logger.warning("run %s visit %s: %s", lease.run_id, lease.visit, ended.how)
+        elif not cancelled.wait(_COMMON_END_S):
+            if self._leases.closed:
+                self._store.give_back(lease)
+                return
+            logger.warning(
+                "run %s visit %s took its process down: %s", lease.run_id, lease.visit, ended.how
+            )
+            self._store.accuse(lease, ended.how)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How a process ended; `how` is None if it has seen to its visit."""
+
+    how: str | None
+    begun: bool  # it had begun with the visit, and died of that
+
+
+class _Process:
+    """One process for one visit, from its start to its end."""
+
+    def __init__(self, order: Order, silence_s: float) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        self._silence_s = silence_s
+        self._mark = mark_below(order.lease.token)
+        self._begun = False
+        self._how: str | None = None  # where we have ended it
+        self._channel, theirs = multiprocessing.Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                # -P: a directory of the user's that happens to be called `worker` is not ours.
+                [sys.executable, "-P", "-m", "worker.isolated"],
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, OWNER: self._mark},
+                # What a terminal sends is for the worker.
+                start_new_session=True,
+            )
+        threading.Thread(target=self._pass_on, args=(order.lease,), daemon=True).start()
+        with suppress(OSError):  # it has ended already, as will be seen
+            self._channel.send(order)
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._channel.close()
+        if self._process.returncode != 0:
+            end_programs(self._mark)
+
+    def attend(self, cancelled: Cancellation) -> _Ended:
+        """Wait for its end; bring it about where its visit is cancelled, or it stands still."""
+        silent_s, stop_at = 0.0, None
+        while self._how is None:
+            try:
+                # Looks are counted, not time: where all stands still, as in a suspended machine,
+                # that is one look.
+                silent_s = 0.0 if self._hears() else silent_s + BEAT_S
+            except (EOFError, OSError):
+                break
+            if silent_s >= (self._silence_s if self._begun else _START_LIMIT_S):
+                self._end(f"it stood still for {silent_s:.0f} s")
+            elif stop_at is not None and monotonic() >= stop_at:
+                self._end("it did not stop")
+            elif stop_at is None and cancelled.is_set():
+                stop_at = monotonic() + _STOPPING_LIMIT_S
+                with suppress(OSError):
+                    self._channel.send_bytes(STOP)
+        return _Ended(self._how or self._exit(), self._begun)
+
+    def _hears(self) -> bool:
+        """Whether it says something within a beat."""
+        if not self._channel.poll(BEAT_S):
+            return False
+        self._begun = self._channel.recv_bytes() == BEGUN or self._begun
+        return True
+
+    def _end(self, how: str) -> None:
+        self._how = how
+        self._process.kill()
+
+    def _exit(self) -> str | None:
+        try:
+            status = self._process.wait(_STOPPING_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        if status == UNPROVED:
+            self._begun = False
+        return None if status == 0 else _told(status)
+
+    def _pass_on(self, lease: Lease) -> None:
+        """Have what it prints in the worker's log, up to a limit."""
+        assert self._process.stdout is not None
+        left = _LOG_BYTES
+        with self._process.stdout as printed:
+            while line := printed.readline(_LONGEST_LINE):
+                if left > 0:
+                    text = mask(line.decode(errors="replace").rstrip())
+                    logger.info("run %s visit %s: %s", lease.run_id, lease.visit, text)
+                    left -= len(line)
+
+
+def _told(status: int) -> str:
+    """An exit status of a process in words."""
+    if status >= 0:
+        return f"it exited with status {status}"
+    try:
+        return f"killed by signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:
+        return f"killed by signal {-status}"
