@@ -197,6 +197,10 @@ class Records:
         """The number of super-steps that were committed."""
         return max(0, int(self._redis.llen(run_key("history", run_id))) - 1)
 
+    def logs_dropped(self, run_id: str) -> int:
+        """How many entries of the run's log had to make room for newer ones."""
+        return int(self._redis.hget(run_key("run", run_id), "log_dropped") or 0)
+
     def logs(self, run_id: str, node: str | None = None) -> list[dict[str, Any]]:
         """What scripts printed: `step`, `node`, `index`, `stream`, `text` of each entry."""
         entries = [json.loads(text) for text in self._redis.lrange(run_key("logs", run_id), 0, -1)]

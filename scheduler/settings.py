@@ -118,6 +118,10 @@ class Settings(BaseModel):
     call_threads: int = Field(
         16, ge=1, description="calls to MCP servers of one reply that run side by side"
     )
+    # Below this the head and tail of an entry would say nothing any more.
+    log_limit_bytes: int = Field(
+        16 * MIB, ge=64 * KIB, description="most output of one run kept for `sleipnir logs`"
+    )
     narration_limit: int = Field(2_000, ge=10, description="events kept of one run's narration")
 
     mapping_tools: dict[str, str | list[str]] = Field(

@@ -629,9 +629,14 @@ class RunStore:
             pipe.pexpire(key, _SPEECH_KEPT_MS)
             pipe.execute()
 
-    def append_logs(self, run_id: str, entries: Sequence[str]) -> None:
-        """Keep output of a visit with its run, the newest entries only."""
-        self._call("append_logs", run_id, _LOG_ENTRIES, *entries)
+    def append_logs(self, run_id: str, entries: Sequence[str], dropped: int = 0) -> None:
+        """Keep output of a visit with its run, the newest that fits.
+
+        Args:
+            dropped: entries that were left out before.
+        """
+        limit_bytes = self.settings.log_limit_bytes
+        self._call("append_logs", run_id, _LOG_ENTRIES, limit_bytes, dropped, *entries)
 
 
 def _flat(pairs: Mapping[str, str]) -> list[str]:

@@ -48,7 +48,9 @@ class Commit:
             TransitionRefused: the visit is not ours any more; the outcome is void.
         """
         if self._visit.logged:
-            self._store.append_logs(self._visit.run_id, self._log_entries())
+            self._store.append_logs(
+                self._visit.run_id, self._log_entries(), self._visit.logged.dropped
+            )
         try:
             self._commit(outcome)
         except StepFailing:

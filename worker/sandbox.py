@@ -25,6 +25,9 @@ GRACE_S = 2.0
 # Nothing of ours that an ended program left in its pipe is longer; more was written since.
 _PIPE_BYTES = 1024 * 1024
 
+# How much of the beginning of stderr is kept where there is more than the limit.
+_HEAD_BYTES = 128 * 1024
+
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
 _PASSED_ON = frozenset(
     {
@@ -47,9 +50,16 @@ class Finished:
     stdout: bytes
     stderr: bytes  # its end, where there was more than the limit
     stderr_cut: bool = False
+    stderr_head: bytes = b""  # how it began, where that is not in `stderr`
     timed_out: bool = False
     too_large: bool = False  # stdout went over the limit; the group was ended
     exceeded: str | None = None  # the limit that it ran into, in words
+
+    @property
+    def said(self) -> bytes:
+        """What it printed on stderr: both ends, where there was more than the limit."""
+        gap = b"\n[more was left out]\n" if self.stderr_cut else b""
+        return self.stderr_head + gap + self.stderr
 
 
 def base_environment(more_names: Iterable[str] = ()) -> dict[str, str]:
@@ -108,6 +118,7 @@ def run_process(
         bytes(stdout.kept),
         bytes(stderr.kept),
         stderr_cut=stderr.cut,
+        stderr_head=bytes(stderr.head) if stderr.cut else b"",
         timed_out=timed_out,
         too_large=stdout.cut,
         exceeded=limits.exceeded(returncode, bytes(stderr.kept)),
@@ -177,10 +188,11 @@ class _Head:
 
 @dataclass(slots=True)
 class _Tail:
-    """The last bytes of a stream."""
+    """The last bytes of a stream, and the very first."""
 
     limit: int
     cut: bool = False
+    head: bytearray = field(default_factory=bytearray)
     _buffer: bytearray = field(default_factory=bytearray)
 
     @property
@@ -189,6 +201,7 @@ class _Tail:
         return self._buffer
 
     def take(self, chunk: bytes) -> None:
+        self.head += chunk[: _HEAD_BYTES - len(self.head)]
         self._buffer += chunk
         self._keep(2 * self.limit)  # more than the limit, for each cut moves all that is kept
 

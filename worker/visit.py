@@ -18,6 +18,7 @@ from worker.llm.client import Reply, Request, complete
 from worker.llm.toolset import NO_TOOLS, Toolset
 from worker.masking import mask
 from worker.program_limits import NO_LIMITS, ProgramLimits
+from worker.run_log import RunLog
 
 N = TypeVar("N", bound=BaseNode)
 AskModel: TypeAlias = Callable[[Request, Caller, float | None], Reply]
@@ -30,6 +31,7 @@ class Limits:
     output_bytes: int = 8 * 1024 * 1024  # of a script, per stream
     map_items: int = 100_000
     calls: int = 128  # of one reply of a model
+    log_bytes: int = 16 * 1024 * 1024  # of what is kept for `logs`
     call_threads: int = 16  # that carry out the calls of one reply
     tool_env: tuple[str, ...] = ()  # more variables that programs may see
     programs: ProgramLimits = NO_LIMITS
@@ -43,6 +45,7 @@ class Limits:
             output_bytes=settings.output_limit_bytes,
             map_items=settings.map_items_limit,
             calls=settings.calls_limit,
+            log_bytes=settings.log_limit_bytes,
             call_threads=settings.call_threads,
             tool_env=settings.tool_env,
             programs=ProgramLimits.of(settings),
@@ -99,8 +102,11 @@ class Visit(Generic[N]):
     # Passes on what a model says to whoever watches the run.
     say: Callable[[str], None] = lambda _text: None
     # What `logs` shows of this try, kept with the run when it commits: (stream, text).
-    logged: list[tuple[str, str]] = field(default_factory=list)
+    logged: RunLog = field(init=False)
     began_at: float = field(default_factory=monotonic)
+
+    def __post_init__(self) -> None:
+        self.logged = RunLog(self.limits.log_bytes)
 
     def exported_variables(self) -> dict[str, str]:
         """The agent's variables as its programs get them: secrets in defaults are filled in.
@@ -121,7 +127,7 @@ class Visit(Generic[N]):
 
     def log(self, stream: str, text: str) -> None:
         """Keep text with the run for `logs`."""
-        self.logged.append((stream, text))
+        self.logged.add(stream, text)
 
     def seconds_left(self, node_timeout: float | None) -> float | None:
         """What remains of the node's limit and the run's, in seconds; None without either."""

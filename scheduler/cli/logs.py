@@ -21,7 +21,15 @@ from scheduler.cli.terminal_output import printable, style
 def logs(options: Options, run_id: str, node: str | None) -> None:
     """Print what RUN's scripts, tools and models said, as stored with it."""
     with open_client(options, workers=False) as client:
-        entries = client.records.logs(client.records.resolve(run_id), node)
+        run_id = client.records.resolve(run_id)
+        entries = client.records.logs(run_id, node)
+        dropped = client.records.logs_dropped(run_id)
+        limit_bytes = client.store.settings.log_limit_bytes
+    if dropped:
+        options.say(
+            f"{dropped} older entries were dropped: the newest are kept, 1,000 of them and "
+            f"{limit_bytes:,} bytes at most (log_limit_bytes)"
+        )
     for entry in entries:
         if options.json:
             click.echo(json.dumps(entry, ensure_ascii=False))

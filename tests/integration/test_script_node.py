@@ -146,6 +146,27 @@ def test_stderr_is_shown_by_its_end_and_kept_in_the_logs(engine: Engine) -> None
     assert (entry["node"], entry["stream"], len(entry["text"])) == ("a", "stderr", 5_003)
 
 
+def test_of_much_output_the_log_has_both_ends(engine: Engine) -> None:
+    engine.configure(log_limit_bytes=128 * 1024, output_limit_bytes=512 * 1024)
+    noisy = "echo FIRST >&2; yes | head -c 2000000 >&2; echo LAST >&2; echo '{\"output\": 1}'"
+    graph = """
+    initial_state: {all: %s}
+    start: m
+    nodes:
+      m: {type: map, over: "{{all}}", as: item, branch: b, collect_into: found, next: z}
+      b: {type: script, script: a.sh}
+      z: {type: end, output: done}
+    """ % [1, 2, 3]
+
+    run = engine.finish(graph, {"a.sh": noisy})
+
+    entries = engine.records.logs(run.run_id)
+    assert all(entry["text"].startswith("FIRST\ny\n") for entry in entries)
+    assert all(entry["text"].endswith("\nLAST") for entry in entries)
+    assert "bytes left out]" in entries[0]["text"]
+    assert [len(entry["text"]) // 100 for entry in entries] == 3 * [20]
+
+
 def test_a_value_that_can_be_read_but_not_written_ends_the_run(engine: Engine) -> None:
     # How deep that is depends on the interpreter: somewhere here.
     script = "echo '{\"k\": %s%s}'"

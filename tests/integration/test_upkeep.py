@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from datetime import timedelta
+from typing import cast
 
 import pytest
+from click.testing import CliRunner
 
 from scheduler.advance import Plan
+from scheduler.cli.logs import logs
 from scheduler.errors import RunNotFound
 from scheduler.keys import ALL_PARTITIONS
 from scheduler.run import Failure
 from scheduler.service import Scheduler
 from tests.support.engine import Engine
 from tests.support.keys import dump
+from tests.support.redis_server import RedisServer
 from tests.support.runs import (
     CHILD,
     DIGEST,
@@ -230,6 +235,46 @@ def test_only_the_newest_output_is_kept(engine: Engine) -> None:
 
     logs = engine.records.logs(RUN)
     assert (len(logs), logs[0]["node"], logs[-1]["node"]) == (1_000, "200", "1199")
+
+
+def test_output_is_kept_up_to_its_limit_and_what_was_dropped_is_counted(engine: Engine) -> None:
+    engine.configure(log_limit_bytes=64 * 1024)
+    started(engine)
+
+    for first in range(0, 300, 10):
+        entries = [
+            f'{{"node":"{number}","text":"{"x" * 1_000}"}}' for number in range(first, first + 10)
+        ]
+        engine.store.append_logs(RUN, entries, dropped=1)
+
+    kept = engine.records.logs(RUN)
+    size = sum(map(len, cast(list[str], engine.redis.lrange(f"{{p01}}:logs:{RUN}", 0, -1))))
+    assert 60 * 1024 < size <= 64 * 1024
+    assert [entry["node"] for entry in kept] == [str(n) for n in range(300 - len(kept), 300)]
+    assert engine.records.logs_dropped(RUN) == 300 - len(kept) + 30
+
+
+def test_logs_tells_what_was_dropped(engine: Engine, redis_server: RedisServer) -> None:
+    started(engine)
+    entry = {"step": 1, "node": "s", "index": None, "stream": "stderr", "text": "hello"}
+    engine.store.append_logs(RUN, [json.dumps(entry)], dropped=3)
+
+    shown = CliRunner().invoke(logs, ["--redis", redis_server.url, RUN])
+
+    assert shown.stdout == "1 s stderr | hello\n"
+    assert shown.stderr.startswith("3 older entries were dropped: the newest are kept")
+
+
+def test_one_piece_of_output_over_the_limit_drops_all_and_itself(engine: Engine) -> None:
+    engine.configure(log_limit_bytes=64 * 1024)
+    started(engine)
+    engine.store.append_logs(RUN, ['{"node":"s"}'])
+
+    engine.store.append_logs(RUN, [f'{{"text":"{"x" * 70_000}"}}'])
+    engine.store.append_logs(RUN, ['{"node":"t"}'])
+
+    assert engine.records.logs(RUN) == [{"node": "t"}]
+    assert engine.records.logs_dropped(RUN) == 2
 
 
 def test_narration_is_capped(engine: Engine) -> None:

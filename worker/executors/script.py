@@ -89,7 +89,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
             raise ScriptFailed(f"cannot start: {error.strerror or error}") from error
         except ValueError as error:  # a variable with a NUL, or what no bytes stand for
             raise ScriptFailed(f"cannot start: {error}") from error
-    stderr = visit.mask(finished.stderr.decode(errors="replace")).strip()
+    stderr = visit.mask(finished.said.decode(errors="replace")).strip()
     if stderr:
         visit.log("stderr", stderr)
     if finished.timed_out:

@@ -120,13 +120,14 @@ class _Call:
         stderr = decoded_end(finished.stderr, limit, finished.stderr_cut)
         written = directory.written(limit)
         if finished.returncode == 0 and not finished.timed_out:
-            self._log(stderr)
+            self._log(finished)
             return Answered(value_of(written, limit, self.surroundings.secrets))
         if finished.returncode in _ASKING and not finished.timed_out:
             question = directory.question(limit)
             if question is not None:
-                self._log(stderr)
+                self._log(finished)
                 return Guarded(question)
+        self._log(finished)
         return self._failed(
             self._reason(finished, directory),
             stderr=stderr,
@@ -142,12 +143,11 @@ class _Call:
         return missing_tsx(self.function, directory) or status_text(finished.returncode)
 
     def _failed(self, reason: str, **texts: str) -> Answered:
-        self._log(texts.get("stderr", ""))
         value = failure(self.function.name, reason, **texts)
         return Answered(cleaned(value, self.surroundings.secrets))
 
-    def _log(self, stderr: str) -> None:
-        text = self.shown(stderr).strip()
+    def _log(self, finished: Finished) -> None:
+        text = self.shown(finished.said.decode(errors="replace")).strip()
         if text:
             self.surroundings.log("stderr", text)
 
