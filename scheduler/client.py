@@ -23,11 +23,12 @@ from graphs.schema import AgentNode, Graph
 from graphs.state import encode
 from graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from graphs.validator import Resources, validate
+from scheduler.acceptances import Acceptances
 from scheduler.connection import connect, is_private, require_fit
 from scheduler.consent import consent
 from scheduler.directories import config_dir
 from scheduler.dispatch import make_dispatcher
-from scheduler.errors import AnswerRefused, SubmissionRefused
+from scheduler.errors import AnswerRefused, NotKept, SubmissionRefused
 from scheduler.keys import machine_key
 from scheduler.limits.report import held_up
 from scheduler.limits.stops import Stops
@@ -55,15 +56,21 @@ class PreparedAgent:
 class Client:
     """Runs, as their users handle them."""
 
-    def __init__(self, store: RunStore, search: AgentSearch) -> None:
+    def __init__(
+        self, store: RunStore, search: AgentSearch, acceptances: Acceptances | None = None
+    ) -> None:
         self.store = store
+        # Of the embedded engine; what another Redis keeps is between it and its operator.
+        self.acceptances = acceptances
         self.records = Records(store.client)
         self.search = search
         self._stops = Stops(store)
         self.recordings = Recordings(store.client, store.settings.retention_s)
 
     @classmethod
-    def connect(cls, settings: Settings, search: AgentSearch) -> Client:
+    def connect(
+        cls, settings: Settings, search: AgentSearch, acceptances: Acceptances | None = None
+    ) -> Client:
         """A client of the Redis that the settings name.
 
         Raises:
@@ -73,7 +80,7 @@ class Client:
         redis = connect(settings.redis_url)
         require_fit(redis, allow_unsafe=settings.allow_unsafe_redis)
         dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
-        return cls(RunStore(redis, settings, dispatcher), search)
+        return cls(RunStore(redis, settings, dispatcher), search, acceptances)
 
     # ---- submit
 
@@ -161,16 +168,39 @@ class Client:
         exists = self.store.client.exists
         return {machine for machine in machines if machine and not exists(machine_key(machine))}
 
-    def submit(self, agent: PreparedAgent, request: Request) -> str:
+    def submit(self, agent: PreparedAgent, request: Request, *, keep: bool = True) -> str:
         """Accept a run and return its id; from here on it is never lost.
+
+        Args:
+            keep: wait until it is on disk, on the embedded engine; else call `keep` afterwards.
 
         Raises:
             SubmissionRefused: nothing was stored.
+            NotKept: it was stored, and may be lost.
         """
         run = self._new_run(agent, request)
         self._stops.require_budget(request.batch)
         self.store.submit(run)
+        if keep:
+            self.keep([run.run_id])
         return run.run_id
+
+    def keep(self, run_ids: Sequence[str]) -> None:
+        """Return once these runs are on disk, if that is ours to see to.
+
+        Raises:
+            NotKept: they are in the memory of Redis, and cannot be put on disk.
+        """
+        if self.acceptances is None or not run_ids:
+            return
+        try:
+            now_ms = self.acceptances.keep(run_ids, self.records.now_ms)
+        except NotKept as error:
+            runs = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
+            raise NotKept(
+                f"{runs} may be lost: {error}; make room, then see with `sleipnir ps` what is there"
+            ) from error
+        self.acceptances.tidy(self.records.left_ms, now_ms)
 
     def check(self, agent: PreparedAgent, request: Request) -> None:
         """Find out whether `submit` would accept this, without asking Redis.

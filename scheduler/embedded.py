@@ -1,7 +1,8 @@
 """The embedded engine as commands use it: join the one of the data directory, or start it.
 
-The last command to leave stops it; `sleipnir up` is the same engine in the foreground. The other
-end of the connection, and what is said on it, is in `scheduler.engine_process`.
+The last command to leave stops it, once its data is written; `sleipnir up` is the same engine in
+the foreground. The other end of the connection, and what is said on it, is in
+`scheduler.engine_process`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Protocol
 
 from scheduler.engine_process import PATIENCE_S, Engine, EngineProcess, Place, Request, lock
 from scheduler.errors import EngineUnreachable
-from scheduler.supervisor import Child, Pauses
+from scheduler.supervisor import Child, Pauses, say
 
 __all__ = ["Engine", "EngineSettings", "attach", "run_foreground"]
 
@@ -121,6 +122,7 @@ class _Attachment:
         self._request = json.dumps(asdict(request)).encode() + b"\n"
         self._connection = socket.socket(socket.AF_UNIX)
         self._leaving = False
+        self._last_words: dict[str, Any] = {}
         # Held while the connection is replaced, or told that we leave.
         self._changing = threading.Lock()
         self._follower = threading.Thread(target=self._follow, daemon=True)
@@ -139,6 +141,8 @@ class _Attachment:
                 self._connection.shutdown(socket.SHUT_WR)
         self._follower.join()
         self._connection.close()
+        if "stays" in self._last_words:
+            say(self._last_words["stays"])
 
     def _connect(self) -> Engine:
         try:
@@ -232,11 +236,11 @@ class _Attachment:
 
     def _was_killed(self) -> bool:
         """Wait for the connection's end; whether it came without a word before it."""
-        words = 0
+        self._last_words = {}
         with contextlib.suppress(ConnectionError):
-            while _receive(self._connection) is not None:
-                words += 1
-        return words == 0 and not self._leaving
+            while (words := _receive(self._connection)) is not None:
+                self._last_words = words
+        return not self._last_words and not self._leaving
 
 
 def _receive(connection: socket.socket) -> dict[str, Any] | None:

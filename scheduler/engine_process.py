@@ -6,6 +6,9 @@ engine drains and ends. A command sends one line, its `Request`; the engine answ
 `ready`, or `failed` and why. It says `stopping` before it ends, so that a connection which breaks
 without that word means that the engine was killed.
 
+As long as its Redis cannot write its data it does not end: the last command is told why (`stays`)
+and let go, and the engine ends once all is written.
+
 Standard library only: every command waits for this to start.
 """
 
@@ -26,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from scheduler.append_only import unwritten
 from scheduler.errors import EngineUnreachable
 from scheduler.orphans import end_orphans
 from scheduler.redis_server import PrivateRedis, socket_directory
@@ -35,6 +39,8 @@ from scheduler.supervisor import Child, Supervisor
 DRAIN_MARGIN_S = 5.0
 # An engine that is draining, and a Redis that loads its data, may need this long.
 PATIENCE_S = 120.0
+# How often an engine that cannot end looks whether it can.
+_LOOKS_AGAIN_S = 1.0
 # What a server gets to end whose engine was killed.
 LEFTOVER_S = 10.0
 
@@ -110,6 +116,21 @@ class Place:
         """What a background engine and its children print, since its start."""
         return self.data_dir / "engine.log"
 
+    @property
+    def redis_directory(self) -> Path:
+        """The server's data."""
+        return self.data_dir / "redis"
+
+    @property
+    def loss_note(self) -> Path:
+        """Says why the data may lack something, once an engine had to leave something behind."""
+        return self.data_dir / "lost"
+
+    def note_loss(self, why: str) -> None:
+        """Remember that the server is stopped before it has written all."""
+        with contextlib.suppress(OSError):  # its reason may well be ours
+            self.loss_note.write_text(f"{why}\n")
+
     def recorded_engine(self) -> tuple[Engine, Path] | None:
         """The last engine to sign, which may be gone, and the socket where it listens."""
         try:
@@ -160,7 +181,7 @@ class EngineProcess:
         sockets = socket_directory(place.data_dir)
         self._place = place
         self._locks = [engine_lock]
-        self._redis = PrivateRedis(place.data_dir / "redis", sockets / "redis.sock")
+        self._redis = PrivateRedis(place.redis_directory, sockets / "redis.sock")
         self._control = sockets / "control.sock"
         self._door = socket.socket(socket.AF_UNIX)
         self._users: dict[socket.socket, bytearray] = {}
@@ -238,10 +259,16 @@ class EngineProcess:
             pass_fds=(data_lock,),
             # Should we be killed, this lets it write out and exit by itself.
             death_signal=signal.SIGTERM,
-            farewell=self._redis.shut_down,
+            farewell=self._shut_down_redis,
             outlives_others=True,
+            holds_back=lambda: unwritten(self._redis),
         )
         self._redis.await_ready(self._supervisor.start(server))
+
+    def _shut_down_redis(self) -> None:
+        if why := unwritten(self._redis):  # and somebody insisted
+            self._place.note_loss(why)
+        self._redis.shut_down()
 
     def _lock_data(self) -> int:
         """Take the lock that the server shares; a server whose engine was killed ends first."""
@@ -306,10 +333,26 @@ class EngineProcess:
     def _see_off(self, user: socket.socket) -> None:
         self._supervisor.unwatch(user)
         if self._stays or len(self._users) > 1:
-            del self._users[user]
-            user.close()
+            self._let_go(user)
+        elif why := unwritten(self._redis):
+            _tell(user, stays=f"the engine (pid {os.getpid()}) cannot end yet: {why}")
+            self._let_go(user)
+            self._supervisor.call_in(_LOOKS_AGAIN_S, self._end_when_written)
         else:
             # Its connection stays open until all is over.
+            self._supervisor.stop()
+
+    def _let_go(self, user: socket.socket) -> None:
+        del self._users[user]
+        user.close()
+
+    def _end_when_written(self) -> None:
+        """End, unless somebody uses us again: then their leaving is the time for it."""
+        if self._users:
+            return
+        if unwritten(self._redis):
+            self._supervisor.call_in(_LOOKS_AGAIN_S, self._end_when_written)
+        else:
             self._supervisor.stop()
 
 

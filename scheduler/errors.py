@@ -5,7 +5,9 @@ SleipnirError
 ├── SecretsUnusable       the secrets file cannot be read, or other users could read it
 ├── SecretsMissing        a `{{NAME}}` that is in neither the secrets file nor the environment
 ├── EngineUnreachable     no usable Redis, or none that can be started
-│   └── EngineUnfit       a Redis answers but may lose or evict what it is given
+│   ├── EngineUnfit       a Redis answers but may lose or evict what it is given
+│   └── NotKept           what Redis has acknowledged cannot be put on disk
+├── RunLost               a run that was accepted here is not in Redis any more
 ├── SubmissionRefused     a run was not accepted; nothing was stored
 │   └── BudgetUsedUp      a budget that stops submissions has nothing left
 ├── RunNotFound           no run with that id or prefix
@@ -54,6 +56,18 @@ class EngineUnreachable(SleipnirError):
 
 class EngineUnfit(EngineUnreachable):
     """A Redis answers, but runs would not be safe in it."""
+
+
+class NotKept(EngineUnreachable):
+    """The embedded engine has something in memory that it cannot put on disk."""
+
+
+class RunLost(SleipnirError):
+    """The embedded engine accepted this run, and its Redis does not have it any more."""
+
+    def __init__(self, run_id: str, cause: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was accepted here and is lost: {cause}")
 
 
 class SubmissionRefused(SleipnirError):

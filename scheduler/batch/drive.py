@@ -22,6 +22,8 @@ from scheduler.run import NO_USAGE, Run, Status, Usage
 from scheduler.submit import Request
 
 _WAIT_S = 0.5
+# Putting what was submitted on disk takes about as long for one run as for many.
+_KEEP_EVERY_S = 1.0
 # What a lost publication costs, and what it takes to see that a run waits for a person.
 _LOOK_AGAIN_S = 2.0
 # Looking at many waiting runs must not become what the command does all the time.
@@ -105,6 +107,8 @@ class Batch:
         self._ready: deque[tuple[Item, int]] = deque()  # to submit, with the attempt
         self._finished_cost = self.progress.known_cost_usd
         self._look_at = 0.0
+        self._unkept: list[str] = []  # runs that were submitted, and may not be on disk yet
+        self._keep_at = 0.0
 
     # ---- what callers want
 
@@ -122,9 +126,14 @@ class Batch:
         yield from self._leftovers()
 
     def submit_all(self) -> None:
-        """Submit every line that has no run yet, and wait for none."""
+        """Submit every line that has no run yet, and wait for none.
+
+        Raises:
+            NotKept: some may be lost.
+        """
         for _ in self._start_more():
             pass
+        self._keep()
 
     # ---- the loop
 
@@ -141,6 +150,7 @@ class Batch:
 
     def _listen(self, endings: Endings) -> Iterator[Finished]:
         self._on_progress(self.progress)
+        self._keep_if_due()
         ended = endings.wait(_WAIT_S)
         items = [item for run_id in dict.fromkeys(ended) if (item := self._ledger.of_run(run_id))]
         yield from self._finish(items)
@@ -152,6 +162,7 @@ class Batch:
     def _start_more(self) -> Iterator[Finished]:
         """Submit while there is room; yields lines found finished on the way."""
         while self.progress.in_flight < self._terms.max_in_flight:
+            self._keep_if_due()
             if self._ready:
                 item, attempt = self._ready.popleft()
                 # Without money, only runs that are under way already are still looked for.
@@ -179,12 +190,23 @@ class Batch:
             item=item.item,
         )
         try:
-            self._client.submit(self._agent, request)
+            self._client.submit(self._agent, request, keep=False)
         except BudgetUsedUp:
             self.progress.over_budget = True
             return
+        self._unkept.append(run_id)
         self._ledger.mark(item.number, "open", run_id)
         self.progress.in_flight += 1
+
+    def _keep_if_due(self) -> None:
+        if self._unkept and monotonic() > self._keep_at:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Have what was submitted put on disk."""
+        self._client.keep(self._unkept)
+        self._unkept = []
+        self._keep_at = monotonic() + _KEEP_EVERY_S
 
     def _sort_out(self, page: Sequence[Item]) -> Iterator[Finished]:
         """Find out which lines have runs already, and what is to be done about each."""

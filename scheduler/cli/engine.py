@@ -15,6 +15,7 @@ import click
 from scheduler.cli.options import Options
 from scheduler.directories import config_dir, data_dir
 from scheduler.embedded import Engine, EngineSettings, attach
+from scheduler.errors import RunNotFound
 
 if TYPE_CHECKING:
     from graphs.references import AgentSearch
@@ -92,10 +93,14 @@ def open_client(
             if starting is None and settings.redis_url is None:
                 starting = start(settings)
             import scheduler.client  # noqa: F401, PLC0415 - redis and the validator
-        if starting is not None:
-            redis_url = starting.result().redis_url
-            settings = settings.model_copy(update={"redis_url": redis_url})
-        yield _connect(settings)
+        if starting is None:
+            yield _connect(settings)
+            return
+        redis_url = starting.result().redis_url
+        settings = settings.model_copy(update={"redis_url": redis_url})
+        client = _connect(settings, data_dir().resolve())
+        with _telling_lost_from_unknown(client):
+            yield client
 
 
 def _is_configured(options: Options) -> bool:
@@ -151,7 +156,25 @@ def say_what_is_left(options: Options, left: str) -> None:
     )
 
 
-def _connect(settings: Settings) -> Client:
+def _connect(settings: Settings, home: Path | None = None) -> Client:
+    """A client; `home` is the data directory of an embedded engine."""
+    from scheduler.acceptances import Acceptances  # noqa: PLC0415 - loaded with the client
     from scheduler.client import Client  # noqa: PLC0415 - redis and the validator
 
-    return Client.connect(settings, agent_search(settings))
+    acceptances = None
+    if home is not None:
+        assert settings.redis_url is not None
+        acceptances = Acceptances.of(home, settings.redis_url, settings.retention_s)
+    return Client.connect(settings, agent_search(settings), acceptances)
+
+
+@contextlib.contextmanager
+def _telling_lost_from_unknown(client: Client) -> Iterator[None]:
+    """Of a run that is not there, say so if this engine has accepted it."""
+    try:
+        yield
+    except RunNotFound as error:
+        assert client.acceptances is not None
+        if lost := client.acceptances.lost(error.run_id, client.records.now_ms()):
+            raise lost from error
+        raise

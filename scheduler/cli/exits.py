@@ -44,6 +44,7 @@ _OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (errors.SubmissionRefused, ExitCode.USAGE),
     (errors.SettingInvalid, ExitCode.USAGE),
     (errors.EngineUnreachable, ExitCode.UNREACHABLE),
+    (errors.RunLost, ExitCode.UNREACHABLE),
     (errors.SleipnirError, ExitCode.FAILED),
     (GraphError, ExitCode.FAILED),
 )

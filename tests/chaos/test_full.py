@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -13,7 +11,7 @@ import pytest
 from redis.exceptions import RedisError
 
 from scheduler.connection import connect
-from scheduler.redis_server import find_server
+from tests.support import full_disk
 from tests.support.fleet import SETTINGS, Load
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer
@@ -26,11 +24,7 @@ def server(
     tmp_path: Path, own_directories: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RedisServer]:
     """A server to which a limit on its files is what a full disk is: writing fails."""
-    program = tmp_path / "bin" / "redis-server"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\ntrap '' XFSZ\nexec {find_server().path} \"$@\"\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    full_disk.use_limitable_server(tmp_path, monkeypatch)
     with RedisServer(tmp_path / "redis") as started:
         yield started
 
@@ -55,11 +49,10 @@ class Disk:
         self._pid = server.pid
 
     def fill(self) -> None:
-        resource.prlimit(self._pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        full_disk.fill(self._pid)
 
     def free(self) -> None:
-        no_limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-        resource.prlimit(self._pid, resource.RLIMIT_FSIZE, no_limit)
+        full_disk.free(self._pid)
 
 
 def refuses_writes(client: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 from collections.abc import Iterator
@@ -38,11 +39,23 @@ def place_server(directory: Path, name: str, banner: str) -> Path:
 
 
 def test_a_server_on_path_is_preferred(only_path: Path) -> None:
-    program = place_server(only_path, "redis-server", "Redis server v=7.0.15 sha=0:0 bits=64")
+    program = place_server(only_path, "redis-server", "Redis server v=7.2.4 sha=0:0 bits=64")
 
     found = find_server()
 
-    assert (found.path, str(found.version)) == (program, "Redis 7.0.15")
+    assert (found.path, str(found.version)) == (program, "Redis 7.2.4")
+
+
+def test_a_server_without_waitaof_is_the_last_choice(
+    only_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place_server(only_path, "redis-server", "Redis server v=7.0.15 sha=0:0 bits=64")
+
+    bundled = find_server()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+
+    assert bundled.path.name == "valkey-server"
+    assert find_server().path == program
 
 
 def test_an_old_server_on_path_gives_way_to_the_bundled_one(only_path: Path) -> None:
@@ -55,7 +68,7 @@ def test_an_old_server_on_path_gives_way_to_the_bundled_one(only_path: Path) -> 
 
 
 def test_a_server_that_cannot_read_the_data_gives_way_to_one_that_can(only_path: Path) -> None:
-    place_server(only_path, "redis-server", "Redis server v=7.0.15 sha=0:0 bits=64")
+    place_server(only_path, "redis-server", "Redis server v=7.2.4 sha=0:0 bits=64")
 
     found = find_server(written_by=ServerVersion("Valkey", (9, 0, 0)))
 

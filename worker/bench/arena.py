@@ -16,6 +16,7 @@ from typing import Any
 
 from graphs.references import AgentSearch
 from scheduler.client import Client, PreparedAgent
+from scheduler.engine_process import Place
 from scheduler.redis_server import PrivateRedis, socket_directory
 from scheduler.settings import load_settings
 from scheduler.submit import Request
@@ -118,7 +119,8 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
         home = Path(directory)
         os.environ["SLEIPNIR_DATA_DIR"] = str(home / "data")
         sockets = socket_directory(home)
-        private = PrivateRedis(home, sockets / "redis.sock")
+        private = PrivateRedis(Place(home).redis_directory, sockets / "redis.sock")
+        private.directory.mkdir()
         with (home / "redis.log").open("ab") as log:
             server = subprocess.Popen(
                 private.command_line(private.find_program()), stdout=log, stderr=log

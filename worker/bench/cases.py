@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
+from scheduler.acceptances import Acceptances
 from scheduler.client import PreparedAgent
 from scheduler.embedded import attach
 from scheduler.submit import Request
@@ -18,6 +19,7 @@ from worker.bench.llm import llm, llm_many, tool
 from worker.bench.rows import Row, Sample, interleaved, row
 
 RUNS = 1_000  # small ones, at once
+SUBMISSIONS = 20
 
 
 def hop(arena: Arena, rounds: int) -> Iterator[Row]:
@@ -96,6 +98,27 @@ def many_runs(arena: Arena, agent: PreparedAgent, batch: str) -> Sample:
     return arena.measured(act, arena.ours)
 
 
+def submit(arena: Arena, rounds: int) -> Iterator[Row]:
+    """Submissions one by one: as Redis accepts them, and kept on disk as on the embedded engine."""
+    agent = arena.prepare("linear-4")
+    keep = Acceptances.of(arena.home, arena.redis_url, arena.client.store.settings.retention_s).keep
+
+    def accept(*, kept: bool) -> Sample:
+        began = perf_counter()
+        for _ in range(SUBMISSIONS):
+            run_id = arena.client.submit(agent, Request())
+            if kept:
+                keep([run_id], arena.client.records.now_ms)
+        return Sample(perf_counter() - began, 0.0)
+
+    samples = interleaved(
+        rounds, {"accepted": lambda: accept(kept=False), "kept": lambda: accept(kept=True)}
+    )
+    base = samples["accepted"]
+    yield row("submit", "run", SUBMISSIONS, base, base)
+    yield row("submit, on disk", "run", SUBMISSIONS, samples["kept"], base)
+
+
 def memory(arena: Arena, rounds: int) -> Iterator[Row]:
     """Bytes of Redis that a parked and a finished run take; reported as KiB, not ms."""
     count = 1_000
@@ -136,6 +159,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "fan": fan,
     "map": mapping,
     "runs": runs,
+    "submit": submit,
     "memory": memory,
     "start": start,
     "llm": llm,
