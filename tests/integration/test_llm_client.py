@@ -19,6 +19,8 @@ from worker.cancellation import Cancellation
 from worker.llm.client import ModelCallFailed, Request, complete, preload
 
 HELLO = [{"role": "user", "content": "hello"}]
+HTML = "<html>Bad gateway</html>"
+DEEP = "[" * 1_000_000
 ASKED = Request("openai:gpt-4o-mini", HELLO)
 
 
@@ -103,6 +105,42 @@ def test_a_rate_limit_carries_the_time_the_server_asks_for(server: ModelServer) 
 
     assert error.message == "HTTP 429: slow down"
     assert error.retry_after_s == 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "streamed", "message"),
+    [
+        (HTML, False, "the server's answer is not JSON: Expecting value: line 1"),
+        (HTML, True, "the server's answer is not JSON: Expecting value: line 1"),
+        (DEEP, False, "the server's answer is JSON that is nested too deeply"),
+        (DEEP, True, "the server's answer is JSON that is nested too deeply"),
+        ("[1, 2]", False, "Empty or invalid response from LLM endpoint. Received: [1, 2]"),
+        ("null", False, "Empty or invalid response from LLM endpoint. Received: None"),
+    ],
+    ids=["html", "html-streamed", "deep", "deep-streamed", "list", "null"],
+)
+def test_an_answer_that_cannot_be_read_is_said_in_one_plain_line(
+    server: ModelServer, text: str, streamed: bool, message: str
+) -> None:
+    server.script.add(Reply(text, fault="garbled"))
+
+    with pytest.raises(ModelCallFailed) as raised:
+        complete(ASKED, 30.0, listener=_Ignoring() if streamed else None)
+
+    told = raised.value.message
+    assert told.startswith(message)
+    assert "\n" not in told
+    assert not any(word in told for word in ("Traceback", "object at 0x", "APIResponse", "litellm"))
+
+
+class _Ignoring:
+    """Hears a reply and keeps nothing of it."""
+
+    def hear(self, text: str) -> None:
+        """A piece of it."""
+
+    def end(self) -> None:
+        """Its end."""
 
 
 def test_a_failed_call_is_sent_once(server: ModelServer) -> None:

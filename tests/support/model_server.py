@@ -52,8 +52,9 @@ class Reply:
     # reset: the connection is reset; hang: nothing is ever sent;
     # drip: the body never ends, one blank after another, as gateways do to keep a line open;
     # cut: of a streamed reply only the beginning arrives;
-    # flood: `text` again and again as fast as it goes, until the client hangs up.
-    fault: Literal["reset", "hang", "drip", "cut", "flood"] | None = None
+    # flood: `text` again and again as fast as it goes, until the client hangs up;
+    # garbled: `text` is the whole body, or one event of it.
+    fault: Literal["reset", "hang", "drip", "cut", "flood", "garbled"] | None = None
     packed: bool = False  # compressed, whether it was asked for or not
     pause_s: float = 0.0  # between the pieces of a streamed reply
 
@@ -230,6 +231,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._drip()
             case "flood":
                 self._flood(reply, request)
+            case "garbled":
+                self._garbled(reply.text or "", request)
 
     def _answer(self, reply: Reply, request: Request) -> None:
         if reply.status == 200 and request.body.get("stream"):
@@ -317,6 +320,15 @@ class _Handler(BaseHTTPRequestHandler):
                 sent += len(out)
         except OSError:
             self.server.owner.flooded_bytes.append(sent)
+
+    def _garbled(self, text: str, request: Request) -> None:
+        streamed = request.body.get("stream")
+        data = (f"data: {text}\n\ndata: [DONE]\n\n" if streamed else text).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream" if streamed else "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
 
 def _completion(reply: Reply, request: Request) -> dict[str, Any]:

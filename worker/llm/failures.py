@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from errno import ETIMEDOUT
+from json import JSONDecodeError
 from typing import TypeVar
 
 import httpx
@@ -42,7 +43,7 @@ def failure_of(error: Exception, limit_s: float, missing_keys: Sequence[str]) ->
         if response.status_code == 401 and missing_keys:
             text += f" ({no_key(missing_keys)})"
         return ModelCallFailed(_one_line(text), _retry_after_s(response))
-    text = _network_failure(chain, limit_s) or _local_failure(error, missing_keys)
+    text = _network_failure(chain, limit_s) or _local_failure(chain, missing_keys)
     return ModelCallFailed(_one_line(text))
 
 
@@ -67,8 +68,13 @@ def _network_failure(chain: Sequence[BaseException], limit_s: float) -> str | No
     return f"no connection{at}: {transport_error}" if transport_error else None
 
 
-def _local_failure(error: Exception, missing_keys: Sequence[str]) -> str:
-    text = str(error)
+def _local_failure(chain: Sequence[BaseException], missing_keys: Sequence[str]) -> str:
+    """What went wrong on this side of the connection, or with what came over it."""
+    if _first(chain, RecursionError):
+        return "the server's answer is JSON that is nested too deeply"
+    if broken := _first(chain, JSONDecodeError):
+        return f"the server's answer is not JSON: {broken}"
+    text = str(chain[0])
     if missing_keys and _MISSING_KEY.search(text):
         return no_key(missing_keys)
     return _unwrapped(text) or "the server's answer is not a completion"
