@@ -67,14 +67,6 @@ def envelope() -> str:
     return json.dumps(message).replace('"@AT@"', "@AT@")
 
 
-def published_ms(message: str) -> int:
-    """When a message taken from the queue was published, ms; 0 if it is not one of ours."""
-    try:
-        return int(json.loads(message)["headers"]["published_ms"])
-    except (ValueError, KeyError, TypeError):
-        return 0
-
-
 class Dispatcher(Protocol):
     """How woken visits reach a worker."""
 

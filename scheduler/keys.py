@@ -42,8 +42,12 @@ Shared:
                                names them. `settings`, what `sleipnir limits` changed, has no
                                expiry, all others have one
     sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
-    sleipnir                   list    the queue, if the broker is this Redis
-    sleipnir@<name>            list    the queue of runs that need that machine's files
+    sleipnir                   list    the queue, if the broker is this Redis; its first lane,
+                                       `sleipnir\\x06\\x16<n>` the others (lua/lib/dispatch.lua)
+    sleipnir:turns             zset    messages of batches' runs that have not begun → turn
+    sleipnir:last-turns        hash    batch → the turn of its last run; expires
+    sleipnir@<name>            list    the queue of runs that need that machine's files, with
+                                       lanes and turns of its own
 """
 
 from __future__ import annotations
@@ -55,6 +59,11 @@ ALL_PARTITIONS = tuple(f"{{p{number:02d}}}" for number in range(PARTITIONS))
 
 BUNDLES = "sleipnir:bundles"
 QUEUE = "sleipnir"
+# As kombu names the lists of a queue's priorities.
+LANE_SEPARATOR = "\x06\x16"
+LANES = 4
+# What stands in the last lane for a message in the queue's turns; JSON, as all in there.
+TURN_MARK = "0"
 
 
 def new_run_id() -> str:
@@ -112,6 +121,16 @@ def machine_key(machine: str) -> str:
 def machine_queue(machine: str) -> str:
     """The queue of runs that are pinned to a machine."""
     return f"{QUEUE}@{machine}"
+
+
+def lane_key(queue: str, lane: int) -> str:
+    """The list of one lane of a queue; workers look into lane 0 first."""
+    return f"{queue}{LANE_SEPARATOR}{lane}" if lane else queue
+
+
+def turns_key(queue: str) -> str:
+    """Messages of a queue's last lane, by turn."""
+    return f"{queue}:turns"
 
 
 def visit_id(step: int, node: str, index: int | None = None) -> str:

@@ -16,12 +16,14 @@ from redis.exceptions import WatchError
 from graphs.state import Snapshot, encode
 from scheduler.advance import Branch, Plan
 from scheduler.connection import OwnConnection
-from scheduler.dispatch import Dispatcher, published_ms
+from scheduler.dispatch import Dispatcher
 from scheduler.errors import AnswerRefused, RunClosed, TransitionRefused
 from scheduler.keys import (
     ALL_PARTITIONS,
     BUNDLES,
+    LANE_SEPARATOR,
     QUEUE,
+    TURN_MARK,
     batch_key,
     bundle_key,
     partition_of,
@@ -60,6 +62,8 @@ class RunStore:
         self.clock = clock
         self._constants: dict[str, Constant] = {
             "queue": QUEUE,
+            "lane_separator": LANE_SEPARATOR,
+            "turn_mark": TURN_MARK,
             "envelope": dispatcher.envelope,
             "republish_ms": REPUBLISH_MS,
             "retention_ms": int(settings.retention_s * 1000),
@@ -516,19 +520,10 @@ class RunStore:
         """End the wait of an agent node whose time is over."""
         self._call("expire_child", run_id, visit)
 
-    def redeliver(self, run_id: str, visit: str, oldest_ms: int) -> str:
+    def redeliver(self, run_id: str, visit: str) -> str:
         """See to a visit whose timer is due; tells what was done."""
-        (done,) = self._call(
-            "redeliver_visit", run_id, visit, self.settings.max_deliveries, oldest_ms
-        )
+        (done,) = self._call("redeliver_visit", run_id, visit, self.settings.max_deliveries)
         return str(done)
-
-    def oldest_message_ms(self) -> int:
-        """When the oldest message in the queue was published; -1 if it is empty or elsewhere."""
-        if not self.dispatcher.envelope:
-            return -1
-        oldest = self.client.lindex(QUEUE, -1)
-        return -1 if oldest is None else published_ms(str(oldest))
 
     def purge(self, run_id: str, digest: str) -> None:
         """Forget a finished run, and that it used a bundle."""
@@ -682,6 +677,7 @@ def _record_fields(run: NewRun) -> list[str]:
         "machine": run.context.machine,
         "parent": run.parent,
         "batch": run.batch,
+        "of_batch": None if run.context.batch is None else "1",
         "item": run.item,
     }
     return _flat({name: value for name, value in fields.items() if value is not None})

@@ -9,7 +9,7 @@ from kombu import Queue
 
 from scheduler.connection import kombu_url
 from scheduler.dispatch import TASK
-from scheduler.keys import QUEUE
+from scheduler.keys import LANES, QUEUE
 from worker.broker import EagerAMQP, use_tolerant_transport
 
 # A connection may die without a word. The wait for a message is given up and begun again after
@@ -35,7 +35,7 @@ def make_app(broker_url: str, concurrency: int, queues: Sequence[str] = (QUEUE,)
         # ... and needs no acknowledgement: leases and timers recover what a dead worker held.
         broker_transport_options={
             "ack_emulation": False,
-            "priority_steps": [0],  # one list a queue to wait for
+            "priority_steps": list(range(LANES)),
             **_NOTICES_SILENCE,
         },
         accept_content=["json"],

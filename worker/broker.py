@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from queue import Empty
 from threading import Event
@@ -13,9 +14,11 @@ from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
 from scheduler.connection import is_transient, masked
+from scheduler.keys import TURN_MARK, turns_key
 
 logger = logging.getLogger("sleipnir.worker")
 
+_TURN = json.loads(TURN_MARK)
 _WHILE_REFUSED_S = 1.0
 # Celery's pauses between attempts grow up to half a minute: runs would wait for workers for as
 # long after an outage.
@@ -56,6 +59,30 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.QoS = Credit
+
+    def basic_consume(self, queue: str, *arguments: Any, **options: Any) -> Any:
+        """As kombu's; a mark in the queue's last lane is delivered as the message it stands for."""
+        tag = super().basic_consume(queue, *arguments, **options)
+        deliver = self.connection._callbacks[queue]
+
+        def callback(message: Any) -> None:
+            deliver(self._whose_turn_it_is(queue) if message == _TURN else message)
+
+        self.connection._callbacks[queue] = callback
+        return tag
+
+    def _whose_turn_it_is(self, queue: str) -> Any:
+        """The next message of the runs of batches that have not begun."""
+        connection = self.client.connection
+        try:
+            connection.send_command("ZPOPMIN", turns_key(queue))
+            popped = self.client.parse_response(connection, "ZPOPMIN")
+        except self.connection_errors:
+            connection.disconnect()  # as kombu does: Celery then connects anew
+            raise
+        if not popped:
+            raise Empty
+        return json.loads(popped[0][0])
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

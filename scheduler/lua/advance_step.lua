@@ -10,9 +10,10 @@
 -- ERR  stale_step       this step was advanced already
 -- ERR  state_too_large  nothing was written
 local run = key('run', run_id)
-local before, current, deadline, agent, digest, bytes, width, machine = unpack(redis.call('HMGET',
-  run, 'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width', 'machine'))
-pin(run_id, machine)
+local before, current, deadline, agent, digest, bytes, width, machine, of_batch = unpack(
+  redis.call('HMGET', run, 'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width',
+    'machine', 'of_batch'))
+pin(run_id, machine, of_batch)
 if not before or FINAL[before] then return {'run_closed'} end
 if current ~= step then return {'stale_step'} end
 local v = read_visit(run_id, visit)

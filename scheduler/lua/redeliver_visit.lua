@@ -1,8 +1,6 @@
 -- A visit's timer is due: publish it again, or find that it was given up too often.
 -- KEYS partition
--- ARGV run_id visit max_deliveries oldest_ms
--- oldest_ms: when the oldest message still in the queue was published; -1 for an empty queue,
--- and for one elsewhere; the queue is the one that all machines share
+-- ARGV run_id visit max_deliveries
 -- USES store dispatch waiting finish
 -- OK   done  published | gone | queued | given_up
 local member = timer('visit', run_id, visit)
@@ -23,10 +21,6 @@ if lost_worker and v.tries >= tonumber(max_deliveries) then
       .. "shows that it was the node's doing: see why workers end", node_of(visit), v.tries)}))
   return reply('given_up')
 end
-if envelope ~= '' and queue_of(run_id) ~= queue then
-  local oldest = redis.call('LINDEX', queue_of(run_id), -1)
-  oldest_ms = oldest and cjson.decode(oldest).headers.published_ms or -1
-end
 local label = label_of(run_id, visit, agent)
 local pause = republish_ms
 if v.status == 'ready' then
@@ -34,7 +28,7 @@ if v.status == 'ready' then
     -- Nobody knows how long that queue is: each time the message is given twice as long.
     pause = math.max(pause, math.min(2 * (due - v.published), 12 * republish_ms))
   -- Its message may just be waiting its turn: then another one would only lengthen the queue.
-  elseif tonumber(oldest_ms) >= 0 and tonumber(oldest_ms) <= v.published then
+  elseif envelope ~= '' and is_queued(run_id, visit, label, digest, v.published) then
     -- The longer it has waited, the rarer it is looked at: queues may be very long.
     pause = math.max(pause, math.min(now_ms - v.published, 12 * republish_ms))
     redis.call('ZADD', timers, now_ms + pause, member)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from dataclasses import dataclass
 
 from scheduler.store import RunStore
 
 
+@dataclass(frozen=True, slots=True)
 class Tick:
     """One pass over the due timers."""
 
-    def __init__(self, store: RunStore) -> None:
-        self.store = store
-
-    @cached_property
-    def oldest_message_ms(self) -> int:
-        """When the oldest message in the queue was published, read at most once a tick."""
-        return self.store.oldest_message_ms()
+    store: RunStore

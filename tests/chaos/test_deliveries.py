@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from scheduler.keys import QUEUE
+from scheduler.keys import LANES, QUEUE, lane_key
 from tests.support.engine import Engine
 from tests.support.fleet import SETTINGS, Load, under_fire
 from tests.support.invariants import assert_consistent
@@ -68,7 +68,7 @@ def test_garbage_in_the_queue_stops_nobody(
 
     def throw_in() -> None:
         push = rng.choice([redis_client.lpush, redis_client.rpush])
-        push(QUEUE, rng.choice(GARBAGE))
+        push(lane_key(QUEUE, rng.randrange(LANES)), rng.choice(GARBAGE))
 
     under_fire(load.is_over, [throw_in], every_s=0.1, at_least=faults, timeout_s=100)
 

@@ -7,7 +7,7 @@ import json
 import pickle
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import redis
@@ -19,6 +19,7 @@ from scheduler.service import Scheduler
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from tests.support.engine import Engine
+from tests.support.queue import take
 from tests.support.redis_server import RedisServer
 from tests.support.runs import DIGEST, RUN, a_run
 from tests.support.workers import Workers
@@ -47,8 +48,8 @@ def shape(value: Any) -> Any:
     return [shape(inner) for inner in value] if isinstance(value, list) else type(value).__name__
 
 
-def take(client: redis.Redis) -> dict[str, Any]:
-    message: dict[str, Any] = json.loads(cast(str, client.rpop(QUEUE)))
+def take_message(client: redis.Redis) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(take(client) or "null")
     return message
 
 
@@ -56,11 +57,11 @@ def test_a_pushed_message_is_what_celery_would_have_published(
     engine: Engine, celery: Celery
 ) -> None:
     engine.store.submit(a_run())
-    ours = take(engine.redis)
+    ours = take_message(engine.redis)
     celery.send_task(
         TASK, args=(RUN, "1/s", DIGEST), shadow="tested/s", queue=QUEUE, ignore_result=True
     )
-    theirs = take(engine.redis)
+    theirs = take_message(engine.redis)
 
     # Plain text instead of base64, and a time by which the scheduler judges the queue.
     assert ours["headers"].pop("published_ms") == engine.clock.ms
@@ -78,7 +79,7 @@ def test_names_survive_the_way_through_the_message(engine: Engine) -> None:
     node = "узел \"\\'@ID@%1 {}".replace(" ", "\u00a0")
     engine.store.submit(a_run(start=node, agent='a"b\\c'))
 
-    message = take(engine.redis)
+    message = take_message(engine.redis)
 
     assert message["headers"]["shadow"] == f'a"b\\c/{node}'
     assert json.loads(message["body"])[0] == [RUN, f"1/{node}", DIGEST]
@@ -88,7 +89,7 @@ def test_every_message_has_an_id_of_its_own(engine: Engine) -> None:
     for number in range(20):
         engine.store.submit(a_run(f"{number:016x}"))
 
-    ids = {take(engine.redis)["headers"]["id"] for _ in range(20)}
+    ids = {take_message(engine.redis)["headers"]["id"] for _ in range(20)}
 
     assert len(ids) == 20
 
@@ -119,7 +120,7 @@ def test_on_another_broker_a_message_is_repeated_ever_more_rarely(
 
     for second in range(0, 260, 5):
         scheduler.run_once()
-        if engine.redis.rpop(QUEUE):
+        if take(engine.redis):
             published_after.append(second)
         engine.clock.move(5)
 

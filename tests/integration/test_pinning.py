@@ -7,6 +7,7 @@ from pathlib import Path
 from scheduler.keys import QUEUE, machine_key, machine_queue
 from scheduler.run import Status
 from tests.support.engine import Engine
+from tests.support.queue import lose_all, take, waiting
 
 GRAPH = """
 start: a
@@ -24,12 +25,13 @@ nodes:
 
 def lengths(engine: Engine, machine: str) -> tuple[int, int]:
     """Messages for everybody, and for one machine."""
-    return engine.redis.llen(QUEUE), engine.redis.llen(machine_queue(machine))
+    return len(waiting(engine.redis)), len(waiting(engine.redis, machine_queue(machine)))
 
 
 def work(engine: Engine, machine: str) -> None:
     """Be a worker of that machine until its queue is empty."""
-    while engine.redis.lmove(machine_queue(machine), QUEUE, "RIGHT", "RIGHT"):
+    while message := take(engine.redis, machine_queue(machine)):
+        engine.redis.rpush(QUEUE, message)
         engine.work_once()
 
 
@@ -61,7 +63,7 @@ def test_a_message_that_still_waits_on_its_machine_is_not_repeated(engine: Engin
 
 def test_a_lost_message_is_published_to_the_same_machine_again(engine: Engine) -> None:
     engine.submit("start: z\nnodes: {z: {type: end}}\n", machine="desk")
-    engine.redis.delete(machine_queue("desk"))
+    lose_all(engine.redis, machine_queue("desk"))
 
     engine.clock.move(60)
     engine.tick()

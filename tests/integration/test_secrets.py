@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.support.engine import Engine
+from tests.support.queue import waiting
 
 CANARY = "canary-7c1f44e0b2"
 
@@ -99,7 +100,7 @@ def test_keys_of_env_files_show_in_nothing_that_people_read(
 def test_messages_carry_ids_only(engine: Engine) -> None:
     engine.submit(LEAKY, SCRIPT, variables={"token": CANARY}, prompt=CANARY)
 
-    (message,) = cast(list[str], engine.redis.lrange("sleipnir", 0, -1))
+    (message,) = waiting(engine.redis)
 
     assert CANARY not in message
 

@@ -305,7 +305,7 @@ def test_a_held_visit_is_neither_begun_nor_published(engine: Engine) -> None:
 
     with pytest.raises(StaleVisit):
         begin(engine, "2/a", "t2")
-    assert engine.store.redeliver(RUN, "2/a", -1) == "gone"
+    assert engine.store.redeliver(RUN, "2/a") == "gone"
 
 
 def test_a_rest_makes_room_too(engine: Engine) -> None:
@@ -336,7 +336,7 @@ def test_a_map_keeps_its_place_and_opens_a_window_of_its_own(engine: Engine) -> 
     stage(engine, "2/m")
 
     assert opened == ["2/m/0", "2/m/1"]
-    assert collecting == ["2/m/2", "2/m"]
+    assert collecting == ["2/m", "2/m/2"]
     assert messages(engine) == ["2/z"]
 
 

@@ -24,13 +24,14 @@ from hypothesis.stateful import (
 from scheduler.advance import Branch, Plan
 from scheduler.dispatch import DirectDispatcher
 from scheduler.errors import AnswerRefused, TransitionRefused
-from scheduler.keys import QUEUE, new_run_id, run_key
+from scheduler.keys import new_run_id, run_key
 from scheduler.records import Records
 from scheduler.run import Context, Failure, Lease, NewRun, Question
 from scheduler.service import Scheduler
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from tests.support.engine import Clock
+from tests.support.queue import lose_all
 
 LEASE_S = 15
 MAX_DELIVERIES = 2
@@ -353,7 +354,7 @@ class StoreAndModel(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 7, 16, 40]))
     def wait_and_sweep(self, seconds: int) -> None:
         self.clock.move(seconds)
-        self.redis.delete(QUEUE)
+        lose_all(self.redis)
 
         while self.scheduler.run_once():
             pass

@@ -18,6 +18,7 @@ from scheduler.run import Failure
 from scheduler.service import Scheduler
 from tests.support.engine import Engine
 from tests.support.keys import dump
+from tests.support.queue import lose_all
 from tests.support.redis_server import RedisServer
 from tests.support.runs import (
     CHILD,
@@ -132,7 +133,7 @@ def test_two_schedulers_on_one_partition_do_no_harm(engine: Engine) -> None:
 
     with unchanged(engine):
         assert not engine.store.close(RUN, "timed_out", OVERDUE)
-        engine.store.redeliver(RUN, "1/s", -1)
+        engine.store.redeliver(RUN, "1/s")
     other.run_once()
 
 
@@ -161,7 +162,7 @@ def test_nothing_of_a_finished_run_is_left_after_its_retention(engine: Engine) -
     engine.store.open_map(begin(engine, "2/m"), "b", 1, ["1", "2"])
     engine.store.append_logs(RUN, ['{"node":"s"}'])
     engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
-    engine.redis.delete("sleipnir")
+    lose_all(engine.redis)
     engine.clock.move(RETENTION_S)
 
     engine.tick()

@@ -217,7 +217,7 @@ def test_a_lease_that_is_not_over_yet_is_left_alone(engine: Engine) -> None:
     started(engine)
 
     with unchanged(engine):
-        engine.store.redeliver(RUN, "1/s", -1)
+        engine.store.redeliver(RUN, "1/s")
 
 
 def test_a_visit_that_loses_worker_after_worker_is_given_up(engine: Engine) -> None:

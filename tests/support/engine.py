@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import redis
 
 from scheduler.dispatch import DirectDispatcher
-from scheduler.keys import QUEUE
 from scheduler.run import Lease, Run
 from scheduler.service import Scheduler
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from tests.support.agents import Agents
+from tests.support.queue import take, waiting
 from worker.agents import AgentCache
 from worker.lease import Leases
 from worker.llm.gate import Gate
@@ -85,20 +85,19 @@ class Engine(Agents):
         return Scheduler(self.store, monotonic=self.clock.passed_s)
 
     def queued(self) -> list[tuple[str, str, str]]:
-        """The messages in the queue, oldest first: run id, visit, bundle digest."""
-        texts = cast(list[str], self.redis.lrange(QUEUE, 0, -1))
-        return [_arguments(text) for text in reversed(texts)]
+        """The messages in the queue, in the order of workers: run id, visit, bundle digest."""
+        return [_arguments(text) for text in waiting(self.redis)]
 
     def queued_visits(self) -> list[str]:
         return [visit for _, visit, _ in self.queued()]
 
     def pop(self, *, newest: bool = False) -> tuple[str, str, str] | None:
-        """Take the oldest message, as a worker does."""
-        text = self.redis.lpop(QUEUE) if newest else self.redis.rpop(QUEUE)
-        return None if text is None else _arguments(cast(str, text))
+        """Take the next message, as a worker does; or of its lane the newest."""
+        text = take(self.redis, newest=newest)
+        return None if text is None else _arguments(text)
 
     def work_once(self, *, newest: bool = False) -> bool:
-        """Run the visit of the oldest message; False if there is none."""
+        """Run the visit of the next message; False if there is none."""
         message = self.pop(newest=newest)
         if message is not None:
             run_visit(self.runtime, *message)

@@ -11,8 +11,14 @@ from scheduler.run import FINAL
 # Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept.
 PERMANENT_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner", "swept")
 # The broker's: its queues, and which queues its exchanges know.
-PERMANENT = ("sleipnir", "sleipnir:bundles", "{limits}:settings", "{limits}:ahead")
-PERMANENT_PREFIXES = ("sleipnir:bundle:", "sleipnir@", "_kombu.binding")
+PERMANENT = (
+    "sleipnir",
+    "sleipnir:turns",
+    "sleipnir:bundles",
+    "{limits}:settings",
+    "{limits}:ahead",
+)
+PERMANENT_PREFIXES = ("sleipnir:bundle:", "sleipnir\x06\x16", "sleipnir@", "_kombu.binding")
 
 
 def dump(client: redis.Redis) -> dict[str, Any]:

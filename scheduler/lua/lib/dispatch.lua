@@ -1,17 +1,25 @@
--- Visits that are ready become messages: pushed onto the broker's list where the broker is
+-- Visits that are ready become messages: pushed onto the broker's lists where the broker is
 -- this Redis (`envelope` is not empty), else named to the caller, who publishes them.
 -- Either way the visit's timer makes the scheduler publish again what was lost on the way.
+--
+-- A queue has four lanes, kombu's lists by priority; workers look into them in this order:
+--   0  runs of no batch that have started
+--   1  runs of no batch that have not, and the invocations of maps: a wide map lets others begin
+--   2  runs of batches that have started
+--   3  a mark for each message in the queue's `turns`: runs of batches that have not started
 
 local woken = {}
-local push = {}  -- messages by queue
-local queues = {}  -- by run
+local push = {}  -- messages by list
+local arrivals = {}  -- runs of batches that are to begin in turn
+local places = {}  -- by run: its queue, and what tells the lane
 
 -- `envelope` is the JSON text of a message with @NAME@ where a visit's own values go.
-local function message(run_id, visit, label, digest)
-  local id = string.sub(redis.sha1hex(run_id .. visit .. now_ms), 1, 32)
+-- `published`: when it is, or was, pushed; the same visit's text is then the same.
+local function message(run_id, visit, label, digest, published)
+  local id = string.sub(redis.sha1hex(run_id .. visit .. published), 1, 32)
   local body = cjson.encode({{run_id, visit, digest}, {}, {}})  -- arguments, keywords, canvas
   local values = {
-    ID = id, LABEL = string.sub(cjson.encode(label), 2, -2), AT = string.format('%.0f', now_ms),
+    ID = id, LABEL = string.sub(cjson.encode(label), 2, -2), AT = string.format('%.0f', published),
     BODY = string.sub(cjson.encode(body), 2, -2),
     ARGS = string.sub(cjson.encode(run_id .. ' ' .. visit), 2, -2),
   }
@@ -19,34 +27,94 @@ local function message(run_id, visit, label, digest)
 end
 
 -- The queue of a run that is pinned to a machine is that machine's alone.
--- Whoever has read a run's `machine` anyway says so with `pin`.
-local function pin(run_id, machine)
-  queues[run_id] = machine and queue .. '@' .. machine or queue
+-- Whoever has read these fields of a started run's record anyway says so with `pin`.
+local function pin(run_id, machine, of_batch, new)
+  places[run_id] = {
+    queue = machine and queue .. '@' .. machine or queue, of_batch = of_batch, new = new,
+  }
 end
 
-local function queue_of(run_id)
-  if not queues[run_id] then
-    pin(run_id, redis.call('HGET', key('run', run_id), 'machine'))
+local function place_of(run_id)
+  if not places[run_id] then
+    local machine, of_batch, status, parent = unpack(redis.call('HMGET', key('run', run_id),
+      'machine', 'of_batch', 'status', 'parent'))
+    -- A child is a part of what its parent has started.
+    pin(run_id, machine, of_batch, status == 'queued' and not parent)
   end
-  return queues[run_id]
+  return places[run_id]
+end
+
+local function lane_of(run_id, visit)
+  local place = place_of(run_id)
+  if place.of_batch then return place.new and 3 or 2 end
+  return (place.new or string.find(visit, '/.*/')) and 1 or 0
+end
+
+local function list_of(base, lane)
+  return lane == 0 and base or base .. lane_separator .. lane
 end
 
 -- Name one ready visit to the broker; `flush` sends what was named.
-local function announce(run_id, visit, label, digest)
+-- `again`: it was published before, and has waited its turn.
+local function announce(run_id, visit, label, digest, again)
+  local base = place_of(run_id).queue
   if envelope == '' then
-    woken[#woken + 1] = {run_id, visit, label, digest, queue_of(run_id)}
-  else
-    local target = queue_of(run_id)
-    push[target] = push[target] or {}
-    table.insert(push[target], message(run_id, visit, label, digest))
+    woken[#woken + 1] = {run_id, visit, label, digest, base}
+    return
   end
+  local lane = lane_of(run_id, visit)
+  local text = message(run_id, visit, label, digest, now_ms)
+  if lane == 3 then
+    arrivals[#arrivals + 1] = {run_id = run_id, base = base, text = text, again = again}
+    return
+  end
+  local target = list_of(base, lane)
+  push[target] = push[target] or {}
+  table.insert(push[target], text)
+end
+
+-- Batches begin their runs in turns: the n-th run of each comes before the next one of any.
+-- One that comes later, or again after a pause, joins at the turn that is next.
+local function await_turn(run_id, base, text, again)
+  local turns, last = base .. ':turns', base .. ':last-turns'
+  local batch = redis.call('HGET', key('run', run_id), 'batch')
+  local following = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2]
+  if not following then
+    redis.call('DEL', last)
+  end
+  local turn = tonumber(following or 0)
+  if not again then
+    turn = math.max(turn, (tonumber(redis.call('HGET', last, batch)) or -1) + 1)
+    redis.call('HSET', last, batch, turn)
+    redis.call('PEXPIRE', last, retention_ms)
+  end
+  redis.call('ZADD', turns, turn, text)
+  redis.call('LPUSH', list_of(base, 3), turn_mark)
+end
+
+-- Whether a message that may be on its way since then still waits in its queue.
+local function is_queued(run_id, visit, label, digest, published)
+  local base, lane = place_of(run_id).queue, lane_of(run_id, visit)
+  if lane < 3 then
+    local oldest = redis.call('LINDEX', list_of(base, lane), -1)
+    return oldest
+      and (tonumber(string.match(oldest, '"published_ms": (%d+)')) or 0) <= published
+  end
+  local turns, marks = base .. ':turns', list_of(base, 3)
+  if redis.call('LLEN', marks) < redis.call('ZCARD', turns) then
+    redis.call('LPUSH', marks, turn_mark)  -- who took the mark died before it took the message
+  end
+  return redis.call('ZSCORE', turns, message(run_id, visit, label, digest, published))
 end
 
 local function flush()
   for target, messages in pairs(push) do
     in_pieces('LPUSH', target, messages)
   end
-  push = {}
+  for _, arrival in ipairs(arrivals) do
+    await_turn(arrival.run_id, arrival.base, arrival.text, arrival.again)
+  end
+  push, arrivals = {}, {}
 end
 
 local function reply(...)
@@ -59,7 +127,7 @@ local function make_ready(run_id, visit, v, label, digest)
   v.status, v.token, v.published = 'ready', '-', now_ms
   write_visit(run_id, visit, v)
   redis.call('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
-  announce(run_id, visit, label, digest)
+  announce(run_id, visit, label, digest, true)
 end
 
 -- The name a visit goes by in Flower: agent/node, for a map's invocation agent/branch.

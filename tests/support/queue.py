@@ -1,0 +1,36 @@
+"""The queue in Redis as workers see it: its lanes, in their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from scheduler.keys import LANES, QUEUE, TURN_MARK, lane_key, turns_key
+
+
+def take(client: redis.Redis, queue: str = QUEUE, *, newest: bool = False) -> str | None:
+    """Take the next message, as a worker does; or of its lane the newest."""
+    redis_: Any = client  # redis-py types every answer as a union of its sync and async forms
+    for lane in range(LANES):
+        key = lane_key(queue, lane)
+        text: str | None = redis_.lpop(key) if newest else redis_.rpop(key)
+        if text == TURN_MARK:
+            ((text, _),) = redis_.zpopmin(turns_key(queue))
+        if text is not None:
+            return text
+    return None
+
+
+def waiting(client: redis.Redis, queue: str = QUEUE) -> list[str]:
+    """The messages in the queue, in the order in which workers would take them."""
+    redis_: Any = client
+    texts: list[str] = []
+    for lane in range(LANES - 1):
+        texts += reversed(redis_.lrange(lane_key(queue, lane), 0, -1))
+    return texts + list(redis_.zrange(turns_key(queue), 0, -1))
+
+
+def lose_all(client: redis.Redis, queue: str = QUEUE) -> None:
+    """Empty the queue."""
+    client.delete(turns_key(queue), *(lane_key(queue, lane) for lane in range(LANES)))
