@@ -1,17 +1,21 @@
-"""`python -m worker.isolated`: executes one visit for a worker, which tells it which one.
+"""`python -m worker.isolated`: forks a process for each visit that its worker wants alone in one.
 
-It takes the lease that its worker has taken, and does with the visit what a worker does. Nothing
-else is in here that could end this process.
+Such a process takes the lease that the worker has taken, and does with the visit what a worker
+does. Nothing else is in there that could end it.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import selectors
 import signal
+import socket
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,33 +23,99 @@ from redis.exceptions import RedisError
 
 from scheduler.errors import SleipnirError, TransitionRefused
 from scheduler.failpoints import install_requested
-from scheduler.orphans import OWNER, run_programs_as
+from scheduler.orphans import run_programs_as
 from scheduler.run import Lease
 from scheduler.store import RunStore
 from worker import tasks
-from worker.isolation import ALIVE, BEAT_S, BEGUN, UNPROVED, Order
+from worker.isolation import ALIVE, BEAT_S, BEGUN, ENDED, FORKED, UNPROVED, Order
 from worker.process import make_runtime
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
 
 logger = logging.getLogger("sleipnir.worker")
 
+_IDLE_S = 300.0
+
 
 def main() -> int:
-    """0 once the visit has been seen to, `UNPROVED` where that failed for other reasons."""
+    """Serve until the worker is gone, or has had no use for this for a while."""
     _ignore_signals()
-    channel = _take_channel()
+    with _standard_input() as requests, selectors.DefaultSelector() as selector:
+        selector.register(requests, selectors.EVENT_READ)
+        children: dict[int, _Child] = {}
+        while events := selector.select(None if children else _IDLE_S):
+            for key, _ in events:
+                if key.fileobj is requests:
+                    _, descriptors, _, _ = socket.recv_fds(requests, 1, 2)
+                    if not descriptors:
+                        return 0
+                    child = _fork((requests, selector, *children.values()), *descriptors)
+                    children[child.died] = child
+                    selector.register(child.died, selectors.EVENT_READ)
+                else:
+                    selector.unregister(key.fd)
+                    children.pop(key.fd).report()
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A forked process; the worker listens at the other end of its channel."""
+
+    pid: int
+    died: int  # becomes readable then
+    channel: Connection[Any, Any]
+
+    def report(self) -> None:
+        """Tell how it ended."""
+        _, status = os.waitpid(self.pid, 0)
+        with suppress(OSError):
+            self.channel.send_bytes(ENDED % os.waitstatus_to_exitcode(status))
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.died)
+        self.channel.close()
+
+
+def _fork(not_for_it: Iterable[Any], channel: int, printed: int) -> _Child:
+    os.set_inheritable(channel, False)
+    pid = os.fork()
+    if pid == 0:
+        status = UNPROVED
+        try:
+            for thing in not_for_it:
+                thing.close()
+            for stream in (1, 2):
+                os.dup2(printed, stream)
+            os.close(printed)
+            status = _execute(Connection(channel))
+            logging.shutdown()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    os.close(printed)
+    child = _Child(pid, os.pidfd_open(pid), Connection(channel))
+    with suppress(OSError):
+        child.channel.send_bytes(FORKED % pid)
+    return child
+
+
+def _execute(channel: Connection[Any, Any]) -> int:
+    """See to one visit; `UNPROVED` where that failed for reasons that are not its own."""
     try:
         order: Order = channel.recv()
     except (EOFError, OSError):
         return UNPROVED
     _configure_logging(order)
-    run_programs_as(os.environ[OWNER])
+    run_programs_as(order.mark)
     threading.Thread(target=_beat, args=(channel,), name="beat", daemon=True).start()
     try:
         install_requested(RunStore, tasks)
         runtime = make_runtime(order.settings)
-        threading.Thread(target=_listen, args=(channel, runtime, order.lease), daemon=True).start()
+        listening = (channel, runtime, order.lease)
+        threading.Thread(target=_listen, args=listening, name="listen", daemon=True).start()
         channel.send_bytes(BEGUN)
         tasks.deliver(runtime, order.lease, order.digest)
         runtime.tools.mcp.close()
@@ -53,7 +123,7 @@ def main() -> int:
         logger.warning("%s", error)
         return UNPROVED
     except Exception:
-        logger.exception("%s %s", order.lease.run_id, order.lease.visit)
+        logger.exception("run %s visit %s", order.lease.run_id, order.lease.visit)
         return UNPROVED
     return 0
 
@@ -67,12 +137,13 @@ def _ignore_signals() -> None:
         signal.signal(number, lambda *_: None)
 
 
-def _take_channel() -> Connection[Any, Any]:
-    """The way to the worker, which comes as standard input; programs must not get that."""
-    channel = Connection(os.dup(0))
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123
-        os.dup2(nothing.fileno(), 0)
-    return channel
+def _standard_input() -> socket.socket:
+    """The socket that comes as standard input; programs must not get that."""
+    requests = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return requests
 
 
 def _configure_logging(order: Order) -> None:
@@ -110,6 +181,4 @@ def _listen(channel: Connection[Any, Any], runtime: Runtime, lease: Lease) -> No
 
 
 if __name__ == "__main__":
-    status = main()
-    logging.shutdown()
-    os._exit(status)
+    sys.exit(main())

@@ -10,6 +10,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -33,9 +34,12 @@ LOST_IN_COMPANY = 2
 
 # How the process says that its end tells nothing of the visit: Redis is away, or a defect of ours.
 UNPROVED = 75
-# What it says each second while its interpreter runs, what once it begins with the visit; and
-# what it is told when the visit is ours no more.
-ALIVE, BEGUN, STOP = b"alive", b"begun", b"stop"
+# What it says each second while its interpreter runs, what once it begins with the visit; what
+# its template says of it, with its pid and its exit status; what it is told when the visit is ours
+# no more.
+ALIVE, BEGUN = b"alive", b"begun"
+FORKED, ENDED = b"forked %d", b"ended %d"
+STOP = b"stop"
 BEAT_S = 1.0
 
 _UNTIL_THERE_IS_A_PLACE_S = 1.0
@@ -58,6 +62,7 @@ class Order:
     settings: Settings
     lease: Lease
     digest: str
+    mark: str  # of the programs that it runs
     log_levels: dict[str, int]
 
 
@@ -71,6 +76,7 @@ class Isolation:
     def __init__(self, store: RunStore, leases: Leases) -> None:
         self._store = store
         self._leases = leases
+        self._template = _Template()
         self._places = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
     def execute(self, lease: Lease, digest: str, cancelled: Cancellation, *, staged: bool) -> None:
@@ -94,14 +100,14 @@ class Isolation:
     def _run(self, lease: Lease, digest: str, cancelled: Cancellation) -> _Ended:
         names = ("", "sleipnir.graph")
         levels = {name: logging.getLogger(name).getEffectiveLevel() for name in names}
-        order = Order(self._store.settings, lease, digest, levels)
+        order = Order(self._store.settings, lease, digest, mark_below(lease.token), levels)
         silence_s = max(_SHORTEST_SILENCE_S, 2 * self._store.settings.lease_s)
         logger.info(
             "run %s visit %s lost workers before: in a process of its own",
             lease.run_id,
             lease.visit,
         )
-        with _Process(order, silence_s) as process:
+        with _Process(self._template, order, silence_s) as process:
             return process.attend(cancelled)
 
     def _judge(self, lease: Lease, ended: _Ended, cancelled: Cancellation) -> None:
@@ -128,32 +134,69 @@ class _Ended:
     begun: bool  # it had begun with the visit, and died of that
 
 
-class _Process:
-    """One process for one visit, from its start to its end."""
+class _Template:
+    """A process with everything imported, which forks one for each visit.
 
-    def __init__(self, order: Order, silence_s: float) -> None:
-        """Start it.
+    Not this one: it has threads, and a fork of it could wait for ever for a lock that one holds.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._requests: socket.socket | None = None
+
+    def fork(self, channel: int, printed: int) -> None:
+        """Have a process forked that talks over `channel` and prints to `printed`.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: there is no process to do so.
         """
-        self._silence_s = silence_s
-        self._mark = mark_below(order.lease.token)
-        self._begun = False
-        self._how: str | None = None  # where we have ended it
-        self._channel, theirs = multiprocessing.Pipe()
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            assert self._requests is not None
+            socket.send_fds(self._requests, [b"+"], [channel, printed])
+
+    def _start(self) -> None:
+        if self._requests is not None:
+            self._requests.close()
+        self._requests, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
                 # -P: a directory of the user's that happens to be called `worker` is not ours.
                 [sys.executable, "-P", "-m", "worker.isolated"],
                 stdin=theirs.fileno(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, OWNER: self._mark},
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, OWNER: mark_below("alone")},
                 # What a terminal sends is for the worker.
                 start_new_session=True,
             )
-        threading.Thread(target=self._pass_on, args=(order.lease,), daemon=True).start()
+
+
+class _Process:
+    """One process for one visit, from its start to its end."""
+
+    def __init__(self, template: _Template, order: Order, silence_s: float) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        self._mark, self._silence_s = order.mark, silence_s
+        self._pid: int | None = None
+        self._begun = False
+        self._status: int | None = None
+        self._how: str | None = None  # where we have ended it
+        self._stop_by: float | None = None
+        self._channel, theirs = multiprocessing.Pipe()
+        printed, writing = os.pipe()
+        log = threading.Thread(target=_pass_on, args=(printed, order.lease), daemon=True)
+        log.start()
+        try:
+            with theirs:
+                template.fork(theirs.fileno(), writing)
+        finally:
+            os.close(writing)
         with suppress(OSError):  # it has ended already, as will be seen
             self._channel.send(order)
 
@@ -161,63 +204,73 @@ class _Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        self._kill()
         self._channel.close()
-        if self._process.returncode != 0:
+        if self._status != 0:
             end_programs(self._mark)
 
     def attend(self, cancelled: Cancellation) -> _Ended:
         """Wait for its end; bring it about where its visit is cancelled, or it stands still."""
-        silent_s, stop_at = 0.0, None
-        while self._how is None:
+        silent_s = 0.0
+        while self._status is None:
             try:
                 # Looks are counted, not time: where all stands still, as in a suspended machine,
                 # that is one look.
                 silent_s = 0.0 if self._hears() else silent_s + BEAT_S
             except (EOFError, OSError):
-                break
+                return _Ended("nobody saw how it ended", begun=False)
+            if self._pid is None and silent_s >= _START_LIMIT_S:
+                return _Ended("it was not forked", begun=False)
             if silent_s >= (self._silence_s if self._begun else _START_LIMIT_S):
                 self._end(f"it stood still for {silent_s:.0f} s")
-            elif stop_at is not None and monotonic() >= stop_at:
-                self._end("it did not stop")
-            elif stop_at is None and cancelled.is_set():
-                stop_at = monotonic() + _STOPPING_LIMIT_S
-                with suppress(OSError):
-                    self._channel.send_bytes(STOP)
-        return _Ended(self._how or self._exit(), self._begun)
+            if cancelled.is_set():
+                self._stop()
+        if self._status == 0:
+            return _Ended(None, self._begun)
+        return _Ended(self._how or _told(self._status), self._begun and self._status != UNPROVED)
+
+    def _stop(self) -> None:
+        """Have it drop the visit, at first by itself."""
+        if self._stop_by is None:
+            self._stop_by = monotonic() + _STOPPING_LIMIT_S
+            with suppress(OSError):
+                self._channel.send_bytes(STOP)
+        elif monotonic() >= self._stop_by:
+            self._end("it did not stop")
 
     def _hears(self) -> bool:
-        """Whether it says something within a beat."""
+        """Whether something is said within a beat: by the process, or by its template of it."""
         if not self._channel.poll(BEAT_S):
             return False
-        self._begun = self._channel.recv_bytes() == BEGUN or self._begun
+        word, _, number = self._channel.recv_bytes().partition(b" ")
+        match word:
+            case b"forked":
+                self._pid = int(number)
+            case b"begun":
+                self._begun = True
+            case b"ended":
+                self._status = int(number)
         return True
 
     def _end(self, how: str) -> None:
-        self._how = how
-        self._process.kill()
+        self._how = self._how or how
+        self._kill()
 
-    def _exit(self) -> str | None:
-        try:
-            status = self._process.wait(_STOPPING_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            status = self._process.wait()
-        if status == UNPROVED:
-            self._begun = False
-        return None if status == 0 else _told(status)
+    def _kill(self) -> None:
+        if self._pid is not None and self._status is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
 
-    def _pass_on(self, lease: Lease) -> None:
-        """Have what it prints in the worker's log, up to a limit."""
-        assert self._process.stdout is not None
-        left = _LOG_BYTES
-        with self._process.stdout as printed:
-            while line := printed.readline(_LONGEST_LINE):
-                if left > 0:
-                    text = mask(line.decode(errors="replace").rstrip())
-                    logger.info("run %s visit %s: %s", lease.run_id, lease.visit, text)
-                    left -= len(line)
+
+def _pass_on(printed: int, lease: Lease) -> None:
+    """Have what a process prints in the worker's log, up to a limit."""
+    left = _LOG_BYTES
+    with os.fdopen(printed, "rb") as lines:
+        while line := lines.readline(_LONGEST_LINE):
+            if left > 0:
+                text = mask(line.decode(errors="replace").rstrip())
+                logger.info("run %s visit %s: %s", lease.run_id, lease.visit, text)
+                left -= len(line)
 
 
 def _told(status: int) -> str:

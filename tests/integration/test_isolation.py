@@ -6,8 +6,7 @@ from pathlib import Path
 
 import redis
 
-from scheduler.keys import run_key
-from tests.support.fleet import SETTINGS
+from tests.support.fleet import SETTINGS, lose_workers
 from tests.support.invariants import assert_consistent
 from tests.support.processes import is_alive
 from tests.support.wait import wait_until
@@ -21,13 +20,6 @@ nodes:
 """
 WAITS = "echo $$ >> pids; until [ -e go ]; do sleep 0.05; done; echo {}"
 PATIENCE_S = 90
-
-
-def lose_workers(client: redis.Redis, run_id: str, count: int) -> None:
-    """Make the first visit of a run look as if it had lost that many workers."""
-    visits = run_key("visits", run_id)
-    status, token, _, *rest = str(client.hget(visits, "1/s")).split(" ")
-    client.hset(visits, "1/s", " ".join([status, token, str(count), *rest]))
 
 
 def submit_suspect(workers: Workers, client: redis.Redis, script: str, directory: Path) -> str:

@@ -12,6 +12,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import redis
+
+from scheduler.keys import run_key
 from scheduler.run import Run, Status
 from scheduler.submit import Request
 from tests.support.workers import Worker, Workers
@@ -27,6 +30,13 @@ nodes:
   s: {type: script, script: s.sh, next: n1, state_updates: {trail: s}}
 """
 _SCRIPT = 'echo "$SLEIPNIR_IDEMPOTENCY_KEY" >> effects; sleep 0.05; echo "{}"'
+
+
+def lose_workers(client: redis.Redis, run_id: str, count: int) -> None:
+    """Make the first visit of a run, to its node `s`, look as if it had lost that many workers."""
+    visits = run_key("visits", run_id)
+    status, token, _, *rest = str(client.hget(visits, "1/s")).split(" ")
+    client.hset(visits, "1/s", " ".join([status, token, str(count), *rest]))
 
 
 class Load:
