@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+_LONGEST = 2_000  # characters: servers and the SDK may say anything
+
 
 class McpUnavailable(Exception):
-    """A server cannot be used at all; the reason is for people."""
+    """A server cannot be used at all; the reason, one line, is for people."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_one_line(reason))
 
 
 class McpFailed(Exception):
-    """One request to a server failed; the reason is for the model."""
+    """One request to a server failed; the reason, one line, is for the model."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(_one_line(reason))
+
+
+def _one_line(reason: str) -> str:
+    line = " ".join(reason.split()) or "it did not say why"
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import mcp_types
 from mcp import Client, MCPError
+from pydantic import ValidationError
 
 from worker.mcp.failures import McpFailed, McpUnavailable
 from worker.mcp.target import Target
@@ -211,4 +212,8 @@ def _in_words(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no '{error.filename}'"
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        return f"its answer does not fit the protocol: {place}: {first['msg']}"
     return str(error) or type(error).__name__

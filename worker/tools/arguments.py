@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from graphs.document import printable
 from graphs.state import encode
 from graphs.tools.function import BashDetails, BashParameter, Choices, Function
 
@@ -35,7 +36,8 @@ def wrong_names(function: Function, arguments: Mapping[str, Any]) -> Iterator[st
     known = function.parameters.get("properties", {})
     for name in arguments:
         if name not in known:
-            yield f"unknown argument '{name}'; there are: {', '.join(known) or 'none'}"
+            there_are = ", ".join(known) or "none"
+            yield f"unknown argument '{_cut(printable(name))}'; there are: {there_are}"
     for name in function.parameters.get("required", ()):
         if name not in arguments:
             yield _missing(name)
@@ -193,7 +195,7 @@ def _count(flag: BashParameter, value: Any) -> Iterator[str]:
     elif isinstance(value, int) and 1 < value <= most:
         yield str(value)
     elif value not in (False, "false", "0", ""):
-        raise ValueError(f"must be true or false, got {encode(value)}")
+        raise ValueError(f"must be true or false, got {_shown(value)}")
 
 
 def _no_number(parameter: BashParameter, text: str) -> Iterator[str]:
@@ -223,7 +225,10 @@ def _expected(error: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = encode(value)
+    return _cut(printable(encode(value)))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
@@ -233,7 +238,7 @@ def _missing(name: str) -> str:
 
 def _not_among(what: str, choices: Choices | None, value: str) -> Iterator[str]:
     if choices and choices.checked and choices.values and value not in choices.values:
-        yield f"{what} must be one of {', '.join(choices.values)}; got '{value}'"
+        yield f"{what} must be one of {', '.join(choices.values)}; got '{_cut(printable(value))}'"
 
 
 def _choice(name: str, choices: Choices | None) -> Iterator[str]:

@@ -1,0 +1,64 @@
+"""Lines of a batch: each is a request, or says in one line why it is none."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
+from scheduler.errors import SubmissionRefused
+from scheduler.submit import Request
+from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, objects, rarely, scalars, texts
+
+
+def json_lines() -> SearchStrategy[str]:
+    entry = objects(
+        id=st.sampled_from(["a", 1, "", "a\nb"]),
+        prompt=texts(),
+        state=st.dictionaries(texts(), scalars(), max_size=3),
+        vars=st.dictionaries(texts(), scalars(), max_size=3),
+        answers=st.dictionaries(texts(), st.lists(texts(), max_size=2), max_size=2),
+    )
+    return rarely(entry).map(json.dumps) | texts()
+
+
+def inputs() -> SearchStrategy[tuple[str, Format]]:
+    forms = st.sampled_from(["jsonl", "csv", "txt"])
+    rows = st.lists(st.lists(texts(), max_size=3).map(",".join), max_size=4)
+    quoted = st.lists(texts().map(lambda text: f'"{text}",x'), max_size=3)
+    headed = st.tuples(st.sampled_from(["id,prompt", "prompt,a", "a,a", '"x', ","]), rows | quoted)
+    lines = st.lists(json_lines(), max_size=4) | headed.map(lambda pair: [pair[0], *pair[1]])
+    ends = st.sampled_from(["\n", "\r\n", "\r"])
+    whole = st.tuples(lines, ends).map(lambda pair: pair[1].join(pair[0]))
+    return st.tuples(whole, forms)
+
+
+@EXAMPLES
+def test_a_line_is_a_request_or_says_why_not(examples: int) -> None:
+    def check(example: tuple[str, Format]) -> None:
+        content, form = example
+        # As files are read: what is no UTF-8 arrives as lone surrogates.
+        data = content.encode(errors="surrogatepass")
+        stream = io.TextIOWrapper(
+            io.BytesIO(data), encoding="utf-8", errors="surrogateescape", newline=""
+        )
+        try:
+            for line in read_lines(stream, form):
+                _check_line(line)
+        except SubmissionRefused as error:
+            assert_one_line(str(error))
+
+    fuzz(examples, inputs(), check)
+
+
+def _check_line(line: Line | BadLine) -> None:
+    if isinstance(line, BadLine):
+        assert_one_line(str(line))
+        return
+    assert line.id != ""
+    assert len(line.digest()) == 16
+    request = request_of(line.to_json(), Request())
+    assert request.prompt == line.prompt

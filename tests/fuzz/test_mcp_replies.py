@@ -1,0 +1,130 @@
+"""What MCP servers say: a value for the model, or one line of what was wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from graphs.mcp_config import McpConfig, McpServer
+from graphs.state import encode
+from scheduler.secrets import Secrets
+from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, objects, rarely, texts, values
+from worker.mcp.failures import McpFailed
+from worker.mcp.functions import McpServers
+from worker.mcp.pool import Limits, McpPool
+
+LIMIT_S = 60.0
+SOUND = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[McpPool]:
+    """One for all examples; it asks for the list of tools each time."""
+    pool = McpPool(Limits(tools_s=0.0))
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("odd")
+
+
+@pytest.fixture
+def server(workdir: Path) -> McpServer:
+    listed = workdir / "listed.json"
+    listed.write_text(json.dumps(SOUND))
+    program = Path(__file__).parents[1] / "support" / "odd_mcp_server.py"
+    env = {"LISTED": str(listed)}
+    return McpServer("odd", "stdio", command=sys.executable, args=(str(program),), env=env)
+
+
+def blocks() -> SearchStrategy[Any]:
+    return objects(
+        type=st.sampled_from(["text", "image", "audio", "resource", "resource_link", "odd"]),
+        text=texts(),
+        data=st.sampled_from(["", "AAAA", "not base64"]),
+        mimeType=texts(),
+        uri=st.sampled_from(["file:///x", "x", ""]),
+        resource=objects(uri="file:///x", text="t", blob="AAAA"),
+    )
+
+
+def answers() -> SearchStrategy[bytes]:
+    result = objects(
+        content=st.lists(rarely(blocks()), max_size=3),
+        isError=st.booleans(),
+        structuredContent=st.dictionaries(texts(), values(), max_size=2),
+        _meta=st.just({}),
+    )
+    error = objects(code=st.sampled_from([-32000, 0, 1]), message=texts(), data=values())
+    result_or_error = rarely(result).map(lambda value: ("result", value)) | rarely(error).map(
+        lambda value: ("error", value)
+    )
+    message = result_or_error.map(
+        lambda pair: (
+            json.dumps({"jsonrpc": "2.0", "id": "@ID@", pair[0]: pair[1]})
+            .replace('"@ID@"', "@ID@")
+            .encode()
+        )
+    )
+    noise = st.binary(max_size=60) | values().map(lambda value: json.dumps(value).encode())
+    return message | message | noise
+
+
+@EXAMPLES
+def test_an_answer_is_a_value_or_a_failure(
+    examples: int, pool: McpPool, server: McpServer, workdir: Path
+) -> None:
+    def check(answer: bytes) -> None:
+        try:
+            result = pool.call(server, workdir, "echo", {"hex": answer.hex()}, LIMIT_S)
+        except McpFailed as error:
+            assert_one_line(str(error))
+            return
+        assert set(result) <= {"content", "isError", "structuredContent"}
+        encode(result).encode()
+
+    fuzz(examples, answers(), check)
+
+
+def lists_of_tools() -> SearchStrategy[Any]:
+    tool = objects(
+        name=st.sampled_from(["echo", "", "a b", "x" * 200]) | texts(),
+        description=texts(),
+        inputSchema=objects(type="object", properties=values(), required=["a"]),
+    )
+    return objects(tools=st.lists(rarely(tool), max_size=3), nextCursor=st.just(None))
+
+
+@EXAMPLES
+def test_a_list_of_tools_is_offered_or_warned_of(
+    examples: int, pool: McpPool, server: McpServer, workdir: Path
+) -> None:
+    secrets = Secrets(workdir / "no-such-file", {})
+
+    def check(example: tuple[Any, Any, Any]) -> None:
+        listed, asked, direct = example
+        (workdir / "listed.json").write_text(json.dumps(listed))
+        fields = {"expose": "direct"} if direct else {}
+        one = McpServer(
+            server.name, "stdio", command=server.command, args=server.args, env=server.env, **fields
+        )
+        config = McpConfig({one.name: one})
+        offer = McpServers(config, ("all",), pool, secrets, workdir, LIMIT_S).offer()
+        for warning in offer.warnings:
+            assert_one_line(warning)
+        for function in offer.functions:
+            json.dumps(function.declaration()).encode()
+            assert 0 < len(function.name) <= 64
+            encode(function.call(asked)).encode()
+
+    asked = objects(query=texts(), top_k=st.integers(-5, 50), tool=texts(), arguments=st.just({}))
+    fuzz(examples, st.tuples(lists_of_tools(), asked, st.booleans()), check)

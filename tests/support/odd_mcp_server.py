@@ -1,0 +1,49 @@
+"""An MCP server on stdio that says whatever it is told to say, and then what is right.
+
+A call's argument `hex` holds the bytes it writes first, `@ID@` in them standing for the request's
+id. Its list of tools is what the file in the environment variable LISTED holds. Clients pass over
+what is no JSON to them: an answer follows that always is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def say(content: bytes) -> None:
+    sys.stdout.buffer.write(content + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def say_result(request_id: Any, result: Any) -> None:
+    say(json.dumps({"jsonrpc": "2.0", "id": request_id, "result": result}).encode())
+
+
+HELLO = {
+    "protocolVersion": "2025-03-26",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "odd", "version": "1"},
+}
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    request_id = asked.get("id")
+    if request_id is None:
+        continue
+    match asked["method"]:
+        case "initialize":
+            say_result(request_id, HELLO)
+        case "tools/list":
+            say_result(request_id, json.loads(Path(os.environ["LISTED"]).read_text()))
+            say_result(request_id, {"tools": []})
+        case "tools/call":
+            said = bytes.fromhex(str((asked["params"].get("arguments") or {}).get("hex", "")))
+            say(said.replace(b"@ID@", json.dumps(request_id).encode()))
+            say_result(request_id, {"content": []})
+        case _:
+            error = {"code": -32601, "message": "Method not found"}
+            say(json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}).encode())
