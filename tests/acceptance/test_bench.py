@@ -22,6 +22,15 @@ def test_a_node_is_measured_beside_bare_celery(tmp_path: Path) -> None:
     assert ours["commands"] > 10
 
 
+def test_a_run_behind_a_batch_is_measured_beside_itself_alone(tmp_path: Path) -> None:
+    options = ("--only", "fair", "--rounds", "1", "--backlog", "200", "--json")
+    done = Sleipnir(tmp_path)("bench", *options)
+
+    alone, behind = (json.loads(line) for line in done.stdout.splitlines())
+    assert behind["name"] == "the same behind 200 of a batch"
+    assert behind["ratio"] == pytest.approx(behind["median"] / alone["median"])
+
+
 def test_nothing_else_can_be_measured(tmp_path: Path) -> None:
     done = Sleipnir(tmp_path)("bench", "--only", "patience")
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import yaml
 
-# A script that engine_worker does not run, but waits in place of.
-PAUSE = "pause.sh"
 PAUSE_MS = 20
+LONG_PAUSE_MS = 200
+PAUSE, LONG_PAUSE = "pause.sh", "long-pause.sh"
+# Scripts that engine_worker does not run, but waits in place of.
+PAUSES_MS = {PAUSE: PAUSE_MS, LONG_PAUSE: LONG_PAUSE_MS}
 
 
 def nothing(number: int, **more: Any) -> dict[str, Any]:
@@ -73,6 +75,19 @@ def pausing() -> dict[str, Any]:
     return _graph("pausing", {"pause": node, "done": {"type": "end"}})
 
 
+def pausing_steps(length: int) -> dict[str, Any]:
+    """Nodes in a row that take their time, as a person's run of a few model calls does."""
+    nodes: dict[str, Any] = {
+        f"n{i}": {
+            "type": "script",
+            "script": LONG_PAUSE,
+            "next": f"n{i + 1}" if i + 1 < length else "done",
+        }
+        for i in range(length)
+    }
+    return _graph(f"pausing-{length}", {**nodes, "done": {"type": "end"}})
+
+
 def waiting(calls: int, each_ms: int) -> dict[str, Any]:
     """That many calls side by side of a model that takes its time."""
     node = nothing(0, next="done") | {"over": "{{items}}", "max_concurrency": calls}
@@ -88,5 +103,5 @@ def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
         agent = directory / graph["name"]
         agent.mkdir(parents=True)
         (agent / "graph.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
-        for script in ("nothing.sh", PAUSE):
+        for script in ("nothing.sh", *PAUSES_MS):
             (agent / script).write_text("echo '{}'\n")

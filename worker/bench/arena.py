@@ -26,6 +26,8 @@ from worker.bench.rows import Sample
 
 THREADS = 8
 LENGTH = 100  # nodes or hops in a row
+STEPS = 5  # of them where each takes its time
+BACKLOG = 20_000  # runs of a batch that others come behind
 WIDTH = 200  # branches
 ITEMS = 1_000
 CALLERS = 500  # model calls under way at once
@@ -44,6 +46,7 @@ class Arena:
     home: Path
     publisher: Any  # the baseline's app
     threads: int = THREADS  # of each worker process
+    backlog: int = BACKLOG
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     ours: list[subprocess.Popen[bytes]] = field(default_factory=list)
     theirs: dict[bool, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -135,6 +138,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
                 agents.mapped(ITEMS),
                 agents.asking(),
                 agents.pausing(),
+                agents.pausing_steps(STEPS),
                 agents.waiting(1, 0),
                 agents.waiting(CALLERS, CALL_MS),
             )

@@ -15,6 +15,7 @@ from scheduler.embedded import attach
 from scheduler.submit import Request
 from worker.bench.agents import PAUSE_MS
 from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
+from worker.bench.fair import fair
 from worker.bench.llm import llm, llm_many, tool
 from worker.bench.rows import Row, Sample, interleaved, row
 
@@ -159,6 +160,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "fan": fan,
     "map": mapping,
     "runs": runs,
+    "fair": fair,
     "submit": submit,
     "memory": memory,
     "start": start,

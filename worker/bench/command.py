@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from worker.bench.arena import open_arena
+from worker.bench.arena import BACKLOG, open_arena
 from worker.bench.cases import CASES
 from worker.bench.peers import REMEDY, is_installed, peers
 from worker.bench.rows import Row
@@ -24,10 +24,20 @@ from worker.bench.rows import Row
     help="Repetitions of each measurement.",
 )
 @click.option(
+    "--backlog",
+    default=BACKLOG,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Runs of the batch that `fair` comes behind.",
+)
+@click.option(
     "--peers", "with_peers", is_flag=True, help="Measure LangGraph beside it, and nothing else."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def bench(only: tuple[str, ...], rounds: int, with_peers: bool, as_json: bool) -> None:
+def bench(
+    only: tuple[str, ...], rounds: int, backlog: int, with_peers: bool, as_json: bool
+) -> None:
     """Measure what nodes, model calls and tools cost here, beside what they are built on.
 
     Starts a Redis and workers of its own and removes them. Times are noisy on a busy machine:
@@ -41,6 +51,7 @@ def bench(only: tuple[str, ...], rounds: int, with_peers: bool, as_json: bool) -
     if not as_json:
         click.echo(f"{'':44}{'unit':>9}{'median':>11}{'min':>9}{'ratio':>8}{'cpu':>9}{'cmds':>7}")
     with open_arena() as arena:
+        arena.backlog = backlog
         for case in cases:
             for row in case(arena, rounds):
                 click.echo(json.dumps(asdict(row)) if as_json else _line(row))

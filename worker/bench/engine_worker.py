@@ -7,7 +7,7 @@ from threading import Event
 
 from graphs.schema import ScriptNode
 from worker.__main__ import main
-from worker.bench.agents import PAUSE, PAUSE_MS
+from worker.bench.agents import PAUSES_MS
 from worker.executors import EXECUTORS
 from worker.outcome import Outcome, Wrote
 from worker.visit import Visit
@@ -15,8 +15,8 @@ from worker.visit import Visit
 
 def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
     """Write one small value, go on."""
-    if visit.node.script == PAUSE:
-        Event().wait(PAUSE_MS / 1000)
+    if pause_ms := PAUSES_MS.get(visit.node.script):
+        Event().wait(pause_ms / 1000)
     return Wrote({"output": visit.index}, visit.node.targets)
 
 
