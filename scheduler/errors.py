@@ -14,6 +14,7 @@ SleipnirError
 ├── AmbiguousRun          a prefix names several runs
 ├── AnswerRefused         no such open question, or somebody was faster
 ├── ActionRefused         the run's status does not allow it
+├── TransitionBroken      a transition failed at what it found or was given; nothing was written
 └── TransitionRefused     the store refused a transition; the caller's view is out of date
     ├── RunClosed         the run already reached a final status
     ├── StaleVisit        the visit is not open (any more), or another delivery owns it
@@ -112,6 +113,18 @@ class AnswerRefused(SleipnirError):
 
 class ActionRefused(SleipnirError):
     """The run's status does not allow what was asked."""
+
+
+class TransitionBroken(SleipnirError):
+    """A transition failed at what it found in Redis or was given; nothing was written.
+
+    It would fail again.
+    """
+
+    def __init__(self, transition: str, reason: str) -> None:
+        self.transition = transition
+        self.reason = reason
+        super().__init__(f"{transition} failed: {reason}")
 
 
 class TransitionRefused(SleipnirError):

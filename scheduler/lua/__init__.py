@@ -11,6 +11,20 @@ files it uses, and the codes it may answer with instead of `OK`:
 
 Every script gets the hash tag of a partition as its only key: all keys of a run lie in one
 slot and their names are made in `lib/store.lua`. `now_ms` is the clock of Redis.
+
+A script happens whole or not at all. `redis.call` is for reading; what writes goes through
+`lib/atomic.lua`, which every script has, and which takes it back when anything fails later:
+
+    write('HSET', run, 'status', status)      reads what it replaces, to be able to take it back
+    write_undone_by({'ZREM', timers, member}, 'ZADD', timers, at, member)   where it is known
+    add('HSET', target, pairs)                new fields or members, in pieces
+    in_pieces('RPUSH', target, list)          `write` of many
+    read_fields(target, names)                HMGET of many
+    write_last('HSET', state, key, value)     once, at the end: large values are not read before
+    remove(key, ...)                          keys, at the very end
+
+Whoever calls gets `TransitionBroken` for what failed in the script, and Redis' own error when
+it takes no writes at all now.
 """
 
 from __future__ import annotations
@@ -32,6 +46,7 @@ from scheduler.errors import (
     StaleVisit,
     StateTooLarge,
     StepFailing,
+    TransitionBroken,
     TransitionRefused,
 )
 
@@ -70,7 +85,8 @@ def script_names() -> list[str]:
 def compose(name: str, constants: Mapping[str, Constant]) -> str:
     """The whole text of one script: constants, named arguments, libraries, body."""
     body = _read(name)
-    lines = [
+    lines = ["local function transition()"]
+    lines += [
         f"local {key} = {value if isinstance(value, int) else _quoted(value)}"
         for key, value in constants.items()
     ]
@@ -90,7 +106,43 @@ def compose(name: str, constants: Mapping[str, Constant]) -> str:
         "  now_ms = time[1] * 1000 + math.floor(time[2] / 1000)",
         "end",
     ]
-    return "\n".join([*lines, *(_read(f"lib/{used}") for used in _header(body, "USES")), body])
+    inner = "\n".join([*lines, *_needed(_header(body, "USES"), body), body, "end"])
+    ending = "return all_or_nothing(transition)"
+    return "\n".join([*_needed(["atomic"], inner + ending), inner, ending])
+
+
+def _needed(libraries: Sequence[str], text: str) -> list[str]:
+    """The parts of libraries that `text` needs: each call of a script makes its functions anew.
+
+    A part is a definition that begins a line, or another statement: those are always needed.
+    """
+    parts = [
+        part
+        for library in libraries
+        for part in re.split(r"^(?=(?!end\b)\w)", _code(f"lib/{library}"), flags=re.M)
+    ]
+    words = _words(text)
+    needed: set[int] = set()
+    while True:
+        found = {i for i, part in enumerate(parts) if i not in needed and _defines(part, words)}
+        if not found:
+            return [parts[i].rstrip() for i in sorted(needed)]
+        needed |= found
+        words |= _words("".join(parts[i] for i in found))
+
+
+def _code(name: str) -> str:
+    return re.sub(r"^ *--.*\n", "", _read(name), flags=re.M)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def _defines(part: str, words: set[str]) -> bool:
+    """Whether a part defines one of the words, or is not a definition at all."""
+    definition = re.match(r"(?:local function|function|local) +([\w, ]+)", part)
+    return bool(part.strip()) and (definition is None or bool(_words(definition[1]) & words))
 
 
 def _quoted(text: str) -> str:
@@ -131,6 +183,7 @@ class Transition:
 
         Raises:
             TransitionRefused: the subclass that the script's code names.
+            TransitionBroken: the script failed; it has changed nothing.
             TypeError: for a wrong number of arguments.
         """
         expected = len(self._arguments)
@@ -143,6 +196,8 @@ class Transition:
 
     def result(self, answer: Any) -> list[Any]:
         """What follows `OK` in an answer; publishes the visits it woke."""
+        if answer[0] == "broken":
+            raise TransitionBroken(self._name, str(answer[1]))
         if answer[0] != "OK":
             raise _REFUSALS[answer[0]](f"{self._name}: {answer[0]}")
         if answer[1]:

@@ -10,11 +10,17 @@
 -- ERR  stale_step       this step was advanced already
 -- ERR  state_too_large  nothing was written
 local run = key('run', run_id)
-local before, current, deadline, agent, digest, bytes, width, machine, of_batch = unpack(
-  redis.call('HMGET', run, 'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width',
-    'machine', 'of_batch'))
+local wanted = {'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width', 'machine',
+  'busy', 'frontier', 'of_batch'}
+local first_node, recorded = 2 * write_count + 1, #wanted
+for i = first_node, #rest do
+  wanted[#wanted + 1] = 'n:' .. rest[i]
+end
+local found = read_fields(run, wanted)
+local so_far, current, deadline, agent, digest, bytes, width, machine, busy, frontier, of_batch =
+  unpack(found, 1, recorded)
 pin(run_id, machine, of_batch)
-if not before or FINAL[before] then return {'run_closed'} end
+if not so_far or FINAL[so_far] then return {'run_closed'} end
 if current ~= step then return {'stale_step'} end
 local v = read_visit(run_id, visit)
 if not holds(v, token) then return {'stale_visit'} end
@@ -27,63 +33,79 @@ if status == 'failed' then
   return reply('failed')
 end
 
-local writes, nodes = {}, {}
-for i, value in ipairs(rest) do
-  if i <= 2 * tonumber(write_count) then
-    writes[#writes + 1] = value
-  else
-    nodes[#nodes + 1] = value
-  end
-end
 local state = key('state', run_id)
-local before = tonumber(bytes)
-bytes = before
-for i = 1, #writes, 2 do
-  local old = redis.call('HSTRLEN', state, writes[i])
-  bytes = bytes + #writes[i + 1] - old + (old == 0 and #writes[i] or 0)
+local writes, bytes_before = {}, tonumber(bytes)
+bytes = bytes_before
+for i = 1, first_node - 1, 2 do
+  local name, value = rest[i], rest[i + 1]
+  local old = redis.call('HSTRLEN', state, name)
+  bytes = bytes + #value - old + (old == 0 and #name or 0)
+  writes[i], writes[i + 1] = name, value
 end
 -- One that was too large already, under a limit of before, may still end.
-if bytes > before and bytes > tonumber(state_limit) then return {'state_too_large'} end
+if bytes > bytes_before and bytes > tonumber(state_limit) then return {'state_too_large'} end
 
-in_pieces('HSET', state, writes)
+local nodes, capped = {}, nil
+local fields, first_visits = {'step', step + 1}, {'HDEL', run}
+local replaced = {'HSET', run, 'step', step, 'width', width, 'busy', busy, 'bytes', bytes_before,
+  'frontier', frontier}
+for i = first_node, #rest do
+  local position = i - first_node + 1
+  local name, before = wanted[recorded + position], found[recorded + position]
+  local visits = (tonumber(before) or 0) + 1
+  if visits > tonumber(cap) then
+    capped = capped or {node = rest[i], visits = visits}
+  end
+  nodes[position] = rest[i]
+  fields[#fields + 1] = name
+  fields[#fields + 1] = visits
+  local undone_by = before and replaced or first_visits
+  undone_by[#undone_by + 1] = name
+  undone_by[#undone_by + 1] = before or nil
+end
+
+-- What a full Redis refuses comes first: it takes all the rest of a script that has written.
+push('RPUSH', key('history', run_id), {string.format('{"at":%.0f,', now_ms) .. history})
+if #writes > 1000 then
+  in_pieces(write, 'HSET', state, writes)
+elseif #writes > 0 then
+  write_last('HSET', state, unpack(writes))
+end
 forget_visit(run_id, visit, v)
 if tonumber(width) > 1 then
-  redis.call('DEL', key('staged', run_id), key('pending', run_id))
+  remove(key('staged', run_id))
 end
-redis.call('RPUSH', key('history', run_id), string.format('{"at":%.0f,', now_ms) .. history)
 add_usage(run_id, usage)
 narrate(run_id, event)
 
 if status == 'succeeded' then
-  redis.call('HSET', run, 'bytes', bytes)
+  write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
   finish(run_id, 'succeeded', output, '')
   return reply('succeeded')
 end
-
-local names = {}
-for i, node in ipairs(nodes) do
-  names[i] = 'n:' .. node
+if capped then
+  write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
+  finish(run_id, 'failed', '', cjson.encode({code = 'R004', node = capped.node,
+    message = string.format("Node '%s' visited %d times (max_loop_iterations=%d)", capped.node,
+      capped.visits, cap)}))
+  return reply('failed')
 end
-local counts = redis.call('HMGET', run, unpack(names))
-local fields = {'step', step + 1, 'width', #nodes, 'busy', #nodes, 'bytes', bytes,
-  'frontier', table.concat(nodes, ' ')}
-for i, node in ipairs(nodes) do
-  local visits = (tonumber(counts[i]) or 0) + 1
-  if visits > tonumber(cap) then
-    redis.call('HSET', run, 'bytes', bytes)
-    finish(run_id, 'failed', '', cjson.encode({code = 'R004', node = node, message = string.format(
-      "Node '%s' visited %d times (max_loop_iterations=%d)", node, visits, cap)}))
-    return reply('failed')
-  end
-  fields[#fields + 1] = names[i]
-  fields[#fields + 1] = visits
+
+local count = #fields
+fields[count + 1], fields[count + 2] = 'width', #nodes
+fields[count + 3], fields[count + 4] = 'busy', #nodes
+fields[count + 5], fields[count + 6] = 'bytes', bytes
+fields[count + 7], fields[count + 8] = 'frontier', table.concat(nodes, ' ')
+undo[#undo + 1] = first_visits[3] and first_visits or nil
+if #nodes > 1000 then
+  in_pieces(write, 'HSET', run, fields)
+else
+  write_undone_by(replaced, 'HSET', run, unpack(fields))
 end
 if #nodes > tonumber(window) then
-  fields[#fields + 1] = 'free'
-  fields[#fields + 1] = 0
+  write('HSET', run, 'free', 0)
 elseif tonumber(width) > 1 then
-  redis.call('HDEL', run, 'free')
+  write('HDEL', run, 'free')
 end
-in_pieces('HSET', run, fields)
 admit(run_id, step + 1, nodes, tonumber(window), agent, digest)
 return reply('running')

@@ -12,9 +12,9 @@ end
 local v = read_visit(run_id, visit)
 if not v or v.status ~= 'asked' then return {'not_asked'} end
 
-redis.call('HDEL', key('questions', run_id), visit)
-redis.call('ZREM', inbox, run_id .. ' ' .. visit)
-redis.call('HINCRBY', run, 'busy', 1)
+write('HDEL', key('questions', run_id), visit)
+write('ZREM', inbox, run_id .. ' ' .. visit)
+change(run_id, 'busy', 1)
 narrate(run_id, event)
 resume(run_id, visit, v, answer)
 settle(run_id)

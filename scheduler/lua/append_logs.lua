@@ -28,13 +28,15 @@ for first = 0, kept - 1, 50 do
 end
 drop(rest)
 
-in_pieces('RPUSH', logs, rest)
-redis.call('LTRIM', logs, gone, -1)
-redis.call('HSET', run, 'log_bytes', math.max(0, bytes))
+push('RPUSH', logs, rest)
+write('HSET', run, 'log_bytes', math.max(0, bytes))
 if gone + dropped > 0 then
-  redis.call('HINCRBY', run, 'log_dropped', gone + dropped)
+  write('HINCRBY', run, 'log_dropped', gone + dropped)
 end
 if expires_in >= 0 then
-  redis.call('PEXPIRE', logs, expires_in)
+  write_undone_by(nil, 'PEXPIRE', logs, expires_in)
+end
+if gone > 0 then
+  write_last('LTRIM', logs, gone, -1)
 end
 return {'OK', {}}

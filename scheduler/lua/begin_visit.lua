@@ -20,13 +20,30 @@ if not v or not (again or v.status == 'ready' or v.status == 'staged') then
   return {'stale_visit'}
 end
 
+local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+local item = map_visit
+  and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'item:' .. index) or ''
+local state
+if #rest == 0 then
+  state = redis.call('HGETALL', key('state', run_id))
+else
+  state = {}
+  for i, value in ipairs(read_fields(key('state', run_id), rest)) do
+    if value then
+      state[#state + 1] = rest[i]
+      state[#state + 1] = value
+    end
+  end
+end
+
 if status == 'queued' then
-  redis.call('HSET', run, 'status', 'running', 'started', now_ms)
+  add('HSET', run, {'started', now_ms})
   if timeout then
     deadline = now_ms + tonumber(timeout)
-    redis.call('HSET', run, 'deadline', deadline)
-    redis.call('ZADD', timers, deadline, timer('deadline', run_id))
+    add('HSET', run, {'deadline', deadline})
+    add('ZADD', timers, {deadline, timer('deadline', run_id)})
   end
+  write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', 'running')
 end
 if not again then
   v.tries = v.tries + 1
@@ -37,23 +54,7 @@ end
 v.token = token
 v.began = v.began > 0 and v.began or now_ms
 write_visit(run_id, visit, v)
-redis.call('ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
-
-local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
-local item = map_visit
-  and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'item:' .. index) or ''
-local state
-if #rest == 0 then
-  state = redis.call('HGETALL', key('state', run_id))
-else
-  state = {}
-  for i, value in ipairs(redis.call('HMGET', key('state', run_id), unpack(rest))) do
-    if value then
-      state[#state + 1] = rest[i]
-      state[#state + 1] = value
-    end
-  end
-end
+write_undone_by(nil, 'ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
 return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt,
   v.turns, now_ms - v.began, deadline and tonumber(deadline) - now_ms or -1, v.payload, context,
   item, state}

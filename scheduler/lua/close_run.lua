@@ -6,7 +6,7 @@
 -- ERR  not_due     timed_out was asked for, but the deadline lies ahead
 local before, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))
 if not before or FINAL[before] then
-  redis.call('ZREM', timers, timer('deadline', run_id))
+  write('ZREM', timers, timer('deadline', run_id))
   return {'run_closed'}
 end
 if status == 'timed_out' and not (deadline and now_ms >= tonumber(deadline)) then

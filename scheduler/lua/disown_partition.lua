@@ -3,6 +3,6 @@
 -- ARGV owner
 local lock = partition .. ':owner'
 if redis.call('GET', lock) == owner then
-  redis.call('DEL', lock)
+  remove(lock)
 end
 return {'OK', {}}

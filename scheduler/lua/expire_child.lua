@@ -2,14 +2,14 @@
 -- KEYS partition
 -- ARGV run_id visit
 -- USES store dispatch waiting finish
-redis.call('ZREM', timers, timer('child', run_id, visit))
+write('ZREM', timers, timer('child', run_id, visit))
 local v = read_visit(run_id, visit)
 if v and v.status == 'child' then
   local child_id = v.payload
   local child_status = redis.call('HGET', key('run', child_id), 'status')
   cancel_child(child_id)
   if child_status == 'waiting' then
-    redis.call('HINCRBY', key('run', run_id), 'busy', 1)
+    change(run_id, 'busy', 1)
   end
   resume(run_id, visit, v, child_result(child_id, 'expired', '', ''))
   settle(run_id)

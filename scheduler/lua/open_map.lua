@@ -14,7 +14,7 @@ if not holds(v, token) then return {'stale_visit'} end
 
 v.status, v.token, v.tries = 'map', '-', 0
 write_visit(run_id, visit, v)
-redis.call('ZREM', timers, timer('visit', run_id, visit))
+stop_timer(timer('visit', run_id, visit))
 
 local fields = {}
 for i, item in ipairs(rest) do
@@ -23,8 +23,9 @@ for i, item in ipairs(rest) do
 end
 local map = key('map', run_id .. ' ' .. visit)
 local first = math.min(tonumber(window), #rest)
-in_pieces('HSET', map, fields)
-redis.call('HSET', map, 'branch', branch, 'total', #rest, 'next', first, 'inflight', first)
+write_undone_by({'DEL', map},
+  'HSET', map, 'branch', branch, 'total', #rest, 'next', first, 'inflight', first)
+add('HSET', map, fields)
 
 local visits, ready = {}, {}
 for index = 0, first - 1 do
@@ -35,8 +36,8 @@ for index = 0, first - 1 do
   ready[#ready + 1] = timer('visit', run_id, invocation)
   announce(run_id, invocation, agent .. '/' .. branch, digest)
 end
-in_pieces('HSET', key('visits', run_id), visits)
-in_pieces('ZADD', timers, ready)
-redis.call('HINCRBY', run, 'busy', first - 1)
+add('HSET', key('visits', run_id), visits)
+add('ZADD', timers, ready)
+change(run_id, 'busy', first - 1)
 settle(run_id)
 return reply()

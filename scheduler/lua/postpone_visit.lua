@@ -17,12 +17,12 @@ if turn ~= '' then
   v.attempt = v.attempt + 1
   record_turn(run_id, visit, v, turn)
 else
-  local note = key('recalled', run_id .. ' ' .. visit)
-  due = math.min(due, tonumber(redis.call('GET', note) or due))
-  redis.call('DEL', note)
+  local recalled = key('recalled', run_id .. ' ' .. visit)
+  due = math.min(due, tonumber(redis.call('GET', recalled) or due))
+  remove(recalled)
 end
 write_visit(run_id, visit, v)
-redis.call('ZADD', timers, due, timer('visit', run_id, visit))
+write('ZADD', timers, due, timer('visit', run_id, visit))
 add_usage(run_id, usage)
 narrate(run_id, event)
 release_place(run_id, visit)

@@ -3,12 +3,12 @@
 -- ARGV run_id digest
 -- digest: of its bundle; not read from the record, which may have expired by itself
 -- USES store
-if redis.call('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}} end
-redis.call('ZREM', partition .. ':runs', run_id)
-if redis.call('HINCRBY', partition .. ':bundles', digest, -1) <= 0 then
-  redis.call('HDEL', partition .. ':bundles', digest)
+if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}} end
+write('ZREM', partition .. ':runs', run_id)
+if write('HINCRBY', partition .. ':bundles', digest, -1) <= 0 then
+  write('HDEL', partition .. ':bundles', digest)
 end
 for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do
-  redis.call('UNLINK', key(kind, run_id))
+  remove(key(kind, run_id))
 end
 return {'OK', {}}

@@ -20,7 +20,7 @@ elseif expected > 0 then
     gap = now_ms - expected
   end
 end
-redis.call('SET', partition .. ':swept', now_ms)
+write('SET', partition .. ':swept', now_ms)
 if gap == 0 then return {'OK', {}, 0} end
 
 -- Work goes on before a scheduler gets here: what is younger than the gap stays as it is.
@@ -55,7 +55,7 @@ for i = 1, #entries, 2 do
     due = due + gap
   end
   if kind == 'deadline' then
-    redis.call('HSET', key('run', run_id), 'deadline', due)
+    write('HSET', key('run', run_id), 'deadline', due)
   elseif v then
     v.began = is_older(v.began) and v.began + gap or v.began
     v.published = is_older(v.published) and v.published + gap or v.published
@@ -64,5 +64,5 @@ for i = 1, #entries, 2 do
   moved[#moved + 1] = due
   moved[#moved + 1] = member
 end
-in_pieces('ZADD', timers, moved)
+in_pieces(write, 'ZADD', timers, moved)
 return {'OK', {}, gap}

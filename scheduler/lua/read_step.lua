@@ -5,12 +5,10 @@
 -- USES store
 -- OK   staged current  node, outcome pairs; key, JSON text pairs
 local current = {}
-if #rest > 0 then
-  for i, value in ipairs(redis.call('HMGET', key('state', run_id), unpack(rest))) do
-    if value then
-      current[#current + 1] = rest[i]
-      current[#current + 1] = value
-    end
+for i, value in ipairs(read_fields(key('state', run_id), rest)) do
+  if value then
+    current[#current + 1] = rest[i]
+    current[#current + 1] = value
   end
 end
 return {'OK', {}, redis.call('HGETALL', key('staged', run_id)), current}

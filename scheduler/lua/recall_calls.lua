@@ -8,12 +8,12 @@ for _, kind in ipairs({'waiting', 'queue'}) do
   local list = id(kind, name)
   local left = tonumber(limit) - #recalled
   for _, call in ipairs(redis.call('ZRANGEBYSCORE', list, '(' .. now_ms, '+inf', 'LIMIT', 0, left)) do
-    redis.call('ZADD', list, now_ms, call)
-    redis.call('HSET', id('call', call), 'at', now_ms)
+    write('ZADD', list, now_ms, call)
+    write('HSET', id('call', call), 'at', now_ms)
     recalled[#recalled + 1] = call
   end
 end
-redis.call('HDEL', id('state', name), 'requests.line', 'requests.late', 'tokens.line',
+write('HDEL', id('state', name), 'requests.line', 'requests.late', 'tokens.line',
   'tokens.late', 'concurrency.line', 'concurrency.late', 'pause.line', 'pause.late', 'budget.line',
   'budget.late', 'held.line', 'held.late')
 return {'OK', {}, recalled}

@@ -6,12 +6,12 @@
 local v = read_visit(run_id, visit)
 if v and v.status == 'leased' then
   -- On its way to rest, maybe: then it is not to be for longer than this.
-  redis.call('SET', key('recalled', run_id .. ' ' .. visit),
+  write_last('SET', key('recalled', run_id .. ' ' .. visit),
     string.format('%.0f', now_ms + delay_ms), 'PX', 60000)
 end
 if not v or v.status ~= 'backoff' then return {'OK', {}, 0} end
 if tonumber(delay_ms) > 0 then
-  redis.call('ZADD', timers, 'XX', now_ms + delay_ms, timer('visit', run_id, visit))
+  write_last('ZADD', timers, 'XX', now_ms + delay_ms, timer('visit', run_id, visit))
 else
   resume(run_id, visit, v, v.payload)
 end

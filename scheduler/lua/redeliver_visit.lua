@@ -9,7 +9,7 @@ local v = read_visit(run_id, visit)
 local status, agent, digest =
   unpack(redis.call('HMGET', key('run', run_id), 'status', 'agent', 'digest'))
 if not v or not status or FINAL[status] then
-  redis.call('ZREM', timers, member)
+  write('ZREM', timers, member)
   return reply('gone')
 end
 if not due or due > now_ms then return reply('gone') end
@@ -31,22 +31,22 @@ if v.status == 'ready' then
   elseif envelope ~= '' and is_queued(run_id, visit, label, digest, v.published) then
     -- The longer it has waited, the rarer it is looked at: queues may be very long.
     pause = math.max(pause, math.min(now_ms - v.published, 12 * republish_ms))
-    redis.call('ZADD', timers, now_ms + pause, member)
+    write('ZADD', timers, now_ms + pause, member)
     return reply('queued')
   end
 elseif v.status == 'staged' then
   v.published = now_ms
   write_visit(run_id, visit, v)
-  redis.call('ZADD', timers, now_ms + republish_ms, member)
+  write('ZADD', timers, now_ms + republish_ms, member)
   announce(run_id, visit, label, digest)
   return reply('published')
 elseif v.status == 'backoff' then
   resume(run_id, visit, v, v.payload)
   return reply('published')
 elseif v.status ~= 'leased' then
-  redis.call('ZREM', timers, member)
+  write('ZREM', timers, member)
   return reply('gone')
 end
 make_ready(run_id, visit, v, label, digest)
-redis.call('ZADD', timers, now_ms + pause, member)
+write('ZADD', timers, now_ms + pause, member)
 return reply('published')

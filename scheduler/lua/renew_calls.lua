@@ -5,6 +5,6 @@
 -- USES limits
 for i = 1, #rest, 3 do
   -- What is lost is not taken again: somebody else may have it.
-  redis.call('ZADD', id(rest[i], rest[i + 1]), 'XX', now_ms + lease_ms, rest[i + 2])
+  write_undone_by(nil, 'ZADD', id(rest[i], rest[i + 1]), 'XX', now_ms + lease_ms, rest[i + 2])
 end
 return {'OK', {}}

@@ -8,7 +8,7 @@ local lost = {}
 for i = 1, #rest, 3 do
   local run_id, visit, token = rest[i], rest[i + 1], rest[i + 2]
   if holds(read_visit(run_id, visit), token) then
-    redis.call('ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
+    write_undone_by(nil, 'ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
   else
     lost[#lost + 1] = (i - 1) / 3
   end

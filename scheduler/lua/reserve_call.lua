@@ -21,7 +21,7 @@ local function wait(kind, name, why, at, detail, for_person)
   book(call, mine, kind, name, at)
   if for_person then
     for _, run in ipairs(want.runs) do
-      redis.call('HSET', partition .. ':people', run, name)
+      write('HSET', partition .. ':people', run, name)
     end
     keep(partition .. ':people', now_ms + 7 * DAY_MS)
   end
@@ -141,42 +141,42 @@ end
 -- ---- it goes
 for _, c in ipairs(charges) do
   count(c.state, c.kind, c.units)
-  redis.call('HSET', c.state, c.kind .. '.flow',
+  write('HSET', c.state, c.kind .. '.flow',
     math.max(now_ms, number(c.state, c.kind .. '.flow')) + c.apart)
   if mine.rank == FRESH and number(c.state, c.kind .. '.line') > now_ms then
-    redis.call('HINCRBYFLOAT', c.state, c.kind .. '.line', c.apart)
+    write('HINCRBYFLOAT', c.state, c.kind .. '.line', c.apart)
   end
   keep(c.state, math.max(now_ms, number(c.state, c.kind .. '.line')) + DAY_MS)
 end
 for _, limit in ipairs(want.limits) do
   if limit.concurrency then
-    redis.call('ZADD', id('held', limit.name), now_ms + want.lease_ms, call)
-    redis.call('PEXPIRE', id('held', limit.name), DAY_MS)
+    write('ZADD', id('held', limit.name), now_ms + want.lease_ms, call)
+    write('PEXPIRE', id('held', limit.name), DAY_MS)
   end
 end
 for _, name in ipairs(budgets) do
   local spent = id('budget', name)
-  if redis.call('ZADD', id('holds', name), now_ms + want.lease_ms, hold) == 1 then
-    redis.call('HINCRBY', spent, 'held_cost', string.format('%.0f', want.cost))
-    redis.call('HINCRBY', spent, 'held_tokens', string.format('%.0f', want.worst_tokens))
+  if write('ZADD', id('holds', name), now_ms + want.lease_ms, hold) == 1 then
+    write('HINCRBY', spent, 'held_cost', string.format('%.0f', want.cost))
+    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', want.worst_tokens))
   end
-  redis.call('ZADD', partition .. ':budgets', now_ms, name)
+  write('ZADD', partition .. ':budgets', now_ms, name)
   for _, key in ipairs({spent, id('holds', name), partition .. ':budgets'}) do
-    redis.call('PEXPIRE', key, want.kept_ms)
+    write('PEXPIRE', key, want.kept_ms)
   end
 end
 if #budgets > 0 then
-  redis.call('ZREMRANGEBYSCORE', partition .. ':budgets', '-inf', now_ms - want.kept_ms)
+  write_undone_by(nil, 'ZREMRANGEBYSCORE', partition .. ':budgets', '-inf', now_ms - want.kept_ms)
 end
 for name, pause in pairs(probing) do
   pause.probe, pause.probe_until = call, now_ms + 30000
   write_pause(name, pause)
 end
 leave(call, mine)
-redis.call('HDEL', id('call', call), 'at', 'rank', 'list', 'name')
+write('HDEL', id('call', call), 'at', 'rank', 'list', 'name')
 if mine.since then
-  redis.call('HSET', id('call', call), 'since', mine.since)
-  redis.call('PEXPIRE', id('call', call), DAY_MS)
+  write('HSET', id('call', call), 'since', mine.since)
+  write('PEXPIRE', id('call', call), DAY_MS)
 end
-redis.call('HDEL', partition .. ':people', unpack(want.runs))
+write('HDEL', partition .. ':people', unpack(want.runs))
 return {'OK', {}, 'go', 0, '', '', cjson.encode(budgets)}

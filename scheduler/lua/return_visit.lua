@@ -14,7 +14,7 @@ if tonumber(delay_ms) > 0 then
   -- Published at 0: no message is on its way that could be waited for.
   v.status, v.token, v.published = 'ready', '-', 0
   write_visit(run_id, visit, v)
-  redis.call('ZADD', timers, now_ms + delay_ms, timer('visit', run_id, visit))
+  write('ZADD', timers, now_ms + delay_ms, timer('visit', run_id, visit))
   return reply()
 end
 make_ready(run_id, visit, v, label_of(run_id, visit, agent), digest)

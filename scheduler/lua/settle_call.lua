@@ -14,7 +14,7 @@ if answered then return cjson.decode(answered) end
 
 local function reply(...)
   local answer = {'OK', {}, ...}
-  redis.call('SET', id('settled', did.id), cjson.encode(answer), 'PX', ANSWER_KEPT_MS)
+  write_last('SET', id('settled', did.id), cjson.encode(answer), 'PX', ANSWER_KEPT_MS)
   return answer
 end
 
@@ -23,7 +23,7 @@ for _, limit in ipairs(did.limits) do
   if limit.tokens then
     local state = id('state', limit.name)
     local change = charge(limit.tokens, did.used_tokens) - charge(limit.tokens, did.tokens)
-    redis.call('HINCRBYFLOAT', state, 'tokens.flow', change)
+    write('HINCRBYFLOAT', state, 'tokens.flow', change)
     count(state, 'tokens', did.used_tokens - did.tokens)
     keep(state, now_ms + DAY_MS)
   end
@@ -31,13 +31,13 @@ end
 for _, name in ipairs(did.budgets) do
   local spent, holds = id('budget', name), id('holds', name)
   local hold = string.format('%s|%.0f|%.0f', call, did.cost, did.worst_tokens)
-  if redis.call('ZREM', holds, hold) == 1 then
-    redis.call('HINCRBY', spent, 'held_cost', string.format('%.0f', 0 - did.cost))
-    redis.call('HINCRBY', spent, 'held_tokens', string.format('%.0f', 0 - did.worst_tokens))
+  if write('ZREM', holds, hold) == 1 then
+    write('HINCRBY', spent, 'held_cost', string.format('%.0f', 0 - did.cost))
+    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', 0 - did.worst_tokens))
   end
-  redis.call('HINCRBY', spent, 'cost', string.format('%.0f', did.used_cost))
-  redis.call('HINCRBY', spent, 'tokens', string.format('%.0f', did.used_tokens))
-  redis.call('PEXPIRE', spent, did.kept_ms)
+  write('HINCRBY', spent, 'cost', string.format('%.0f', did.used_cost))
+  write('HINCRBY', spent, 'tokens', string.format('%.0f', did.used_tokens))
+  write('PEXPIRE', spent, did.kept_ms)
 end
 
 -- ---- its places
@@ -45,17 +45,17 @@ local woken = {}
 for _, limit in ipairs(did.limits) do
   if limit.concurrency then
     local state, queue = id('state', limit.name), id('queue', limit.name)
-    redis.call('ZREM', id('held', limit.name), call)
+    write('ZREM', id('held', limit.name), call)
     local before = number(state, 'held_ms')
-    redis.call('HSET', state, 'held_ms',
+    write('HSET', state, 'held_ms',
       before > 0 and before + (did.took_ms - before) / 5 or did.took_ms)
     keep(state, now_ms + DAY_MS)
     local free = free_places(limit, call) - due(limit.name)
     if free > 0 then
       local waiting = redis.call('ZRANGEBYSCORE', queue, '(' .. now_ms, '+inf', 'LIMIT', 0, free)
       for _, other in ipairs(waiting) do
-        redis.call('ZADD', queue, now_ms, other)
-        redis.call('HSET', id('call', other), 'at', now_ms)
+        write('ZADD', queue, now_ms, other)
+        write('HSET', id('call', other), 'at', now_ms)
         woken[#woken + 1] = other
       end
     end
@@ -68,11 +68,11 @@ if not setback then
   for _, name in ipairs(did.names) do
     local pause = read_pause(name)
     if pause and pause.kind ~= 'busy' then
-      redis.call('HDEL', partition .. ':pauses', name)
-      redis.call('HDEL', id('state', name), 'pause.late', 'pause.line')
+      write('HDEL', partition .. ':pauses', name)
+      write('HDEL', id('state', name), 'pause.late', 'pause.line')
     end
   end
-  redis.call('DEL', id('call', call))
+  remove(id('call', call))
   return reply('done', 0, '', '', woken)
 end
 
@@ -96,7 +96,7 @@ end
 local mine = read_call(call)
 mine.since = mine.since or now_ms
 if now_ms >= mine.since + did.patience_ms then
-  redis.call('DEL', id('call', call))
+  remove(id('call', call))
   return reply('done', 0, name, '', woken)
 end
 local at = after_pause(mine, name, pause.until_ms, did.patience_ms)

@@ -21,9 +21,9 @@ for i, value in ipairs(rest) do
 end
 v.status, v.token, v.tries, v.payload = 'child', '-', 0, child_id
 write_visit(run_id, visit, v)
-redis.call('ZREM', timers, timer('visit', run_id, visit))
-redis.call('ZADD', timers, now_ms + timeout_ms, timer('child', run_id, visit))
-redis.call('RPUSH', key('children', run_id), child_id)
+stop_timer(timer('visit', run_id, visit))
+add('ZADD', timers, {now_ms + timeout_ms, timer('child', run_id, visit)})
+push('RPUSH', key('children', run_id), {child_id})
 narrate(run_id, event)
 create(child_id, fields, seeds, start, history, child_event, agent, digest)
 release_place(run_id, visit)

@@ -13,19 +13,22 @@ if not holds(v, token) then return {'stale_visit'} end
 
 local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
 local map = key('map', run_id .. ' ' .. map_visit)
-redis.call('HDEL', key('visits', run_id), visit)
-redis.call('ZREM', timers, timer('visit', run_id, visit))
-forget_turns(run_id, visit, v)
-redis.call('HDEL', map, 'item:' .. index)
-local branch, total, following, inflight, halted, longest = unpack(
-  redis.call('HMGET', map, 'branch', 'total', 'next', 'inflight', 'halted', 'max_ms'))
-local done = redis.call('HINCRBY', map, 'done', 1)
-redis.call('HINCRBY', map, 'total_ms', elapsed_ms)
-redis.call('HSET', map, 'result:' .. index, result,
-  'max_ms', math.max(tonumber(longest) or 0, tonumber(elapsed_ms)))
+local branch, total, following, inflight, halted, longest, done, total_ms = unpack(redis.call(
+  'HMGET', map, 'branch', 'total', 'next', 'inflight', 'halted', 'max_ms', 'done', 'total_ms'))
+forget_visit(run_id, visit, v)
+write_last('HDEL', map, 'item:' .. index)
+local news = {'result:' .. index, result}
 if spent ~= '' then
-  redis.call('HSET', map, 'usage:' .. index, spent)
+  news[3], news[4] = 'usage:' .. index, spent
 end
+add('HSET', map, news)
+local sums_before = done
+  and {'HSET', map, 'done', done, 'total_ms', total_ms, 'max_ms', longest}
+  or {'HDEL', map, 'done', 'total_ms', 'max_ms'}
+done = (tonumber(done) or 0) + 1
+write_undone_by(sums_before, 'HSET', map, 'done', done,
+  'total_ms', (tonumber(total_ms) or 0) + elapsed_ms,
+  'max_ms', math.max(tonumber(longest) or 0, tonumber(elapsed_ms)))
 add_usage(run_id, usage)
 narrate(run_id, (string.gsub(event, '@(%u+)@', {DONE = tostring(done), TOTAL = total})))
 
@@ -33,7 +36,8 @@ narrate(run_id, (string.gsub(event, '@(%u+)@', {DONE = tostring(done), TOTAL = t
 -- the run counts as busy.
 local WAITS = {asked = true, child = true, backoff = true}
 local function withdraw()
-  local open, gone, busy = redis.call('HGETALL', key('visits', run_id)), 0, 0
+  local visits = key('visits', run_id)
+  local open, gone, busy = redis.call('HGETALL', visits), 0, 0
   for i = 1, #open, 2 do
     local other = parse_visit(open[i + 1])
     local item = string.match(open[i], '^%d+/[^/]+/(%d+)$')
@@ -43,8 +47,8 @@ local function withdraw()
       gone = gone + 1
       busy = busy + ((other.status == 'asked' or child == 'waiting') and 0 or 1)
       drop_visit(run_id, open[i], other, cancel_child)
-      redis.call('HDEL', key('visits', run_id), open[i])
-      redis.call('HDEL', map, 'item:' .. item)
+      write_undone_by({'HSET', visits, open[i], open[i + 1]}, 'HDEL', visits, open[i])
+      write('HDEL', map, 'item:' .. item)
     end
   end
   return gone, busy
@@ -53,21 +57,21 @@ end
 if halt == '1' and not halted then
   halted = '1'
   local gone, busy = withdraw()
-  redis.call('HSET', map, 'halted', '1', 'inflight', inflight - gone)
-  redis.call('HINCRBY', run, 'busy', 0 - busy)
+  write('HSET', map, 'halted', '1', 'inflight', inflight - gone)
+  change(run_id, 'busy', 0 - busy)
   inflight = inflight - gone
 end
 if not halted and tonumber(following) < tonumber(total) then
   local invocation = map_visit .. '/' .. following
-  redis.call('HINCRBY', map, 'next', 1)
+  write_undone_by({'HSET', map, 'next', following}, 'HSET', map, 'next', following + 1)
   make_ready(run_id, invocation, new_visit(), agent .. '/' .. branch, digest)
 elseif tonumber(inflight) > 1 then
-  redis.call('HINCRBY', map, 'inflight', -1)
-  redis.call('HINCRBY', run, 'busy', -1)
+  write('HSET', map, 'inflight', inflight - 1)
+  change(run_id, 'busy', -1)
   settle(run_id)
 else
   -- The last one out; the map's own visit collects the results.
-  redis.call('HSET', map, 'inflight', 0)
+  write('HSET', map, 'inflight', 0)
   resume(run_id, map_visit, read_visit(run_id, map_visit), 'collect')
 end
 return reply()

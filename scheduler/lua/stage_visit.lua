@@ -15,20 +15,20 @@ local v = read_visit(run_id, visit)
 if not holds(v, token) then return {'stale_visit'} end
 
 if v.status == 'leased' then
-  redis.call('HSET', staged, node_of(visit), outcome)
-  redis.call('HINCRBY', run, 'busy', -1)
+  add('HSET', staged, {node_of(visit), outcome})
+  change(run_id, 'busy', -1)
   add_usage(run_id, usage)
   narrate(run_id, event)
   if failed == '1' then
-    redis.call('HSET', run, 'failing', '1')
-    redis.call('DEL', key('pending', run_id))
+    write('HSET', run, 'failing', '1')
+    remove_now(key('pending', run_id))
     local open = redis.call('HGETALL', visits)
     for i = 1, #open, 2 do
       local sibling = parse_visit(open[i + 1])
       local invocation = string.find(open[i], '/.*/')
       if open[i] ~= visit and (invocation or sibling.status ~= 'leased') then
         drop_visit(run_id, open[i], sibling, cancel_child)
-        redis.call('HDEL', visits, open[i])
+        write_undone_by({'HSET', visits, open[i], open[i + 1]}, 'HDEL', visits, open[i])
       end
     end
   end

@@ -9,9 +9,9 @@ local holder = redis.call('GET', lock)
 if holder and holder ~= owner and redis.call('PTTL', lock) <= tonumber(ttl_ms) then
   return {'OK', {}, 0, {}}
 end
-redis.call('SET', lock, owner, 'PX', ttl_ms)
+write_undone_by(nil, 'SET', lock, owner, 'PX', ttl_ms)
 if seen_ms ~= '0' then
-  redis.call('SET', partition .. ':swept', seen_ms)
+  write_undone_by(nil, 'SET', partition .. ':swept', seen_ms)
 end
 return {'OK', {}, 1,
   redis.call('ZRANGEBYSCORE', partition .. ':timers', '-inf', now_ms, 'LIMIT', 0, limit)}

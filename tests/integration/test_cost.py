@@ -18,7 +18,7 @@ LINEAR_VISIT = {
     "evalsha": 2,
     "hdel": 1,
     "hget": 2,
-    "hmget": 4,
+    "hmget": 3,
     "hset": 4,
     "hstrlen": 1,
     "lpush": 1,

@@ -6,12 +6,15 @@ local function create(run_id, fields, seeds, start, history, event, agent, diges
   for i = 2, #seeds, 2 do
     bytes = bytes + #seeds[i - 1] + #seeds[i]
   end
-  redis.call('HSET', key('run', run_id), 'status', 'queued', 'step', 1, 'width', 1, 'busy', 1,
+  local run, state = key('run', run_id), key('state', run_id)
+  local checkpoints, runs = key('history', run_id), partition .. ':runs'
+  local all = {'DEL', run, state, checkpoints, key('events', run_id)}
+  write_undone_by(all, 'HSET', run, 'status', 'queued', 'step', 1, 'width', 1, 'busy', 1,
     'n:' .. start, 1, 'frontier', start, 'bytes', bytes, 'created', now_ms, unpack(fields))
-  in_pieces('HSET', key('state', run_id), seeds)
-  redis.call('RPUSH', key('history', run_id), string.format('{"at":%.0f,', now_ms) .. history)
-  redis.call('ZADD', partition .. ':runs', now_ms, run_id)
-  redis.call('HINCRBY', partition .. ':bundles', digest, 1)
+  add('HSET', state, seeds)
+  write_undone_by(nil, 'RPUSH', checkpoints, string.format('{"at":%.0f,', now_ms) .. history)
+  add('ZADD', runs, {now_ms, run_id})
+  write('HINCRBY', partition .. ':bundles', digest, 1)
   narrate(run_id, event)
   admit(run_id, 1, {start}, 1, agent, digest)
 end

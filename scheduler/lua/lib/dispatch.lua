@@ -9,7 +9,7 @@
 --   3  a mark for each message in the queue's `turns`: runs of batches that have not started
 
 local woken = {}
-local push = {}  -- messages by list
+local messages_for = {}  -- by list
 local arrivals = {}  -- runs of batches that are to begin in turn
 local places = {}  -- by run: its queue, and what tells the lane
 
@@ -69,8 +69,8 @@ local function announce(run_id, visit, label, digest, again)
     return
   end
   local target = list_of(base, lane)
-  push[target] = push[target] or {}
-  table.insert(push[target], text)
+  messages_for[target] = messages_for[target] or {}
+  table.insert(messages_for[target], text)
 end
 
 -- Batches begin their runs in turns: the n-th run of each comes before the next one of any.
@@ -80,16 +80,16 @@ local function await_turn(run_id, base, text, again)
   local batch = redis.call('HGET', key('run', run_id), 'batch')
   local following = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2]
   if not following then
-    redis.call('DEL', last)
+    remove_now(last)
   end
   local turn = tonumber(following or 0)
   if not again then
     turn = math.max(turn, (tonumber(redis.call('HGET', last, batch)) or -1) + 1)
-    redis.call('HSET', last, batch, turn)
-    redis.call('PEXPIRE', last, retention_ms)
+    write('HSET', last, batch, turn)
+    write_undone_by(nil, 'PEXPIRE', last, retention_ms)
   end
-  redis.call('ZADD', turns, turn, text)
-  redis.call('LPUSH', list_of(base, 3), turn_mark)
+  write('ZADD', turns, turn, text)
+  push('LPUSH', list_of(base, 3), {turn_mark})
 end
 
 -- Whether a message that may be on its way since then still waits in its queue.
@@ -102,19 +102,19 @@ local function is_queued(run_id, visit, label, digest, published)
   end
   local turns, marks = base .. ':turns', list_of(base, 3)
   if redis.call('LLEN', marks) < redis.call('ZCARD', turns) then
-    redis.call('LPUSH', marks, turn_mark)  -- who took the mark died before it took the message
+    push('LPUSH', marks, {turn_mark})  -- who took the mark died before it took the message
   end
   return redis.call('ZSCORE', turns, message(run_id, visit, label, digest, published))
 end
 
 local function flush()
-  for target, messages in pairs(push) do
-    in_pieces('LPUSH', target, messages)
+  for target, messages in pairs(messages_for) do
+    push('LPUSH', target, messages)
   end
   for _, arrival in ipairs(arrivals) do
     await_turn(arrival.run_id, arrival.base, arrival.text, arrival.again)
   end
-  push, arrivals = {}, {}
+  messages_for, arrivals = {}, {}
 end
 
 local function reply(...)
@@ -124,9 +124,14 @@ end
 
 -- Make one existing visit ready and announce it.
 local function make_ready(run_id, visit, v, label, digest)
+  local due, member = now_ms + republish_ms, timer('visit', run_id, visit)
+  if v.packed then
+    write('ZADD', timers, due, member)
+  else
+    add('ZADD', timers, {due, member})
+  end
   v.status, v.token, v.published = 'ready', '-', now_ms
   write_visit(run_id, visit, v)
-  redis.call('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
   announce(run_id, visit, label, digest, true)
 end
 
@@ -152,9 +157,9 @@ local function admit(run_id, step, nodes, window, agent, digest)
       pending[#pending + 1] = visit
     end
   end
-  in_pieces('HSET', key('visits', run_id), visits)
-  in_pieces('ZADD', timers, ready)
+  add('HSET', key('visits', run_id), visits)
+  add('ZADD', timers, ready)
   if #pending > 0 then
-    in_pieces('RPUSH', key('pending', run_id), pending)
+    push('RPUSH', key('pending', run_id), pending)
   end
 end

@@ -2,13 +2,13 @@
 
 -- Take a visit out of every index; whatever it was doing has become void.
 local function drop_visit(run_id, visit, v, close_child)
-  redis.call('ZREM', timers, timer('visit', run_id, visit), timer('child', run_id, visit))
+  write('ZREM', timers, timer('visit', run_id, visit), timer('child', run_id, visit))
   forget_turns(run_id, visit, v)
   if v.status == 'asked' then
-    redis.call('ZREM', inbox, run_id .. ' ' .. visit)
-    redis.call('HDEL', key('questions', run_id), visit)
+    write('ZREM', inbox, run_id .. ' ' .. visit)
+    write('HDEL', key('questions', run_id), visit)
   elseif v.status == 'map' or v.payload == 'collect' then
-    redis.call('DEL', key('map', run_id .. ' ' .. visit))
+    remove(key('map', run_id .. ' ' .. visit))
   elseif v.status == 'child' then
     close_child(v.payload)
   end
@@ -39,38 +39,41 @@ end
 -- `failure` is the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
 function finish(run_id, status, output, failure, orphaned)
   local run = key('run', run_id)
-  local before, started, parent, batch, digest =
-    unpack(redis.call('HMGET', run, 'status', 'started', 'parent', 'batch', 'digest'))
+  local before, started, parent, batch, digest, deadline = unpack(redis.call('HMGET', run,
+    'status', 'started', 'parent', 'batch', 'digest', 'deadline'))
 
   local open = redis.call('HGETALL', key('visits', run_id))
   for i = 1, #open, 2 do
     drop_visit(run_id, open[i], parse_visit(open[i + 1]), cancel_child)
   end
-  redis.call('ZREM', timers, timer('deadline', run_id))
-  redis.call('DEL', key('visits', run_id), key('staged', run_id), key('pending', run_id),
+  if deadline then
+    write('ZREM', timers, timer('deadline', run_id))
+  end
+  remove(key('visits', run_id), key('staged', run_id), key('pending', run_id),
     key('questions', run_id))
 
-  redis.call('HSET', run, 'status', status, 'output', output, 'error', failure, 'ended', now_ms)
+  write('HSET', run, 'status', status, 'output', output, 'error', failure, 'ended', now_ms)
   narrate(run_id, cjson.encode({
     kind = 'ended', status = status, error = failure,
     elapsed_ms = started and now_ms - tonumber(started) or 0}))
 
-  redis.call('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, digest))
+  add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id, digest)})
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do
     -- The sweep removes them at `expiry`; this is for when no scheduler ever runs again.
-    redis.call('PEXPIRE', key(kind, run_id), 2 * retention_ms)
+    local kept = key(kind, run_id)
+    write_undone_by({'PERSIST', kept}, 'PEXPIRE', kept, 2 * retention_ms)
   end
 
   if batch then
-    redis.call('PUBLISH', 'sleipnir:batch:' .. batch, run_id)
+    tell('sleipnir:batch:' .. batch, run_id)
   end
   if parent and not orphaned then
     local parent_run, parent_visit = string.match(parent, '^(%S+) (%S+)$')
     local v = read_visit(parent_run, parent_visit)
     if v and v.status == 'child' and v.payload == run_id then
-      redis.call('ZREM', timers, timer('child', parent_run, parent_visit))
+      write('ZREM', timers, timer('child', parent_run, parent_visit))
       if before == 'waiting' then
-        redis.call('HINCRBY', key('run', parent_run), 'busy', 1)
+        change(parent_run, 'busy', 1)
       end
       resume(parent_run, parent_visit, v, child_result(run_id, status, output, failure))
       settle(parent_run)

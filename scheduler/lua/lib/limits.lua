@@ -27,7 +27,7 @@ end
 
 -- Keep a key until an instant.
 local function keep(key, at)
-  redis.call('PEXPIRE', key, string.format('%.0f', at - now_ms))
+  write('PEXPIRE', key, string.format('%.0f', at - now_ms))
 end
 
 local function number(key, field)
@@ -48,9 +48,9 @@ end
 -- Take a call off the list it waits in.
 local function leave(call, mine)
   if not mine.list then return end
-  redis.call('ZREM', mine.list, call)
+  write('ZREM', mine.list, call)
   if redis.call('EXISTS', mine.list) == 0 then
-    redis.call('ZREM', partition .. ':names', mine.name)
+    write('ZREM', partition .. ':names', mine.name)
   end
   mine.list = nil
 end
@@ -60,15 +60,15 @@ end
 local function book(call, mine, kind, name, at)
   leave(call, mine)
   local list, expires = id(kind, name), at + KEPT_MS
-  redis.call('ZREMRANGEBYSCORE', list, '-inf', now_ms - KEPT_MS)
-  redis.call('ZADD', list, at, call)
-  redis.call('HSET', id('call', call), 'at', at, 'rank', math.max(0, mine.rank - 1),
+  write_undone_by(nil, 'ZREMRANGEBYSCORE', list, '-inf', now_ms - KEPT_MS)
+  write('ZADD', list, at, call)
+  write('HSET', id('call', call), 'at', at, 'rank', math.max(0, mine.rank - 1),
     'list', list, 'name', name)
   if mine.since then
-    redis.call('HSET', id('call', call), 'since', mine.since)
+    write('HSET', id('call', call), 'since', mine.since)
   end
   keep(id('call', call), expires)
-  redis.call('ZADD', partition .. ':names', now_ms, name)
+  write('ZADD', partition .. ':names', now_ms, name)
   for _, kept in ipairs({list, partition .. ':names'}) do
     if redis.call('PTTL', kept) < at - now_ms + KEPT_MS then
       keep(kept, expires)
@@ -80,7 +80,7 @@ end
 local function next_in(name, line, from, apart)
   local state = id('state', name)
   local at = math.max(from, now_ms, number(state, line))
-  redis.call('HSET', state, line, at + apart)
+  write('HSET', state, line, at + apart)
   keep(state, at + DAY_MS)
   return math.ceil(at)
 end
@@ -103,7 +103,7 @@ local function cut(name, apart_ms)
   local state = id('state', name)
   -- Calls that went together are refused together: that is one refusal.
   if now_ms - number(state, 'cut_at') < math.max(apart_ms, 5000) then return end
-  redis.call('HSET', state, 'share', math.max(0.05, share(name) / 2), 'cut_at', now_ms)
+  write('HSET', state, 'share', math.max(0.05, share(name) / 2), 'cut_at', now_ms)
   keep(state, now_ms + DAY_MS)
 end
 
@@ -119,11 +119,11 @@ local function count(state, kind, units)
   local minute = math.floor(now_ms / 60000)
   local counted, so_far = unpack(redis.call('HMGET', state, kind .. '.minute', kind .. '.count'))
   if tonumber(counted or '') == minute then
-    redis.call('HINCRBY', state, kind .. '.count', string.format('%.0f', units))
+    write('HINCRBY', state, kind .. '.count', string.format('%.0f', units))
     return
   end
   local before = tonumber(counted or '') == minute - 1 and so_far or 0
-  redis.call('HSET', state, kind .. '.minute', minute, kind .. '.before', before,
+  write('HSET', state, kind .. '.minute', minute, kind .. '.before', before,
     kind .. '.count', string.format('%.0f', units))
 end
 
@@ -131,7 +131,7 @@ end
 
 local function free_places(limit, call)
   local held = id('held', limit.name)
-  redis.call('ZREMRANGEBYSCORE', held, '-inf', now_ms)
+  write_undone_by(nil, 'ZREMRANGEBYSCORE', held, '-inf', now_ms)
   local places = math.max(1, math.floor(limit.concurrency * share(limit.name)))
   local mine = redis.call('ZSCORE', held, call) and 1 or 0
   return places - redis.call('ZCARD', held) + mine
@@ -150,7 +150,7 @@ local function read_pause(name)
 end
 
 local function write_pause(name, pause)
-  redis.call('HSET', partition .. ':pauses', name, cjson.encode(pause))
+  write('HSET', partition .. ':pauses', name, cjson.encode(pause))
   keep(partition .. ':pauses', now_ms + DAY_MS)
 end
 
@@ -173,9 +173,9 @@ local function release_lost(name)
   local holds, spent = id('holds', name), id('budget', name)
   for _, hold in ipairs(redis.call('ZRANGEBYSCORE', holds, '-inf', now_ms)) do
     local cost, tokens = string.match(hold, '|(%d+)|(%d+)$')
-    redis.call('ZREM', holds, hold)
-    redis.call('HINCRBY', spent, 'held_cost', string.format('%.0f', 0 - cost))
-    redis.call('HINCRBY', spent, 'held_tokens', string.format('%.0f', 0 - tokens))
+    write('ZREM', holds, hold)
+    write('HINCRBY', spent, 'held_cost', string.format('%.0f', 0 - cost))
+    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', 0 - tokens))
   end
 end
 

@@ -33,7 +33,7 @@ local function parse_visit(packed)
   return {
     status = status, token = token, tries = tonumber(tries), attempt = tonumber(attempt),
     began = tonumber(began), published = tonumber(published), turns = tonumber(turns),
-    payload = payload,
+    payload = payload, packed = packed,
   }
 end
 
@@ -48,7 +48,10 @@ local function read_visit(run_id, visit)
 end
 
 local function write_visit(run_id, visit, v)
-  redis.call('HSET', key('visits', run_id), visit, pack_visit(v))
+  local visits, packed = key('visits', run_id), pack_visit(v)
+  local undone_by = v.packed and {'HSET', visits, visit, v.packed} or {'HDEL', visits, visit}
+  write_undone_by(undone_by, 'HSET', visits, visit, packed)
+  v.packed = packed
 end
 
 local function new_visit()
@@ -58,25 +61,32 @@ local function new_visit()
   }
 end
 
+-- Take away the timer of a visit that is taken care of. Put back, it is due as soon as a lost
+-- message's would be: what it said before need not be read.
+local function stop_timer(member)
+  write_undone_by({'ZADD', timers, now_ms + republish_ms, member}, 'ZREM', timers, member)
+end
+
 -- Append to a visit's conversation. The caller writes the visit.
 local function record_turn(run_id, visit, v, entry)
-  redis.call('RPUSH', key('turns', run_id .. ' ' .. visit), entry)
+  push('RPUSH', key('turns', run_id .. ' ' .. visit), {entry})
   v.turns = v.turns + 1
 end
 
 local function forget_turns(run_id, visit, v)
   if v.turns > 0 then
-    redis.call('DEL', key('turns', run_id .. ' ' .. visit))
+    remove(key('turns', run_id .. ' ' .. visit))
   end
 end
 
 -- A visit has done its part: only then may a map's items and results go.
 local function forget_visit(run_id, visit, v)
-  redis.call('HDEL', key('visits', run_id), visit)
-  redis.call('ZREM', timers, timer('visit', run_id, visit))
+  local visits = key('visits', run_id)
+  write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
+  stop_timer(timer('visit', run_id, visit))
   forget_turns(run_id, visit, v)
   if v.payload == 'collect' then
-    redis.call('DEL', key('map', run_id .. ' ' .. visit))
+    remove(key('map', run_id .. ' ' .. visit))
   end
 end
 
@@ -87,14 +97,10 @@ end
 
 local function narrate(run_id, event)
   if event ~= '' then
-    redis.call('XADD', key('events', run_id), 'MAXLEN', '~', narration_limit, '*', 'e', event)
-  end
-end
-
--- Call a command with many arguments in pieces that Lua's stack can hold.
-local function in_pieces(command, target, arguments)
-  for first = 1, #arguments, 4000 do
-    redis.call(command, target, unpack(arguments, first, math.min(first + 3999, #arguments)))
+    local events = key('events', run_id)
+    local undone_by = {'XDEL', events}
+    undone_by[3] = write_undone_by(undone_by,
+      'XADD', events, 'MAXLEN', '~', narration_limit, '*', 'e', event)
   end
 end
 
@@ -103,14 +109,14 @@ local function add_usage(run_id, usage)
   if usage == '' then return end
   local prompt, completion, cost, cached = string.match(usage, '^(%d+) (%d+) (%S+) (%d+)$')
   local run = key('run', run_id)
-  redis.call('HINCRBY', run, 'prompt_tokens', prompt)
-  redis.call('HINCRBY', run, 'completion_tokens', completion)
+  write('HINCRBY', run, 'prompt_tokens', prompt)
+  write('HINCRBY', run, 'completion_tokens', completion)
   if cached ~= '0' then
-    redis.call('HINCRBY', run, 'cached_tokens', cached)
+    write('HINCRBY', run, 'cached_tokens', cached)
   end
   if cost == '-' then
-    redis.call('HSET', run, 'unpriced', '1')
+    write('HSET', run, 'unpriced', '1')
   else
-    redis.call('HINCRBYFLOAT', run, 'cost', cost)
+    write('HINCRBYFLOAT', run, 'cost', cost)
   end
 end

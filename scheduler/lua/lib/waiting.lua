@@ -5,12 +5,17 @@
 
 local settle
 
+local function change(run_id, field, by)
+  local run = key('run', run_id)
+  write_undone_by({'HINCRBY', run, field, 0 - by}, 'HINCRBY', run, field, by)
+end
+
 -- Tell the parent's visit that this child now waits for a person, or no longer does.
-local function tell_parent(run_id, change)
+local function tell_parent(run_id, by)
   local parent = redis.call('HGET', key('run', run_id), 'parent')
   if parent then
     local parent_run = string.match(parent, '^(%S+)')
-    redis.call('HINCRBY', key('run', parent_run), 'busy', change)
+    change(parent_run, 'busy', by)
     settle(parent_run)
   end
 end
@@ -19,10 +24,10 @@ function settle(run_id)
   local run = key('run', run_id)
   local status, busy = unpack(redis.call('HMGET', run, 'status', 'busy'))
   if status == 'running' and tonumber(busy) == 0 then
-    redis.call('HSET', run, 'status', 'waiting')
+    write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', 'waiting')
     tell_parent(run_id, -1)
   elseif status == 'waiting' and tonumber(busy) > 0 then
-    redis.call('HSET', run, 'status', 'running')
+    write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', 'running')
     tell_parent(run_id, 1)
   end
 end
@@ -45,9 +50,9 @@ local function release_place(run_id, visit)
   local run = key('run', run_id)
   local free, agent, digest = unpack(redis.call('HMGET', run, 'free', 'agent', 'digest'))
   if not free then return end
-  local following = redis.call('LPOP', key('pending', run_id))
+  local following = write('LPOP', key('pending', run_id))
   if not following then
-    redis.call('HINCRBY', run, 'free', 1)
+    change(run_id, 'free', 1)
     return
   end
   local v = read_visit(run_id, following) or new_visit()
@@ -63,11 +68,11 @@ local function resume(run_id, visit, v, payload)
     if tonumber(free) == 0 then
       v.status = 'held'
       write_visit(run_id, visit, v)
-      redis.call('ZREM', timers, timer('visit', run_id, visit))
-      redis.call('LPUSH', key('pending', run_id), visit)
+      write('ZREM', timers, timer('visit', run_id, visit))
+      push('LPUSH', key('pending', run_id), {visit})
       return
     end
-    redis.call('HINCRBY', run, 'free', -1)
+    change(run_id, 'free', -1)
   end
   make_ready(run_id, visit, v, label_of(run_id, visit, agent), digest)
 end

@@ -1,0 +1,199 @@
+-- All or nothing: whatever fails, the script that it failed in has written nothing.
+--
+-- Redis does not roll back. So every write goes through one of the functions here, which note
+-- how it is taken back; the names of write commands appear nowhere else behind redis.call.
+--   write_undone_by  where the script knows what takes the write back
+--   write            reads first what it replaces
+--   add, push        new fields, members or entries, as many as there may be
+--   write_last       what is costly to take back waits until little is left that could fail
+--   remove           keys go at the very end
+--   tell             and subscribers hear of it after that
+-- Each run of a script makes these functions anew: rare ones are made where they are needed.
+
+local PIECE = 4000  -- of what a call may have as arguments: Lua's stack holds 8,000
+
+local undo = {}  -- commands; a script may add others
+local reading, last, removed, told
+
+-- `undone_by`: a command as a table; nil where what was noted before undoes this too, or where
+-- the write does no harm by itself.
+local function write_undone_by(undone_by, command, ...)
+  local answer = redis.call(command, ...)
+  undo[#undo + 1] = undone_by
+  return answer
+end
+
+-- How `write` reads what a command replaces, and notes it.
+local function make_reading()
+  local before = {}
+  local function note(...)
+    undo[#undo + 1] = {...}
+  end
+  function before.HDEL(target, ...)
+    local names = {...}
+    for i, old in ipairs(redis.call('HMGET', target, ...)) do
+      if old then note('HSET', target, names[i], old) else note('HDEL', target, names[i]) end
+    end
+  end
+  function before.HSET(target, ...)
+    local given, names = {...}, {}
+    for i = 1, #given, 2 do
+      names[#names + 1] = given[i]
+    end
+    before.HDEL(target, unpack(names))
+  end
+  function before.HINCRBY(target, field)
+    before.HDEL(target, field)
+  end
+  before.HINCRBYFLOAT = before.HINCRBY
+  function before.ZREM(target, ...)
+    for _, member in ipairs({...}) do
+      local score = redis.call('ZSCORE', target, member)
+      if score then note('ZADD', target, score, member) else note('ZREM', target, member) end
+    end
+  end
+  function before.ZADD(target, ...)
+    local given = {...}
+    for i = 2, #given, 2 do
+      before.ZREM(target, given[i])
+    end
+  end
+  function before.PEXPIRE(target)
+    local left = redis.call('PTTL', target)
+    if left >= 0 then note('PEXPIRE', target, left) else note('PERSIST', target) end
+  end
+  function before.SET(target)
+    local old = redis.call('GET', target)
+    if not old then return note('DEL', target) end
+    before.PEXPIRE(target)
+    note('SET', target, old)
+  end
+  function before.LPOP(target)
+    local first = redis.call('LINDEX', target, 0)
+    if first then note('LPUSH', target, first) end
+  end
+  return before
+end
+
+local function write(command, target, ...)
+  reading = reading or make_reading()
+  -- What it notes takes nothing back that has not been done: it can be noted before.
+  reading[command](target, ...)
+  return redis.call(command, target, ...)
+end
+
+local function in_pieces(by, command, target, arguments)
+  for first = 1, #arguments, PIECE do
+    by(command, target, unpack(arguments, first, math.min(first + PIECE - 1, #arguments)))
+  end
+end
+
+-- HSET of new fields, or ZADD of new members.
+local function add(command, target, arguments)
+  local inverse, offset = 'HDEL', 0
+  if command == 'ZADD' then inverse, offset = 'ZREM', 1 end
+  for first = 1, #arguments, PIECE do
+    local stop = math.min(first + PIECE - 1, #arguments)
+    local undone_by = {inverse, target}
+    for i = first + offset, stop, 2 do
+      undone_by[#undone_by + 1] = arguments[i]
+    end
+    write_undone_by(undone_by, command, target, unpack(arguments, first, stop))
+  end
+end
+
+-- LPUSH or RPUSH.
+local function push(command, target, entries)
+  for first = 1, #entries, PIECE do
+    local stop = math.min(first + PIECE - 1, #entries)
+    local count = stop - first + 1
+    local undone_by = command == 'LPUSH' and {'LTRIM', target, count, -1}
+      or {'LTRIM', target, 0, -1 - count}
+    write_undone_by(undone_by, command, target, unpack(entries, first, stop))
+  end
+end
+
+-- At most one in a script, in one piece; nothing else in the script may depend on it.
+local function write_last(...)
+  last = {...}
+end
+
+local function remove(...)
+  removed = removed or {}
+  for _, target in ipairs({...}) do
+    removed[#removed + 1] = target
+  end
+end
+
+-- For a key that the same script may look at again.
+local function remove_now(target)
+  local aside = target .. ' removed'
+  if redis.call('EXISTS', target) == 1 then
+    write_undone_by({'RENAME', aside, target}, 'RENAME', target, aside)
+    remove(aside)
+  end
+end
+
+local function tell(channel, text)
+  told = told or {}
+  told[#told + 1] = {channel, text}
+end
+
+-- The values of many fields of a hash, false for those it does not have.
+local function read_fields(target, names)
+  if names[1] and #names <= PIECE then return redis.call('HMGET', target, unpack(names)) end
+  local values = {}
+  for first = 1, #names, PIECE do
+    local stop = math.min(first + PIECE - 1, #names)
+    for i, value in ipairs(redis.call('HMGET', target, unpack(names, first, stop))) do
+      values[first + i - 1] = value
+    end
+  end
+  return values
+end
+
+local function complete()
+  if last and removed then
+    write(unpack(last))
+  elseif last then
+    redis.call(unpack(last))
+  end
+  if removed then
+    -- Once one piece is gone there is no way back, nor a reason why the next should stay.
+    local call = redis.call
+    in_pieces(function(command, _, ...)
+      call(command, ...)
+      call = redis.pcall
+    end, 'UNLINK', '', removed)
+  end
+  for _, message in ipairs(told or {}) do
+    redis.pcall('PUBLISH', unpack(message))
+  end
+end
+
+-- What a caller learns of a failure: `broken`, and why; but as Redis said it where it takes no
+-- commands now, whatever they are.
+local function failed(reason)
+  local text = type(reason) == 'table' and reason.err or tostring(reason)
+  local refusal = string.gsub(text, '^@?user_script: ?%d+: %-', '')
+  local code = string.match(refusal, '^(%u+) ')
+  if code and code ~= 'ERR' and code ~= 'WRONGTYPE' or string.find(refusal, 'used memory')
+    or string.find(refusal, 'ACL failure') or string.find(refusal, "can't run this command") then
+    return {err = refusal}
+  end
+  return {'broken', refusal}
+end
+
+local function all_or_nothing(transition)
+  local done, answer = pcall(transition)
+  if done and (last or removed or told) then
+    local failure
+    done, failure = pcall(complete)
+    answer = done and answer or failure
+  end
+  if done then return answer end
+  for i = #undo, 1, -1 do
+    redis.pcall(unpack(undo[i]))
+  end
+  return failed(answer)
+end

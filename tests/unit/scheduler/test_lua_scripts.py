@@ -1,0 +1,50 @@
+"""What the text of every script keeps to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import scheduler.lua
+from scheduler.lua import compose, script_names
+
+DIRECTORY = Path(scheduler.lua.__file__).parent
+OWN_WRITES = DIRECTORY / "lib/atomic.lua"
+READING = {
+    *("EXISTS", "PTTL", "TIME", "TYPE"),
+    *("GET", "STRLEN"),
+    *("HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN"),
+    *("LINDEX", "LLEN", "LPOS", "LRANGE"),
+    *("ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE"),
+    *("XLEN", "XRANGE", "XREVRANGE"),
+}
+
+
+@pytest.mark.parametrize("file", sorted(DIRECTORY.rglob("*.lua")), ids=lambda file: file.stem)
+def test_what_writes_goes_through_the_functions_that_can_take_it_back(file: Path) -> None:
+    called = re.findall(r"redis\.p?call\(\s*(?:'(\w+)')?", file.read_text(encoding="utf-8"))
+
+    assert file == OWN_WRITES or set(called) <= READING
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_a_wide_argument_list_goes_in_pieces(name: str) -> None:
+    source = (DIRECTORY / f"{name}.lua").read_text(encoding="utf-8")
+
+    assert "unpack(rest" not in source
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_a_script_has_the_parts_of_its_libraries_that_it_needs(name: str) -> None:
+    text = compose(name, {})
+
+    header = re.search(r"^-- USES +(.*)$", text, re.M)
+    used = ["atomic", *(header[1].split() if header else ())]
+    # Otherwise it would be found missing only where it runs.
+    for library in used:
+        source = (DIRECTORY / f"lib/{library}.lua").read_text(encoding="utf-8")
+        for defined in re.findall(r"^(?:local )?function (\w+)\(", source, re.M):
+            calls = len(re.findall(rf"\b{defined}\(", text))
+            assert calls == 0 or f"function {defined}(" in text, (library, defined)
