@@ -8,6 +8,7 @@ from typing import Any
 import redis
 from redis.exceptions import ResponseError
 
+from scheduler.errors import TransitionBroken
 from scheduler.lua import Transition
 from scheduler.records import Records
 from scheduler.run import Checkpoint
@@ -54,6 +55,8 @@ class Inspector:
             if isinstance(answer, Exception):
                 raise answer
             return self._snapshot(run_id, self._inspect_run.result(answer))
+        except TransitionBroken as error:
+            return Unreadable(run_id, f"cannot be read: {error.reason}")
         except (ResponseError, ValueError, KeyError) as error:
             return Unreadable(run_id, f"cannot be read: {error}")
 

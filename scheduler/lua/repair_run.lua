@@ -15,17 +15,17 @@ local function forget_unreadable()
   local open = redis.call('HGETALL', visits)
   for i = 1, #open, 2 do
     if not parse_visit(open[i + 1]).status then
-      redis.call('HDEL', visits, open[i])
-      redis.call('ZREM', timers, timer('visit', run_id, open[i]), timer('child', run_id, open[i]))
-      redis.call('ZREM', inbox, run_id .. ' ' .. open[i])
-      redis.call('DEL', key('map', run_id .. ' ' .. open[i]), key('turns', run_id .. ' ' .. open[i]))
+      write('HDEL', visits, open[i])
+      write('ZREM', timers, timer('visit', run_id, open[i]), timer('child', run_id, open[i]))
+      write('ZREM', inbox, run_id .. ' ' .. open[i])
+      remove(key('map', run_id .. ' ' .. open[i]), key('turns', run_id .. ' ' .. open[i]))
     end
   end
 end
 
 local function withdraw(visit)
-  redis.call('HDEL', key('questions', run_id), visit)
-  redis.call('ZREM', inbox, run_id .. ' ' .. visit)
+  write('HDEL', key('questions', run_id), visit)
+  write('ZREM', inbox, run_id .. ' ' .. visit)
 end
 
 -- What belongs to visits of the current step, whether or not anything says that they are open.
@@ -35,12 +35,12 @@ local function forget_step()
     local visit = (step or '') .. '/' .. node
     local map = key('map', run_id .. ' ' .. visit)
     for index = 0, (tonumber(redis.call('HGET', map, 'total') or '') or 0) - 1 do
-      redis.call('DEL', key('turns', run_id .. ' ' .. visit .. '/' .. index))
-      redis.call('ZREM', timers, timer('visit', run_id, visit .. '/' .. index),
+      remove(key('turns', run_id .. ' ' .. visit .. '/' .. index))
+      write('ZREM', timers, timer('visit', run_id, visit .. '/' .. index),
         timer('child', run_id, visit .. '/' .. index))
     end
-    redis.call('DEL', map, key('turns', run_id .. ' ' .. visit))
-    redis.call('ZREM', timers, timer('visit', run_id, visit), timer('child', run_id, visit))
+    remove(map, key('turns', run_id .. ' ' .. visit))
+    write('ZREM', timers, timer('visit', run_id, visit), timer('child', run_id, visit))
     withdraw(visit)
   end
 end
@@ -55,15 +55,16 @@ local function clear()
     withdraw(visit)
   end
   forget_step()
-  redis.call('ZREM', timers, timer('deadline', run_id))
-  redis.call('DEL', visits, key('staged', run_id), key('pending', run_id),
-    key('questions', run_id))
+  write('ZREM', timers, timer('deadline', run_id))
+  for _, kind in ipairs({'visits', 'staged', 'pending', 'questions'}) do
+    remove_now(key(kind, run_id))
+  end
 end
 
 local function announce_again(visit, v)
   v.published = now_ms
   write_visit(run_id, visit, v)
-  redis.call('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
+  write('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
   announce(run_id, visit, label_of(run_id, visit, agent), bundle)
 end
 
@@ -75,13 +76,13 @@ local REPAIRS = {
     announce_again(visit, v)
   end,
   watch = function(visit)
-    redis.call('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
+    write('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
   end,
   watch_child = function(visit, due)
-    redis.call('ZADD', timers, due ~= '' and due or now_ms, timer('child', run_id, visit))
+    write('ZADD', timers, due ~= '' and due or now_ms, timer('child', run_id, visit))
   end,
   watch_deadline = function()
-    redis.call('ZADD', timers, redis.call('HGET', run, 'deadline'), timer('deadline', run_id))
+    write('ZADD', timers, redis.call('HGET', run, 'deadline'), timer('deadline', run_id))
   end,
   -- Without its question: it asks anew. What it was resumed with before is no answer to that.
   ask_again = function(visit, _, v)
@@ -89,26 +90,26 @@ local REPAIRS = {
     resume(run_id, visit, v, '')
   end,
   list = function(visit)
-    redis.call('ZADD', inbox, now_ms, run_id .. ' ' .. visit)
+    write('ZADD', inbox, now_ms, run_id .. ' ' .. visit)
   end,
   withdraw = withdraw,
   requeue = function(visit, _, v)
     resume(run_id, visit, v, v.payload)
   end,
   collect = function(visit, _, v)
-    redis.call('HSET', key('map', run_id .. ' ' .. visit), 'inflight', 0)
+    write('HSET', key('map', run_id .. ' ' .. visit), 'inflight', 0)
     resume(run_id, visit, v, 'collect')
   end,
   invoke = function(visit)
     local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
     local map = key('map', run_id .. ' ' .. map_visit)
     if tonumber(redis.call('HGET', map, 'next')) <= tonumber(index) then
-      redis.call('HSET', map, 'next', index + 1)
+      write('HSET', map, 'next', index + 1)
     end
     announce_again(visit, new_visit())
   end,
   tell_parent = function(visit, _, v)
-    redis.call('ZREM', timers, timer('child', run_id, visit))
+    write('ZREM', timers, timer('child', run_id, visit))
     local child = key('run', v.payload)
     local ended, output, failure = unpack(redis.call('HMGET', child, 'status', 'output', 'error'))
     if not ended then
@@ -119,11 +120,11 @@ local REPAIRS = {
   end,
   drop = function(visit, _, v)
     drop_visit(run_id, visit, v, cancel_child)
-    redis.call('HDEL', visits, visit)
+    write('HDEL', visits, visit)
   end,
   -- The first one held back; as it leaves, it lets in the next.
   release = function()
-    local visit = redis.call('LPOP', key('pending', run_id))
+    local visit = write('LPOP', key('pending', run_id))
     local v = read_visit(run_id, visit) or new_visit()
     make_ready(run_id, visit, v, label_of(run_id, visit, agent), bundle)
   end,
@@ -134,9 +135,9 @@ local REPAIRS = {
   end,
   clear = clear,
   forget = function()
-    redis.call('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, bundle))
+    write('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, bundle))
     for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do
-      redis.call('PEXPIRE', key(kind, run_id), 2 * retention_ms)
+      write('PEXPIRE', key(kind, run_id), 2 * retention_ms)
     end
   end,
 }
@@ -159,9 +160,9 @@ local function recount()
     busy = busy + (1 - redis.call('HEXISTS', visits, visit))
   end
   for map_visit, count in pairs(under_way) do
-    redis.call('HSET', key('map', run_id .. ' ' .. map_visit), 'inflight', count)
+    write('HSET', key('map', run_id .. ' ' .. map_visit), 'inflight', count)
   end
-  redis.call('HSET', run, 'busy', busy)
+  write('HSET', run, 'busy', busy)
   settle(run_id)
 end
 
