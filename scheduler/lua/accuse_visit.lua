@@ -12,7 +12,7 @@ if not status or FINAL[status] then return {'run_closed'} end
 local v = read_visit(run_id, visit)
 if not holds(v, token) then return {'stale_visit'} end
 
-if redis.call('HINCRBY', run, 'died:' .. visit, 1) > 1 then
+if write('HINCRBY', run, 'died:' .. visit, 1) > 1 then
   finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
     message = string.format("node '%s' took down the process that executed it alone, "
       .. "twice in a row: %s", node_of(visit), how)}))
@@ -24,7 +24,7 @@ if v.status == 'leased' then
 else  -- staged: what it has made counts, it is to be advanced
   v.token, v.published = '-', now_ms
   write_visit(run_id, visit, v)
-  redis.call('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
+  write('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
   announce(run_id, visit, label, digest)
 end
 return reply('published')
