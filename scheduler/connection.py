@@ -25,6 +25,8 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from scheduler.errors import EngineUnfit, EngineUnreachable
+from scheduler.sentinels import SCHEME as SENTINEL
+from scheduler.sentinels import SentinelUrl
 
 # Refusals that redis-py has classes for, ...
 _MOODS = (ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
@@ -91,11 +93,17 @@ def masked(url: str) -> str:
     """A URL fit for people's eyes: its password replaced."""
     # To the last @: a password may hold any character, encoded as it should be or not.
     url = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
-    return re.sub(r"([?&]password=)[^&]*", r"\1***", url)
+    return re.sub(r"([?&](?:sentinel_)?password=)[^&]*", r"\1***", url)
 
 
 def kombu_url(url: str) -> str:
-    """A Redis URL as redis-py takes it, in the form kombu takes: they differ for sockets."""
+    """A Redis URL as we take it, in the form kombu takes: they differ for sockets, and Sentinel.
+
+    Raises:
+        EngineUnreachable: it is no URL that could be used.
+    """
+    if url.startswith(SENTINEL):
+        return _sentinel_url(url).kombu_url
     if url.startswith("unix://"):
         path, _, query = url.removeprefix("unix://").partition("?")
         options = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
@@ -103,6 +111,18 @@ def kombu_url(url: str) -> str:
             path = f"{options.get('username', '')}:{options['password']}@{path}"
         return f"redis+socket://{path}?virtual_host={options.get('db', '0')}"
     return url
+
+
+def transport_options(url: str) -> dict[str, Any]:
+    """What kombu has to know besides the URL; not for people's eyes, nor for the wire."""
+    return _sentinel_url(url).kombu_options if url.startswith(SENTINEL) else {}
+
+
+def _sentinel_url(url: str) -> SentinelUrl:
+    try:
+        return SentinelUrl.parse(url)
+    except ValueError as error:
+        raise EngineUnreachable(f"cannot use the URL {masked(url)}: {error}") from error
 
 
 def is_private(url: str) -> bool:
@@ -119,19 +139,23 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
     Raises:
         EngineUnreachable: if nothing answers there, or it is no Redis.
     """
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        # Lone surrogates that scripts or models put into texts come back as they were.
+        "encoding_errors": "surrogatepass",
+        "retry": PATIENT if patient else HASTY,
+        "retry_on_error": [ConnectionError, BusyLoadingError],
+        "health_check_interval": 30,
+        "socket_timeout": _SOCKET_TIMEOUT_S,
+        "max_connections": _CONNECTIONS,
+    }
+    if not is_private(url):
+        options["socket_keepalive"] = True
     try:
-        client = redis.Redis.from_url(
-            url,
-            decode_responses=True,
-            # Lone surrogates that scripts or models put into texts come back as they were.
-            encoding_errors="surrogatepass",
-            retry=PATIENT if patient else HASTY,
-            retry_on_error=[ConnectionError, BusyLoadingError],
-            health_check_interval=30,
-            socket_timeout=_SOCKET_TIMEOUT_S,
-            max_connections=_CONNECTIONS,
-            **({} if is_private(url) else {"socket_keepalive": True}),
-        )
+        if url.startswith(SENTINEL):
+            client = _sentinel_url(url).client(**options)
+        else:
+            client = redis.Redis.from_url(url, **options)
         client.ping()
     except AuthenticationError as error:
         raise EngineUnreachable(

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from scheduler.connection import kombu_url
+from scheduler.connection import kombu_url, transport_options
 from scheduler.keys import QUEUE
 from scheduler.lua import Woken
 
@@ -127,4 +127,5 @@ def make_dispatcher(redis_url: str, broker_url: str | None) -> Dispatcher:
     from kombu.exceptions import OperationalError  # noqa: PLC0415
 
     app = Celery(broker=kombu_url(broker_url), set_as_current=False)
+    app.conf.broker_transport_options = transport_options(broker_url)
     return CeleryDispatcher(app, OperationalError)

@@ -62,7 +62,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     redis_url: str | None = Field(
-        None, description="Redis that holds all runs; unset: the embedded engine"
+        None, description="Redis that holds all runs, or its sentinels; unset: the embedded engine"
     )
     broker_url: str | None = Field(
         None, description="Celery broker for wake-ups; unset: the same Redis"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.connection import kombu_url
+from scheduler.connection import kombu_url, transport_options
 
 # A worker that does not answer in this time is as good as none.
 PATIENCE_S = 1.0
@@ -13,6 +13,7 @@ def live_workers(broker_url: str, patience_s: float = PATIENCE_S) -> dict[str, i
     from celery import Celery  # noqa: PLC0415 - slow to import
 
     app = Celery(broker=kombu_url(broker_url), set_as_current=False)
+    app.conf.broker_transport_options = transport_options(broker_url)
     with app.connection_for_write() as connection:
         inspect = app.control.inspect(timeout=patience_s, connection=connection)
         answers = inspect.stats() or {}

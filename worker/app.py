@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from celery import Celery
 from kombu import Queue
 
-from scheduler.connection import kombu_url
+from scheduler.connection import kombu_url, transport_options
 from scheduler.dispatch import TASK
 from scheduler.keys import LANES, QUEUE
 from worker.broker import EagerAMQP, use_tolerant_transport
@@ -37,6 +37,7 @@ def make_app(broker_url: str, concurrency: int, queues: Sequence[str] = (QUEUE,)
             "ack_emulation": False,
             "priority_steps": list(range(LANES)),
             **_NOTICES_SILENCE,
+            **transport_options(broker_url),
         },
         accept_content=["json"],
         task_serializer="json",

@@ -125,6 +125,16 @@ class Transport(redis.Transport):  # type: ignore[misc]  # kombu publishes no ty
         super().register_with_event_loop(connection, _Readers(loop))
 
 
+class SentinelChannel(Channel, redis.SentinelChannel):  # type: ignore[misc]  # as above
+    """The same, with a primary that the sentinels name."""
+
+
+class SentinelTransport(Transport, redis.SentinelTransport):  # type: ignore[misc]  # as above
+    """kombu's for Sentinel, with our channel."""
+
+    Channel = SentinelChannel
+
+
 class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no types
     """Tries again soon, however long the broker has been away."""
 
@@ -133,9 +143,24 @@ class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no t
         return super().ensure_connection(*arguments, **{"interval_max": _RECONNECT_S, **options})
 
     def info(self) -> dict[str, Any]:
-        """What Flower shows: of a socket's address the password is a part, left in by Celery."""
+        """What Flower shows: without the passwords that Celery leaves in.
+
+        One is a part of a socket's address; those of Sentinel are in what its sentinels are
+        asked with.
+        """
         found = super().info()
-        return {**found, "hostname": masked(found["hostname"] or "")}
+        options = {
+            name: value
+            for name, value in found["transport_options"].items()
+            if name != "sentinel_kwargs"
+        }
+        alternates = [masked(url) for url in found["alternates"]]
+        return {
+            **found,
+            "hostname": masked(found["hostname"] or ""),
+            "transport_options": options,
+            "alternates": alternates,
+        }
 
 
 class EagerAMQP(AMQP):  # type: ignore[misc]  # Celery publishes no types
@@ -147,3 +172,4 @@ class EagerAMQP(AMQP):  # type: ignore[misc]  # Celery publishes no types
 def use_tolerant_transport() -> None:
     """Have kombu resolve Redis URLs to this transport, in this process."""
     TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = f"{__name__}:Transport"
+    TRANSPORT_ALIASES["sentinel"] = f"{__name__}:SentinelTransport"

@@ -1,0 +1,146 @@
+"""A primary, a replica and sentinels that look after them, on the loopback interface."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import redis
+from redis.exceptions import RedisError
+
+from scheduler.redis_server import find_server
+from scheduler.supervisor import die_with_parent
+from tests.support.wait import wait_until
+
+SERVICE = "my-service"
+PASSWORD = "s3cret/@:"
+_SECRET = "%73%33cret%2F%40%3A"  # as it stands in a URL
+
+
+class Watched:
+    """A Redis of two servers, watched by sentinels: if the primary ends, the other takes over."""
+
+    def __init__(self, directory: Path, sentinels: int) -> None:
+        self._directory = directory
+        ports = free_ports(2 + sentinels + 1)
+        self.ports, self._sentinels, (nobody,) = ports[:2], ports[2:-1], ports[-1:]
+        # The first of the sentinels is away.
+        hosts = ",".join(f"127.0.0.1:{port}" for port in (nobody, *self._sentinels))
+        self.url = f"sentinel://:{_SECRET}@{hosts}/{SERVICE}/1"
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Watched:
+        first, second = self.ports
+        self._start_server(first)
+        self._start_server(second, "--replicaof", "127.0.0.1", str(first))
+        wait_until(lambda: self._is_linked(second), "the replica has what the primary has", 60)
+        for port in self._sentinels:
+            self._start_sentinel(port, first)
+        others = len(self._sentinels) - 1
+        wait_until(lambda: self._sees(1, others), "the sentinels know the replica", 60)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait(30)
+
+    def primary(self) -> int:
+        """The port of the primary, as the sentinels know it."""
+        return int(self._ask(self._sentinels[0])["port"])
+
+    def kill_primary(self) -> None:
+        """End it as a crash would; returns once the other one has taken over."""
+        old = self.primary()
+        self._processes[old].kill()
+        self._await_another(old)
+
+    def demote_primary(self) -> None:
+        """Have the servers change places; returns once they have."""
+        old = self.primary()
+        with redis.Redis(port=self._sentinels[0]) as sentinel:
+            sentinel.execute_command("SENTINEL", "FAILOVER", SERVICE)
+        self._await_another(old)
+        wait_until(lambda: self._role(old) == "slave", "the primary is a replica", 60)
+
+    def _await_another(self, old: int) -> None:
+        wait_until(lambda: self.primary() != old, "the replica takes over", 60)
+        wait_until(lambda: self._role(self.primary()) == "master", "and knows it", 60)
+
+    def _start_server(self, port: int, *options: str) -> None:
+        directory = self._directory / str(port)
+        directory.mkdir(exist_ok=True)
+        own = ("--bind", "127.0.0.1", "--port", str(port), "--dir", str(directory), "--save", "")
+        own += ("--requirepass", PASSWORD, "--masterauth", PASSWORD, "--appendonly", "yes")
+        self._start(port, *own, "--repl-diskless-sync-delay", "0", *options)
+        wait_until(lambda: self._role(port), f"the server at {port} answers", 60)
+
+    def _start_sentinel(self, port: int, primary: int) -> None:
+        directory = self._directory / str(port)
+        directory.mkdir()
+        (directory / "sentinel.conf").write_text(
+            f"port {port}\nbind 127.0.0.1\ndir {directory}\n"
+            f"sentinel monitor {SERVICE} 127.0.0.1 {primary} {len(self._sentinels) // 2 + 1}\n"
+            f"sentinel auth-pass {SERVICE} {PASSWORD}\n"
+            f"sentinel down-after-milliseconds {SERVICE} 500\n"
+            f"sentinel failover-timeout {SERVICE} 5000\n"
+        )
+        self._start(port, str(directory / "sentinel.conf"), "--sentinel")
+
+    def _start(self, port: int, *arguments: str) -> None:
+        with (self._directory / f"{port}.log").open("ab") as log:
+            self._processes[port] = subprocess.Popen(
+                [find_server().path, *arguments],
+                stdout=log,
+                stderr=log,
+                process_group=0,
+                preexec_fn=die_with_parent(signal.SIGKILL),
+            )
+
+    def _ask(self, sentinel: int) -> dict[str, Any]:
+        with redis.Redis(port=sentinel, decode_responses=True) as client:
+            found: Any = client.sentinel_master(SERVICE)
+            return dict(found)
+
+    def _sees(self, replicas: int, sentinels: int) -> bool:
+        try:
+            found = [self._ask(port) for port in self._sentinels]
+        except RedisError:
+            return False
+        return all(
+            (state["num-slaves"], state["num-other-sentinels"]) == (replicas, sentinels)
+            for state in found
+        )
+
+    def _role(self, port: int) -> str | None:
+        return self._replication(port).get("role")
+
+    def _is_linked(self, port: int) -> bool:
+        return self._replication(port).get("master_link_status") == "up"
+
+    def _replication(self, port: int) -> dict[str, Any]:
+        try:
+            with redis.Redis(port=port, password=PASSWORD, decode_responses=True) as client:
+                found: Any = client.info("replication")
+                return dict(found)
+        except RedisError:
+            return {}
+
+
+def free_ports(count: int) -> tuple[int, ...]:
+    """Ports that nobody listens on."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return tuple(each.getsockname()[1] for each in sockets)
