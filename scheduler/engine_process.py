@@ -31,7 +31,6 @@ from time import monotonic
 
 from scheduler.append_only import unwritten
 from scheduler.errors import EngineUnreachable
-from scheduler.orphans import end_orphans
 from scheduler.redis_server import PrivateRedis, socket_directory
 from scheduler.supervisor import Child, Supervisor
 
@@ -168,7 +167,6 @@ def worker_children(
             f"worker {n}",
             [*command, "--scheduler"] if n == 1 else command,
             env=environment,
-            after_death=end_orphans,
         )
         for n in range(1, processes + 1)
     ]
@@ -187,7 +185,7 @@ class EngineProcess:
         self._users: dict[socket.socket, bytearray] = {}
         # Whether it goes on without users: as `sleipnir up` does.
         self._stays = False
-        self._supervisor = Supervisor(grace_s=DRAIN_MARGIN_S)
+        self._supervisor = Supervisor(grace_s=DRAIN_MARGIN_S, adopts=True)
 
     def start(self) -> Engine:
         """Start Redis and open the door; returns once both are ready.

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from types import FrameType
 
+from scheduler import orphans
+
 # A life shorter than this is a failed start: the next one waits, longer each time.
 SHORT_LIFE_S = 5.0
 FIRST_PAUSE_S = 0.1
@@ -47,8 +49,6 @@ class Child:
     death_signal: signal.Signals = signal.SIGKILL
     # Tried before SIGTERM, where the program has a faster way to end.
     farewell: Callable[[], None] | None = None
-    # Called with its process id once it has died before its time.
-    after_death: Callable[[int], object] | None = None
     # Stopped after all others are gone, with patience even in a hurry: it keeps their data.
     outlives_others: bool = False
     # Why it must not be stopped yet, if so; a second signal does not wait for it.
@@ -126,12 +126,6 @@ class _Member:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-            self.clear_up()
-
-    def clear_up(self) -> None:
-        """See to what a process left that could not end properly."""
-        if self.process is not None and self.child.after_death is not None:
-            self.child.after_death(self.process.pid)
 
 
 class Supervisor:
@@ -140,7 +134,11 @@ class Supervisor:
     Between signals and deaths it sleeps in one `select`, to which others may add sockets.
     """
 
-    def __init__(self, *, grace_s: float) -> None:
+    def __init__(self, *, grace_s: float, adopts: bool = False) -> None:
+        """`adopts`: end also what children leave running, wherever that has gone.
+
+        Then this process must have no children but those it has now, and the supervisor's.
+        """
         # What stopping children get before they are killed.
         self.grace_s = grace_s
         self._members: dict[str, _Member] = {}
@@ -148,6 +146,8 @@ class Supervisor:
         self._stopping = False
         self._signals_seen = 0
         self._appointments: list[tuple[float, Callable[[], None]]] = []
+        self._adopts = adopts and orphans.adopt()
+        self._others = frozenset(orphans.children()) if self._adopts else frozenset()
 
     def start(self, child: Child) -> subprocess.Popen[bytes]:
         """Start a child; one of that name that is there already stays as it is.
@@ -221,6 +221,13 @@ class Supervisor:
             if member.alive():
                 say(f"{member.child.name} did not end in time: killed")
                 member.kill()
+        self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End what dead children left, programs of a worker that was killed."""
+        if self._adopts:
+            ours = {m.process.pid for m in self._members.values() if m.process is not None}
+            orphans.end_children(ours | self._others)
 
     def _turn(self, deadline: float | None = None) -> None:
         """Wait for one thing to happen: a signal, a readable socket, a start falling due."""
@@ -252,7 +259,7 @@ class Supervisor:
             pause_s = member.pauses.after(now - member.began_at)
             member.starts_at = now + pause_s
             say(f"{member.child.name} ended with {code}; next start in {pause_s:.1f} s")
-            member.clear_up()
+            self._end_orphans()
         if member.starts_at <= now:
             try:
                 member.start()

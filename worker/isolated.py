@@ -23,12 +23,12 @@ from redis.exceptions import RedisError
 
 from scheduler.errors import SleipnirError, TransitionRefused
 from scheduler.failpoints import install_requested
-from scheduler.orphans import run_programs_as
 from scheduler.run import Lease
 from scheduler.store import RunStore
 from worker import tasks
 from worker.isolation import ALIVE, BEAT_S, BEGUN, ENDED, FORKED, UNPROVED, Order
 from worker.process import make_runtime
+from worker.programs import take_in_orphans
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
 
@@ -109,7 +109,7 @@ def _execute(channel: Connection[Any, Any]) -> int:
     except (EOFError, OSError):
         return UNPROVED
     _configure_logging(order)
-    run_programs_as(order.mark)
+    take_in_orphans(below=order.mark)
     threading.Thread(target=_beat, args=(channel,), name="beat", daemon=True).start()
     try:
         install_requested(RunStore, tasks)

@@ -18,10 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 
-from scheduler.orphans import OWNER, end_programs, mark_below
 from scheduler.run import Lease
 from scheduler.settings import Settings
 from scheduler.store import RunStore
+from worker import programs
 from worker.cancellation import Cancellation
 from worker.lease import Leases
 from worker.masking import mask
@@ -100,15 +100,20 @@ class Isolation:
     def _run(self, lease: Lease, digest: str, cancelled: Cancellation) -> _Ended:
         names = ("", "sleipnir.graph")
         levels = {name: logging.getLogger(name).getEffectiveLevel() for name in names}
-        order = Order(self._store.settings, lease, digest, mark_below(lease.token), levels)
         silence_s = max(_SHORTEST_SILENCE_S, 2 * self._store.settings.lease_s)
         logger.info(
             "run %s visit %s lost workers before: in a process of its own",
             lease.run_id,
             lease.visit,
         )
-        with _Process(self._template, order, silence_s) as process:
-            return process.attend(cancelled)
+        program = programs.begin()
+        order = Order(self._store.settings, lease, digest, program.mark, levels)
+        try:
+            with _Process(self._template, order, silence_s) as process:
+                return process.attend(cancelled)
+        finally:
+            # What the process leaves behind when it dies comes to this one.
+            programs.over(program, grace_s=0)
 
     def _judge(self, lease: Lease, ended: _Ended, cancelled: Cancellation) -> None:
         if ended.how is None:
@@ -144,6 +149,8 @@ class _Template:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
+        # Never over: what its forks leave behind ends with their visits.
+        self._program: programs.Program | None = None
 
     def fork(self, channel: int, printed: int) -> None:
         """Have a process forked that talks over `channel` and prints to `printed`.
@@ -161,13 +168,15 @@ class _Template:
         if self._requests is not None:
             self._requests.close()
         self._requests, theirs = socket.socketpair()
+        if self._program is None:
+            self._program = programs.begin()
         with theirs:
             self._process = subprocess.Popen(
                 # -P: a directory of the user's that happens to be called `worker` is not ours.
                 [sys.executable, "-P", "-m", "worker.isolated"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, OWNER: mark_below("alone")},
+                env={**os.environ, programs.MARK: self._program.mark},
                 # What a terminal sends is for the worker.
                 start_new_session=True,
             )
@@ -182,7 +191,7 @@ class _Process:
         Raises:
             OSError: it cannot be started.
         """
-        self._mark, self._silence_s = order.mark, silence_s
+        self._silence_s = silence_s
         self._pid: int | None = None
         self._begun = False
         self._status: int | None = None
@@ -206,8 +215,6 @@ class _Process:
     def __exit__(self, *_: object) -> None:
         self._kill()
         self._channel.close()
-        if self._status != 0:
-            end_programs(self._mark)
 
     def attend(self, cancelled: Cancellation) -> _Ended:
         """Wait for its end; bring it about where its visit is cancelled, or it stands still."""

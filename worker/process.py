@@ -33,6 +33,7 @@ from worker.llm.offering import Tools
 from worker.mcp.pool import Limits as McpLimits
 from worker.mcp.pool import McpPool
 from worker.presence import announce
+from worker.programs import end_all, take_in_orphans
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
 from worker.tasks import run_visit
@@ -114,6 +115,7 @@ def _unusable(directory: Path, reason: str) -> SettingInvalid:
 def serve(settings: Settings, *, with_scheduler: bool) -> None:
     """Run a worker until it is told to stop."""
     _allow_many_files()
+    take_in_orphans()
     runtime = make_runtime(settings)
     runtime = replace(runtime, isolation=Isolation(runtime.store, runtime.leases))
     broker_url = settings.broker_url or settings.redis_url
@@ -176,5 +178,6 @@ def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
     if scheduler is not None:
         scheduler.stop()
     runtime.tools.mcp.close()
+    end_all()
     logging.shutdown()
     os._exit(0)

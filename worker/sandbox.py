@@ -10,12 +10,14 @@ import selectors
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import IO
 
+from worker import programs
 from worker.cancellation import Cancellation
 from worker.program_limits import NO_LIMITS, ProgramLimits
 
@@ -84,7 +86,7 @@ def run_process(
     on_stdout: Callable[[bytes], None] | None = None,
     grace_s: float | None = None,
 ) -> Finished:
-    """Run a program to its end, or end its whole process group.
+    """Run a program to its end, or end it, with all that it has started.
 
     Ends it at `timeout_s`, when stdout exceeds the limit, and when the cancellation is set. With
     `on_stdout`, that gets what is printed as it comes, and no amount of it ends the program.
@@ -93,26 +95,19 @@ def run_process(
         OSError: if it cannot be started.
     """
     deadline = None if timeout_s is None else monotonic() + timeout_s
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environment),
-        cwd=workdir,
-        start_new_session=True,
-    )
-    group = _Group(process, GRACE_S if grace_s is None else grace_s)
+    grace_s = GRACE_S if grace_s is None else grace_s
     stdout = _Head(output_limit_bytes, on_stdout)
     stderr = _Tail(output_limit_bytes)
-    with process, cancellation.calling(group.cancel):
-        try:
-            # From out here: code of ours between fork and exec could hang a process with threads.
-            limits.impose_on(process)
-            timed_out = _collect(process, deadline, stdout, stderr)
-        finally:  # also where `on_stdout` failed
-            group.end()
-            returncode = group.wait()
+    with _started(command, environment, workdir, grace_s) as process:
+        group = _Group(process, grace_s)
+        with process, cancellation.calling(group.cancel):
+            try:
+                # From out here: code between fork and exec could hang a process with threads.
+                limits.impose_on(process)
+                timed_out = _collect(process, deadline, stdout, stderr)
+            finally:  # also where `on_stdout` failed
+                group.end()
+                returncode = group.wait()
     return Finished(
         returncode,
         bytes(stdout.kept),
@@ -123,6 +118,26 @@ def run_process(
         too_large=stdout.cut,
         exceeded=limits.exceeded(returncode, bytes(stderr.kept)),
     )
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], environment: Mapping[str, str], workdir: Path, grace_s: float
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program in a session of its own; what it leaves behind is ended after the block."""
+    program = programs.begin()
+    try:
+        yield subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**environment, programs.MARK: program.mark},
+            cwd=workdir,
+            start_new_session=True,
+        )
+    finally:
+        programs.over(program, grace_s)
 
 
 class _Group:

@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from scheduler.cli.exits import ExitCode
-from scheduler.orphans import end_orphans
 from scheduler.supervisor import Child
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ def worker_children(
             f"worker {number}",
             [*command, "--scheduler"] if with_scheduler and number == 1 else command,
             env=environment,
-            after_death=end_orphans,
         )
         for number in range(1, processes + 1)
     ]

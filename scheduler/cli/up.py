@@ -48,7 +48,7 @@ def _on_configured_redis(
     settings: Settings, options: Options, processes: int | None, *, monitor: bool
 ) -> None:
     require_redis(settings)
-    supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S)
+    supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)
     children = worker_children(
         settings,
         processes or settings.workers or 1,

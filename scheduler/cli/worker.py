@@ -25,7 +25,7 @@ def worker(
     """
     settings = settings_of(options, concurrency=concurrency)
     require_redis(settings)
-    supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S)
+    supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)
     for child in worker_children(
         settings,
         processes or settings.workers or 1,

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from graphs.mcp_config import McpServer
-from scheduler.orphans import end_orphans
 from tests.support.mcp import plain_server, remote_server, stdio_server
 from tests.support.wait import wait_until
 from worker.cancellation import Cancellation
@@ -364,12 +363,3 @@ def test_closing_ends_every_program(tmp_path: Path) -> None:
     pool.close()
 
     assert [alive(pid) for pid in pids] == [False, False]
-
-
-def test_programs_bear_the_mark_of_their_worker(pool: McpPool, tmp_path: Path) -> None:
-    pid = int(text_of(pool.call(stdio_server(), tmp_path, "process", {}, LIMIT_S)))
-
-    ended = end_orphans(os.getpid())
-
-    assert ended == 1
-    wait_until(lambda: not alive(pid), "the program is gone")

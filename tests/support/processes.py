@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from pathlib import Path
+
+from worker.programs import MARK
 
 
 def state_of(pid: int) -> str | None:
@@ -23,3 +28,13 @@ def children_of(pid: int) -> set[int]:
     """The running children of a process."""
     listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return {child for child in map(int, listed.split()) if is_alive(child)}
+
+
+def end_programs_of(worker: int) -> None:
+    """Kill the programs of a worker that was killed, for it has no supervisor that would."""
+    mark = f"{MARK}={worker}:".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            variables = (process / "environ").read_bytes().split(b"\0")
+            if any(variable.startswith(mark) for variable in variables):
+                os.kill(int(process.name), signal.SIGKILL)

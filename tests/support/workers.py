@@ -13,12 +13,11 @@ from typing import Any
 import redis
 
 from scheduler.dispatch import DirectDispatcher
-from scheduler.orphans import end_orphans
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from scheduler.supervisor import die_with_parent
 from tests.support.agents import Agents
-from tests.support.processes import state_of
+from tests.support.processes import end_programs_of, state_of
 from tests.support.wait import wait_until
 
 
@@ -55,7 +54,7 @@ class Worker:
         """End it as a crash would."""
         self._process.kill()
         self._process.wait(timeout=30)
-        end_orphans(self._process.pid)
+        end_programs_of(self._process.pid)
 
     def exit_code(self, timeout_s: float = 30) -> int:
         """Wait for its end."""

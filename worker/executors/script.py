@@ -16,7 +16,6 @@ from graphs.schema import ScriptNode
 from graphs.variables import environment_name
 from scheduler.directories import config_dir
 from scheduler.errors import SecretsMissing, SecretsUnusable
-from scheduler.orphans import OWNER, program_mark
 from scheduler.secrets import hidden
 from worker.executors.updates import apply_updates
 from worker.outcome import Outcome, Wrote
@@ -183,7 +182,6 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
         "LLM_PROMPT_UTILS_FILE": str(WRAPPERS / "utils.sh"),
         "AUTO_CONFIRM": "true",
         "NO_COLOR": "1",
-        OWNER: program_mark(),
         "SLEIPNIR_RUN_ID": visit.run_id,
         "SLEIPNIR_NODE_ID": visit.node_id,
         "SLEIPNIR_IDEMPOTENCY_KEY": visit.idempotency_key,

@@ -18,10 +18,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from graphs.mcp_config import McpServer
-from scheduler.orphans import OWNER, program_mark
 from scheduler.secrets import hidden
+from worker import programs
 from worker.mcp.target import Target
-from worker.sandbox import base_environment
+from worker.sandbox import GRACE_S, base_environment
 
 logger = logging.getLogger("sleipnir.mcp")
 
@@ -63,17 +63,26 @@ async def connection(
 
 @asynccontextmanager
 async def _program(target: Target, traces: Traces) -> AsyncIterator[tuple[Any, Any]]:
+    program = programs.begin()
+    try:
+        async with _streams_of(target, traces, program.mark) as streams:
+            yield streams
+    finally:
+        await asyncio.shield(asyncio.to_thread(programs.over, program, GRACE_S))
+
+
+@asynccontextmanager
+async def _streams_of(target: Target, traces: Traces, mark: str) -> AsyncIterator[tuple[Any, Any]]:
     server, cwd = target.server, target.cwd
     assert cwd is not None, "programs run somewhere"
     cwd.mkdir(parents=True, exist_ok=True)
     parameters = StdioServerParameters(
         command=server.command,
         args=list(server.args),
-        # Marked, so that it is found if this worker is killed and cannot end it.
         env={
             **base_environment(target.environment_names),
             **server.env,
-            OWNER: program_mark(),
+            programs.MARK: mark,
         },
         cwd=cwd,
         encoding_error_handler="replace",

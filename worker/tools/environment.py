@@ -8,7 +8,6 @@ from pathlib import Path
 from graphs.env_file import ENV_FILE, read_env_file
 from graphs.tools.function import Function
 from graphs.variables import environment_name
-from scheduler.orphans import OWNER, program_mark
 from worker.sandbox import base_environment
 from worker.tools.directory import CallDirectory
 from worker.tools.surroundings import Surroundings
@@ -53,7 +52,6 @@ def call_environment(
         "NO_COLOR": "1",
         "SLEIPNIR_RUN_ID": surroundings.run_id,
         "SLEIPNIR_IDEMPOTENCY_KEY": idempotency_key,
-        OWNER: program_mark(),
     }
     if surroundings.agent:
         environment["LLM_AGENT_NAME"] = surroundings.agent
