@@ -20,7 +20,6 @@ from graphs.finding import Finding
 from graphs.loader import Agent, load_agent
 from graphs.references import AgentSearch
 from graphs.schema import AgentNode, Graph
-from graphs.state import encode
 from graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from graphs.validator import Resources, validate
 from scheduler.acceptances import Acceptances
@@ -293,7 +292,7 @@ class Client:
             if agreed is None:
                 raise AnswerRefused(f"'{text}' is neither yes nor no")
             text = agreed
-        event = encode({"kind": "answered", "node": question.node})
+        event = self.store.event({"kind": "answered", "node": question.node})
         self.store.answer(question.run_id, question.visit, text, event=event)
         return question
 

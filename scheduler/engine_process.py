@@ -40,6 +40,9 @@ DRAIN_MARGIN_S = 5.0
 PATIENCE_S = 120.0
 # How often an engine that cannot end looks whether it can.
 _LOOKS_AGAIN_S = 1.0
+# The log becomes `engine.log.1` beyond this size, and is looked at this often.
+LOG_BYTES = 8 * 1024 * 1024
+_LOG_LOOK_S = 2.0
 # What a server gets to end whose engine was killed.
 LEFTOVER_S = 10.0
 
@@ -155,6 +158,26 @@ def lock(file: Path, *, wait: bool) -> int:
     return descriptor
 
 
+def rotate(log_file: Path, limit_bytes: int = LOG_BYTES) -> None:
+    """Put a log that is too large aside: its end, in place of what was put aside before.
+
+    All processes of the engine have it open to append, so it is emptied and not replaced.
+    """
+    with contextlib.suppress(OSError):  # somebody removed it, or the disk is full
+        size = log_file.stat().st_size
+        if size <= limit_bytes:
+            return
+        try:
+            with log_file.open("rb") as log:
+                log.seek(size - limit_bytes)
+                end = log.read(limit_bytes)
+            aside = log_file.with_name(f"{log_file.name}.1")
+            aside.touch(mode=0o600)
+            aside.write_bytes(end)
+        finally:
+            os.truncate(log_file, 0)
+
+
 def worker_children(
     redis_url: str, processes: int, concurrency: int, environment: Mapping[str, str] | None = None
 ) -> list[Child]:
@@ -208,6 +231,11 @@ class EngineProcess:
         """Serve a connected command until it goes."""
         self._users[user] = bytearray()
         self._supervisor.watch(user, partial(self._hear, user))
+
+    def bound_log(self) -> None:
+        """Keep the log from filling the disk, for as long as `serve` runs."""
+        rotate(self._place.log_file)
+        self._supervisor.call_in(_LOG_LOOK_S, self.bound_log)
 
     def stay(self, request: Request, companions: Sequence[Child]) -> None:
         """Be used by ourselves: run what `request` asks for, and `companions`, until a signal."""
@@ -378,6 +406,7 @@ def _main() -> None:
         _tell(user, failed=str(error))
         return
     process.admit(user)
+    process.bound_log()
     process.serve()
     # The interpreter would take its time to end, and the last command has been let go.
     os._exit(0)

@@ -23,9 +23,35 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from graphs.state import encode
 from scheduler.run import Event
 
 _WIDTH = 120
+
+# Characters of a text and items of a list that are left of an event that is too large, in turn.
+_CUTS = ((1_000, 100), (200, 20), (50, 5), (20, 1))
+
+
+def event_text(event: Mapping[str, Any], limit_bytes: int) -> str:
+    """An event as it is stored; long texts and lists are cut where it would be over the limit."""
+    text = encode(event)
+    for characters, items in _CUTS:
+        if 4 * len(text) <= limit_bytes or len(text.encode()) <= limit_bytes:
+            break
+        text = encode(_cut(event, characters, items))
+    return text
+
+
+def _cut(value: Any, characters: int, items: int) -> Any:
+    match value:
+        case str():
+            return value if len(value) <= characters else value[:characters] + "…"
+        case Mapping():
+            return {key: _cut(part, characters, items) for key, part in value.items()}
+        case list() | tuple():
+            return [_cut(part, characters, items) for part in value[:items]]
+        case _:
+            return value
 
 
 def render(event: Event) -> list[str]:

@@ -80,6 +80,10 @@ class Usage:
 NO_USAGE = Usage()
 
 
+# Characters of a failure's message that are kept; its node's log has the rest.
+MESSAGE_LIMIT = 8_000
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a run failed: a run-time code, a message, and the node to blame, if one is."""
@@ -89,7 +93,10 @@ class Failure:
     node: str | None
 
     def to_json(self) -> dict[str, Any]:
-        return {"code": self.code, "message": self.message, "node": self.node}
+        message = self.message
+        if len(message) > MESSAGE_LIMIT:
+            message = message[:MESSAGE_LIMIT] + "…"
+        return {"code": self.code, "message": message, "node": self.node}
 
 
 @dataclass(frozen=True, slots=True)

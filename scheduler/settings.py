@@ -123,6 +123,10 @@ class Settings(BaseModel):
         16 * MIB, ge=64 * KIB, description="most output of one run kept for `sleipnir logs`"
     )
     narration_limit: int = Field(2_000, ge=10, description="events kept of one run's narration")
+    # Each event has its share of it, so one may take 8 KiB.
+    narration_limit_bytes: int = Field(
+        16 * MIB, ge=64 * KIB, description="most that the events of one run's narration take"
+    )
 
     mapping_tools: dict[str, str | list[str]] = Field(
         {}, description="names for several global tools, in `config.yaml` only"

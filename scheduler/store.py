@@ -30,6 +30,7 @@ from scheduler.keys import (
     run_key,
 )
 from scheduler.lua import Constant, Transition, script_names
+from scheduler.narration import event_text
 from scheduler.run import Begun, Context, Failure, Lease, NewRun, Question, Usage
 from scheduler.settings import Settings
 from scheduler.stranded import Repair
@@ -37,6 +38,8 @@ from scheduler.stranded import Repair
 # How long a message may be on its way before the scheduler asks where it is.
 REPUBLISH_MS = 5_000
 _LOG_ENTRIES = 1_000
+# Less would not hold what makes an event one.
+_SMALLEST_EVENT_BYTES = 512
 # Half a minute's of a few models at once: a watcher reads on within a second.
 _SPEECH_ENTRIES = 1_000
 _SPEECH_KEPT_MS = 30_000
@@ -109,6 +112,14 @@ class RunStore:
             return 0
         return self.now_ms() - int(self.client.info("server")["uptime_in_seconds"]) * 1000
 
+    def event(self, fields: Mapping[str, Any]) -> str:
+        """An event of a run's narration as the transitions take it.
+
+        Each has its share of the bytes that all may take together, so that nobody has to count.
+        """
+        share = self.settings.narration_limit_bytes // self.settings.narration_limit
+        return event_text(fields, max(share, _SMALLEST_EVENT_BYTES))
+
     # ---- submit
 
     def put_bundle(self, digest: str, data: bytes) -> None:
@@ -168,7 +179,7 @@ class RunStore:
             run.agent,
             run.digest,
             _first_checkpoint(run),
-            _submitted_event(run),
+            self.event(_submitted(run)),
             len(fields) // 2,
             *fields,
             *seeds,
@@ -456,7 +467,7 @@ class RunStore:
             child.digest,
             _first_checkpoint(child),
             event,
-            _submitted_event(child),
+            self.event(_submitted(child)),
             len(fields) // 2,
             *fields,
             *_flat(child.state),
@@ -657,15 +668,13 @@ def _first_checkpoint(run: NewRun) -> str:
     return _checkpoint(0, run.state, (run.start,), {})
 
 
-def _submitted_event(run: NewRun) -> str:
-    return encode(
-        {
-            "kind": "submitted",
-            "agent": run.agent,
-            "start": [run.start, run.start_type],
-            "warnings": list(run.warnings),
-        }
-    )
+def _submitted(run: NewRun) -> dict[str, Any]:
+    return {
+        "kind": "submitted",
+        "agent": run.agent,
+        "start": [run.start, run.start_type],
+        "warnings": list(run.warnings),
+    }
 
 
 def _record_fields(run: NewRun) -> list[str]:

@@ -155,7 +155,7 @@ class Commit:
 
     def _step_event(self, plan: Plan, branches: Mapping[str, Branch]) -> str:
         nodes = self._visit.graph.nodes
-        return encode(
+        return self._store.event(
             {
                 "kind": "step",
                 "step": self._visit.step,
@@ -240,12 +240,13 @@ class Commit:
             "failure": result.get("error"),
             "warnings": list(outcome.warnings) if isinstance(outcome, Wrote) else [],
         }
+        told = self._store.event(event)
         self._store.stage_item(
             self._lease,
             encode(result),
             halt=failed and map_node.on_error == "fail",
             elapsed_s=self._elapsed_s(),
-            event=encode(event).replace('"@DONE@"', "@DONE@").replace('"@TOTAL@"', "@TOTAL@"),
+            event=told.replace('"@DONE@"', "@DONE@").replace('"@TOTAL@"', "@TOTAL@"),
             usage=outcome.usage,
             spent=outcome.usage + visit.recorded_usage,
         )
@@ -288,7 +289,7 @@ class Commit:
             "default": asked.default,
         }
         turn = encode(asked.turn) if asked.turn is not None else ""
-        self._store.ask(self._lease, question, event=encode(event), turn=turn)
+        self._store.ask(self._lease, question, event=self._store.event(event), turn=turn)
 
     def _spawn(self, spawned: Spawned) -> None:
         context = self._begun.context
@@ -315,7 +316,7 @@ class Commit:
             "agent": spawned.agent,
             "run_id": child.run_id,
         }
-        self._store.spawn(self._lease, child, spawned.timeout_s, event=encode(event))
+        self._store.spawn(self._lease, child, spawned.timeout_s, event=self._store.event(event))
 
     def _open_map(self, mapped: Mapped) -> None:
         node = self._visit.node
@@ -335,7 +336,7 @@ class Commit:
         }
         turn = encode({"attempt": visit.attempt, "usage": usage.to_list()})
         self._store.postpone(
-            self._lease, postponed.delay_s, event=encode(event), turn=turn, usage=usage
+            self._lease, postponed.delay_s, event=self._store.event(event), turn=turn, usage=usage
         )
 
     def _defer(self, deferred: Deferred) -> None:
@@ -346,7 +347,7 @@ class Commit:
             "reason": deferred.reason,
             "for_person": deferred.for_person,
         }
-        self._store.postpone(self._lease, deferred.delay_s, event=encode(event))
+        self._store.postpone(self._lease, deferred.delay_s, event=self._store.event(event))
 
 
 class _ValueTooLarge(Exception):

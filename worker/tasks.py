@@ -31,6 +31,7 @@ from worker.executors import EXECUTORS
 from worker.isolation import LOST_IN_COMPANY
 from worker.journal import log_begin
 from worker.outcome import Failed, Outcome
+from worker.run_log import head_and_tail
 from worker.runtime import Runtime
 from worker.visit import Visit
 from worker.workdir import workdir_of
@@ -39,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 # The scheduler ends overdue runs twice a second.
 _UNTIL_JUDGED_S = 1.0
+
+# Of what a model says within a tenth of a second; few say more than some words.
+_SPOKEN_BYTES = 16 * 1024
 
 _NEED_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 
@@ -149,10 +153,11 @@ def make_visit(
 
 
 def _narrate(store: RunStore, run_id: str, node_id: str, kind: str, **fields: Any) -> None:
-    store.narrate(run_id, encode({"kind": kind, "node": node_id, **fields}))
+    store.narrate(run_id, store.event({"kind": kind, "node": node_id, **fields}))
 
 
 def _say(store: RunStore, run_id: str, node_id: str, index: int | None, text: str) -> None:
+    text = head_and_tail(text, _SPOKEN_BYTES)
     event = {"kind": "speech", "node": node_id, "index": index, "text": text}
     # What nobody hears is no reason to lose the reply.
     with contextlib.suppress(RedisError):
@@ -171,7 +176,7 @@ def _record(
     event: Mapping[str, Any] | None,
     usage: Usage,
 ) -> None:
-    text = encode(event) if event is not None else ""
+    text = store.event(event) if event is not None else ""
     store.record_turn(lease, position, encode(entry), event=text, usage=usage)
 
 

@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from scheduler.embedded import Engine, attach
-from scheduler.engine_process import Place, lock
+from scheduler.engine_process import LOG_BYTES, Place, lock
 from scheduler.errors import EngineUnreachable
 from scheduler.redis_server import PrivateRedis, socket_directory
 from scheduler.settings import Settings
@@ -451,3 +451,18 @@ def test_up_beside_another_engine_is_an_error_that_names_it(data_dir: Path) -> N
 
     assert up.returncode == 1
     assert f"an engine (pid {engine.pid}) already runs in {data_dir}" in errors
+
+
+def test_a_log_that_grows_is_put_aside_and_goes_on(data_dir: Path) -> None:
+    with attach(data_dir, SETTINGS, workers=False) as engine:
+        with engine.log_file.open("a") as log:
+            log.write("x" * LOG_BYTES + "the end\n")
+            log.flush()
+            wait_until(lambda: engine.log_file.stat().st_size == 0, "the log is put aside", 60)
+            log.write("more\n")
+
+        aside = engine.log_file.with_name("engine.log.1")
+        assert aside.stat().st_size == LOG_BYTES
+        assert aside.read_text().endswith("xthe end\n")
+        assert aside.stat().st_mode & 0o777 == 0o600
+        assert engine.log_file.read_text() == "more\n"

@@ -194,7 +194,7 @@ class Session:
         self._forget_tools()
 
     def _with_traces(self, reason: str) -> str:
-        return "; ".join([reason, *self._traces.stderr])
+        return "; ".join([reason, *self._traces.last_lines()])
 
 
 async def _page(cursor: str | None, client: Client) -> mcp_types.ListToolsResult:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from types import TracebackType
 from typing import Any
 
@@ -33,14 +34,19 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 _CONNECT_LIMIT_S = 30.0
 _LINES_KEPT = 3
 _LONGEST_LINE = 2_000
+_LINES_A_MINUTE = 100
 
 
 @dataclass(slots=True)
 class Traces:
     """What a connection leaves behind that says more about a failure than its exception."""
 
-    stderr: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
+    stderr: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
     http_error: str | None = None  # the last refusal of an HTTP server
+
+    def last_lines(self) -> list[str]:
+        """What its program said last on stderr, fit to be shown."""
+        return list(map(_shown, self.stderr))
 
 
 @asynccontextmanager
@@ -90,7 +96,7 @@ async def _streams_of(target: Target, traces: Traces, mark: str) -> AsyncIterato
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stderr, os.fdopen(writing, "w") as errlog:
         log = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: _StderrLog(server.name, traces.stderr), stderr
+            lambda: StderrLog(server.name, traces.stderr), stderr
         )
         try:
             async with stdio_client(parameters, errlog=errlog) as streams:
@@ -100,13 +106,22 @@ async def _streams_of(target: Target, traces: Traces, mark: str) -> AsyncIterato
             log[0].close()
 
 
-class _StderrLog(asyncio.Protocol):
-    """Passes what a program says on stderr on to the worker's log, line by line."""
+class StderrLog(asyncio.Protocol):
+    """Passes what a program says on stderr on to the worker's log, line by line.
 
-    def __init__(self, server: str, kept: deque[str]) -> None:
+    Of a program that says more than `_LINES_A_MINUTE` it tells how much more that was.
+    """
+
+    def __init__(
+        self, server: str, kept: deque[bytes], clock: Callable[[], float] = monotonic
+    ) -> None:
         self._server = server
         self._kept = kept
+        self._clock = clock
         self._rest = b""
+        self._minute_ends_at = clock() + 60
+        self._said = 0
+        self._left_out = 0
 
     def data_received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -118,12 +133,32 @@ class _StderrLog(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._say(self._rest)
+        self._tell_of_left_out()
 
     def _say(self, line: bytes) -> None:
-        text = hidden(line[:_LONGEST_LINE].decode(errors="replace").rstrip())
-        if text:
-            self._kept.append(text)
-            logger.info("%s: %s", self._server, text)
+        line = line[:_LONGEST_LINE].strip()
+        if not line:
+            return
+        self._kept.append(line)
+        if self._clock() >= self._minute_ends_at:
+            self._tell_of_left_out()
+            self._minute_ends_at = self._clock() + 60
+            self._said = 0
+        if self._said == _LINES_A_MINUTE:
+            self._left_out += 1
+            return
+        self._said += 1
+        logger.info("%s: %s", self._server, _shown(line))
+
+    def _tell_of_left_out(self) -> None:
+        if self._left_out:
+            logger.info("%s: … and %d more lines", self._server, self._left_out)
+        self._left_out = 0
+
+
+def _shown(line: bytes) -> str:
+    text = hidden(line.decode(errors="replace"))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @asynccontextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from graphs.state import encode
-from scheduler.narration import render
+from scheduler.narration import event_text, render
 from scheduler.run import Event
 
 STEP: dict[str, Any] = {"from": [], "next": [], "dropped": [], "warnings": []}
@@ -142,3 +143,31 @@ def test_a_line_is_cut_and_stays_one_line() -> None:
     assert len(line) == 120
     assert line.startswith("▸   agent a\\x1b[31m\\nxxx")
     assert line.endswith("…")
+
+
+def test_an_event_within_its_limit_is_kept_as_it_is() -> None:
+    event = {"kind": "output", "text": "é" * 100}
+
+    assert event_text(event, 1_000) == encode(event)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "output", "node": "n", "tool": "t", "text": "漢" * 100_000},
+        {"kind": "step", "step": 1, **STEP, "next": [[f"node{n}", "script"] for n in range(8_000)]},
+        {"kind": "step", "step": 1, **STEP, "warnings": ["w" * 10_000] * 1_000},
+        {"kind": "question", "text": "x" * 10**6, "options": ["y" * 10**4] * 100, "default": None},
+    ],
+)
+@pytest.mark.parametrize("limit_bytes", [512, 8_192])
+def test_a_larger_event_is_cut_and_can_still_be_shown(
+    event: dict[str, Any], limit_bytes: int
+) -> None:
+    text = event_text(event, limit_bytes)
+
+    kept = json.loads(text)
+    assert len(text.encode()) <= limit_bytes
+    assert kept.keys() == event.keys()
+    kind = kept.pop("kind")
+    assert lines(kind, **{"node": "n", **kept}) or kind == "step"
