@@ -31,6 +31,7 @@ from scheduler.cli.documents import question_document, row_document, run_documen
 from scheduler.cli.exits import ExitCode
 from scheduler.history import NodeTimes
 from scheduler.run import NO_USAGE, Context, Question, Run, Status
+from scheduler.settings import Settings as EngineSettings
 from tests.support.pages import PAGES, ROOT, TEXTS, blocks
 
 SOURCES = {
@@ -241,3 +242,41 @@ def test_every_threat_has_tests_that_are_there() -> None:
 
     assert len(set(named)) > 20
     assert [name for name in named if not (ROOT / "tests" / name).exists()] == []
+
+
+# ---- bounds
+
+# What bounds something under another kind of name.
+BOUNDS_BY_NAME = {
+    "max_agent_depth",
+    "max_deliveries",
+    "call_threads",
+    "concurrency",
+    "program_memory_mb",
+    "tool_timeout",
+    "mcp_timeout",
+}
+BOUND_ROW = re.compile(r"^\| (.+?) \| .+ \| .+ \| `(.+?)::(\w+)` \|$", re.MULTILINE)
+
+
+def bounds() -> list[tuple[str, str, str]]:
+    """Settings, test file and test of each row of the table of bounds."""
+    (section,) = re.findall(r"^## Bounds\n(.*?)^## ", TEXTS["operating.md"], re.M | re.S)
+    rows: list[tuple[str, str, str]] = BOUND_ROW.findall(section)
+    assert len(rows) == section.count("\n|") - 2, "a row is not of the table's form"
+    return rows
+
+
+def test_the_table_of_bounds_has_every_setting_that_is_one() -> None:
+    listed = [name for settings, _, _ in bounds() for name in re.findall(r"`(\w+)`", settings)]
+
+    ends = ("_limit", "_bytes", "_s")
+    expected = {name for name in EngineSettings.model_fields if name.endswith(ends)}
+    assert sorted(listed) == sorted(expected | BOUNDS_BY_NAME)
+
+
+@pytest.mark.parametrize("bound", bounds(), ids=lambda bound: bound[0])
+def test_a_bound_is_held_by_the_test_it_names(bound: tuple[str, str, str]) -> None:
+    _, file, test = bound
+
+    assert f"\ndef {test}(" in (ROOT / "tests" / file).read_text()

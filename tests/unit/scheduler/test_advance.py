@@ -186,3 +186,9 @@ def test_a_branch_survives_being_staged() -> None:
 
     assert Branch.from_json(branch.to_json()) == branch
     assert Branch.from_json(ended("done").to_json()) == ended("done")
+
+
+def test_a_long_message_of_a_failure_is_cut() -> None:
+    kept = Failure("R013", "x" * 100_000, "a").to_json()["message"]
+
+    assert kept == "x" * 8_000 + "…"

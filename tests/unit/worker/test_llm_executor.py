@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Barrier
 from time import monotonic
 from typing import Any, NoReturn
 
@@ -12,11 +13,12 @@ from graphs.errors import NodeFailed
 from graphs.schema import Graph, LlmNode
 from graphs.state import Snapshot
 from scheduler.run import NO_USAGE, Usage
-from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, fails, says
+from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, calls, fails, says
 from worker.executors.llm import run_llm
 from worker.llm.caller import MustWait
-from worker.llm.toolset import Toolset
+from worker.llm.toolset import Call, Offer, Toolset
 from worker.outcome import Deferred, Postponed, Wrote
+from worker.tools.call import Answered
 from worker.visit import Limits, Visit
 
 NAME_SCHEMA = {
@@ -407,3 +409,28 @@ def test_a_node_that_fails_still_says_which_functions_it_went_without(server: Mo
 
     assert isinstance(outcome, Wrote)
     assert (outcome.failure, outcome.warnings) == ("HTTP 400: no such model", toolset.warnings)
+
+
+def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServer) -> None:
+    server.script.add(calls(*[("look", {"at": n}) for n in range(8)]), says("done"))
+    together = Barrier(4, timeout=60)
+    running: list[int] = []
+    most = []
+
+    def look(call: Call) -> Answered:
+        running.append(call.arguments["at"])
+        together.wait()
+        most.append(len(running))
+        together.wait()
+        running.remove(call.arguments["at"])
+        return Answered("seen")
+
+    declaration = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    toolset = Toolset({"look": Offer(declaration, look, overlaps=True)})
+    asking = visit({"tools": ["look"]}, limits=Limits(call_threads=4), offer=lambda _visit: toolset)
+
+    outcome = run_llm(asking)
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.output == "done"
+    assert most == 8 * [4]
