@@ -1,11 +1,17 @@
-"""What a run's checkpoints tell: its state after any step, and where its time went."""
+"""What a run's checkpoints tell: its state after any step, and where its time went.
+
+The history of a run that is very long is folded: its first steps and its newest are kept as they
+were, and what those between them wrote is told together, with the last of them.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphs.state import encode
 from scheduler.run import NO_USAGE, Checkpoint, Usage
 
 
@@ -13,14 +19,52 @@ def state_after(history: Sequence[Checkpoint], step: int) -> dict[str, Any]:
     """The state after `step`, keys sorted; step 0 is the seeds.
 
     Raises:
-        IndexError: if that step was not committed.
+        IndexError: if that step was not committed, or is not kept by itself any more.
     """
     if not 0 <= step < len(history):
         raise IndexError(f"step {step} was not committed; the last one is {len(history) - 1}")
+    if history[step].folded:
+        told_with = next(later.step for later in history[step:] if not later.folded)
+        raise IndexError(
+            f"step {step} is not kept by itself any more, the run is too long for that "
+            f"(history_limit_bytes); the next one that is kept is step {told_with}"
+        )
     state: dict[str, Any] = {}
     for checkpoint in history[: step + 1]:
         state.update(checkpoint.writes)
     return dict(sorted(state.items()))
+
+
+def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:
+    """A shorter form of the first checkpoints, given as JSON texts: how many, and by what.
+
+    An eighth of the limit is left to the first steps and a quarter to the newest ones. All between
+    lose what they wrote to the last of them, which so tells at most a whole state; what a step is
+    otherwise known by, they keep.
+    """
+    sizes = [len(entry.encode()) for entry in entries]
+    first = _within(sizes, limit_bytes // 8)
+    last = len(entries) - _within(sizes[::-1], limit_bytes // 4)
+    if last - first < 2:
+        return 0, []
+    between = [json.loads(entry) for entry in entries[first:last]]
+    writes: dict[str, Any] = {}
+    for checkpoint in between:
+        writes.update(checkpoint["writes"])
+        checkpoint.update(writes={}, folded=True)
+    del between[-1]["folded"]
+    between[-1]["writes"] = writes
+    return last, [*entries[:first], *map(encode, between)]
+
+
+def _within(sizes: Sequence[int], limit_bytes: int) -> int:
+    """How many of them fit, but one at least."""
+    total = 0
+    for count, size in enumerate(sizes):
+        total += size
+        if total > limit_bytes:
+            return max(1, count)
+    return len(sizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end:
     run       hash    the record; field `n:<node>` counts the visits of a node,
                       `died:<visit>` processes of its own that a visit took down in a row
     state     hash    key → JSON text
-    history   list    one checkpoint a super-step; the first holds the seeds
+    history   list    one checkpoint a super-step; the first holds the seeds; folded if long
     events    stream  narration, capped
     logs      list    output of scripts, capped
     children  list    ids of child runs

@@ -358,6 +358,7 @@ def _checkpoint(fields: Mapping[str, Any]) -> Checkpoint:
         writes=fields["writes"],
         frontier=tuple(fields["frontier"]),
         nodes={node: timing or {} for node, timing in fields["nodes"].items()},
+        folded=fields.get("folded", False),
     )
 
 

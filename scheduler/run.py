@@ -249,6 +249,7 @@ class Checkpoint:
     writes: Mapping[str, Any]
     frontier: tuple[str, ...]
     nodes: Mapping[str, Mapping[str, Any]]  # id → ms, usage, failure, visits, max_ms
+    folded: bool = False  # what it wrote is told with a later one
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,9 @@ class Settings(BaseModel):
     log_limit_bytes: int = Field(
         16 * MIB, ge=64 * KIB, description="most output of one run kept for `sleipnir logs`"
     )
+    history_limit_bytes: int = Field(
+        32 * MIB, ge=64 * KIB, description="history of a run, beyond which its middle is folded"
+    )
     narration_limit: int = Field(2_000, ge=10, description="events kept of one run's narration")
     # Each event has its share of it, so one may take 8 KiB.
     narration_limit_bytes: int = Field(

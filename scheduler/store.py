@@ -5,19 +5,21 @@ What people look at (lists, histories, narration) is read through `scheduler.rec
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import redis
-from redis.exceptions import WatchError
+from redis.exceptions import RedisError, WatchError
 
 from graphs.state import Snapshot, encode
 from scheduler.advance import Branch, Plan
 from scheduler.connection import OwnConnection
 from scheduler.dispatch import Dispatcher
 from scheduler.errors import AnswerRefused, RunClosed, TransitionRefused
+from scheduler.history import folded
 from scheduler.keys import (
     ALL_PARTITIONS,
     BUNDLES,
@@ -71,6 +73,7 @@ class RunStore:
             "republish_ms": REPUBLISH_MS,
             "retention_ms": int(settings.retention_s * 1000),
             "narration_limit": settings.narration_limit,
+            "history_limit": settings.history_limit_bytes,
         }
         self._transitions: dict[str, Transition] = {}
         self._own = OwnConnection(client)
@@ -273,7 +276,7 @@ class RunStore:
             RunClosed, StaleVisit, StaleStep: somebody else decided; drop the result.
             StateTooLarge: nothing was written.
         """
-        (status,) = self._call(
+        status, is_long = self._call(
             "advance_step",
             lease.run_id,
             step,
@@ -292,7 +295,21 @@ class RunStore:
             *_flat(plan.writes),
             *plan.frontier,
         )
+        if is_long:
+            # The step counts; what Redis cannot do now is tried again after the next one.
+            with contextlib.suppress(RedisError):
+                self._fold_history(lease.run_id)
         return str(status)
+
+    def _fold_history(self, run_id: str) -> None:
+        """Make the history of a long run shorter, as `scheduler.history` says."""
+        folds = self.client.hget(run_key("run", run_id), "history_folds") or "0"
+        entries: Any = self.client.lrange(run_key("history", run_id), 0, -1)
+        limit_bytes = self.settings.history_limit_bytes
+        count, shorter = folded(entries, limit_bytes)
+        saved = _size(entries[:count]) - _size(shorter)
+        fold_at = max(limit_bytes, _size(entries) - saved + limit_bytes // 2)
+        self._call("fold_history", run_id, str(folds), count, saved, fold_at, *shorter)
 
     def stage(
         self,
@@ -647,6 +664,10 @@ class RunStore:
 
 def _flat(pairs: Mapping[str, str]) -> list[str]:
     return [text for pair in pairs.items() for text in pair]
+
+
+def _size(texts: Iterable[str]) -> int:
+    return sum(len(text.encode()) for text in texts)
 
 
 def _usage_text(usage: Usage | None) -> str:

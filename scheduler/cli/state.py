@@ -63,9 +63,12 @@ def _print_changes(
         nodes = sorted(checkpoint.nodes)
         if as_json:
             document = {"step": checkpoint.step, "nodes": nodes, "changes": changes}
+            if checkpoint.folded:
+                document["folded"] = True
             click.echo(json.dumps(document, ensure_ascii=False))
             continue
-        click.echo(f"step {checkpoint.step}: {', '.join(nodes) or 'seeds'}")
+        where = " (its changes are among those of a later step)" if checkpoint.folded else ""
+        click.echo(f"step {checkpoint.step}: {', '.join(nodes) or 'seeds'}{where}")
         for name, change in changes.items():
             if "before" in change:
                 click.echo(f"- {name}: {json.dumps(change['before'], ensure_ascii=False)}")

@@ -5,20 +5,21 @@
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
 -- USES store dispatch waiting finish
 -- OK   status  the run's status after the step
+--      long    1 if its history has become so long that it should be folded
 -- ERR  run_closed       the run already reached a final status, or its time is over
 -- ERR  stale_visit      another delivery owns the visit now; drop this result
 -- ERR  stale_step       this step was advanced already
 -- ERR  state_too_large  nothing was written
 local run = key('run', run_id)
 local wanted = {'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width', 'machine',
-  'busy', 'frontier', 'of_batch'}
+  'busy', 'frontier', 'of_batch', 'history_bytes', 'history_fold_at'}
 local first_node, recorded = 2 * write_count + 1, #wanted
 for i = first_node, #rest do
   wanted[#wanted + 1] = 'n:' .. rest[i]
 end
 local found = read_fields(run, wanted)
-local so_far, current, deadline, agent, digest, bytes, width, machine, busy, frontier, of_batch =
-  unpack(found, 1, recorded)
+local so_far, current, deadline, agent, digest, bytes, width, machine, busy, frontier, of_batch,
+  told, fold_at = unpack(found, 1, recorded)
 pin(run_id, machine, of_batch)
 if not so_far or FINAL[so_far] then return {'run_closed'} end
 if current ~= step then return {'stale_step'} end
@@ -30,7 +31,7 @@ if status == 'failed' then
   add_usage(run_id, usage)
   narrate(run_id, event)
   finish(run_id, 'failed', '', failure)
-  return reply('failed')
+  return reply('failed', 0)
 end
 
 local state = key('state', run_id)
@@ -48,7 +49,7 @@ if bytes > bytes_before and bytes > tonumber(state_limit) then return {'state_to
 local nodes, capped = {}, nil
 local fields, first_visits = {'step', step + 1}, {'HDEL', run}
 local replaced = {'HSET', run, 'step', step, 'width', width, 'busy', busy, 'bytes', bytes_before,
-  'frontier', frontier}
+  'frontier', frontier, 'history_bytes', told or 0}
 for i = first_node, #rest do
   local position = i - first_node + 1
   local name, before = wanted[recorded + position], found[recorded + position]
@@ -65,7 +66,8 @@ for i = first_node, #rest do
 end
 
 -- What a full Redis refuses comes first: it takes all the rest of a script that has written.
-push('RPUSH', key('history', run_id), {string.format('{"at":%.0f,', now_ms) .. history})
+history = string.format('{"at":%.0f,', now_ms) .. history
+push('RPUSH', key('history', run_id), {history})
 if #writes > 1000 then
   in_pieces(write, 'HSET', state, writes)
 elseif #writes > 0 then
@@ -81,14 +83,14 @@ narrate(run_id, event)
 if status == 'succeeded' then
   write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
   finish(run_id, 'succeeded', output, '')
-  return reply('succeeded')
+  return reply('succeeded', 0)
 end
 if capped then
   write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
   finish(run_id, 'failed', '', cjson.encode({code = 'R004', node = capped.node,
     message = string.format("Node '%s' visited %d times (max_loop_iterations=%d)", capped.node,
       capped.visits, cap)}))
-  return reply('failed')
+  return reply('failed', 0)
 end
 
 local count = #fields
@@ -96,6 +98,8 @@ fields[count + 1], fields[count + 2] = 'width', #nodes
 fields[count + 3], fields[count + 4] = 'busy', #nodes
 fields[count + 5], fields[count + 6] = 'bytes', bytes
 fields[count + 7], fields[count + 8] = 'frontier', table.concat(nodes, ' ')
+told = (told or 0) + #history
+fields[count + 9], fields[count + 10] = 'history_bytes', told
 undo[#undo + 1] = first_visits[3] and first_visits or nil
 if #nodes > 1000 then
   in_pieces(write, 'HSET', run, fields)
@@ -108,4 +112,4 @@ elseif tonumber(width) > 1 then
   write('HDEL', run, 'free')
 end
 admit(run_id, step + 1, nodes, tonumber(window), agent, digest)
-return reply('running')
+return reply('running', told > (tonumber(fold_at or '') or history_limit) and 1 or 0)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from scheduler.advance import Plan
-from scheduler.cli.logs import logs
+from scheduler.cli import cli
 from scheduler.errors import RunNotFound
 from scheduler.keys import ALL_PARTITIONS
 from scheduler.run import Failure
@@ -260,7 +260,7 @@ def test_logs_tells_what_was_dropped(engine: Engine, redis_server: RedisServer) 
     entry = {"step": 1, "node": "s", "index": None, "stream": "stderr", "text": "hello"}
     engine.store.append_logs(RUN, [json.dumps(entry)], dropped=3)
 
-    shown = CliRunner().invoke(logs, ["--redis", redis_server.url, RUN])
+    shown = CliRunner().invoke(cli, ["logs", "--redis", redis_server.url, RUN])
 
     assert shown.stdout == "1 s stderr | hello\n"
     assert shown.stderr.startswith("3 older entries were dropped: the newest are kept")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from scheduler.history import node_times, state_after
+from graphs.state import encode
+from scheduler.history import folded, node_times, state_after
 from scheduler.run import Checkpoint, Usage
 
 
@@ -86,3 +88,55 @@ def test_usage_is_summed_and_an_unknown_price_stays_unknown() -> None:
 
 def test_a_history_of_seeds_only_has_no_times() -> None:
     assert node_times([checkpoint(0, {"k": 1})]) == []
+
+
+def entry(step: int, **writes: Any) -> str:
+    return encode(
+        {"at": step, "step": step, "frontier": ["n"], "nodes": {"n": {}}, "writes": writes}
+    )
+
+
+def test_a_long_history_is_folded_between_its_first_and_its_newest_steps() -> None:
+    entries = [entry(step, k=f"{step}" + "x" * 100, **{f"k{step % 3}": step}) for step in range(50)]
+
+    count, shorter = folded(entries, 8_000)
+
+    kept = [json.loads(text) for text in [*shorter, *entries[count:]]]
+    assert [found["step"] for found in kept] == list(range(50))
+    assert [found["nodes"] for found in kept] == 50 * [{"n": {}}]
+    away = [found["step"] for found in kept if found.get("folded")]
+    assert away == list(range(away[0], count - 1))
+    assert shorter[: away[0]] == entries[: away[0]]
+    assert (away[0], 50 - count) == (5, 11)
+    assert all(kept[step]["writes"] == {} for step in away)
+    history = [
+        Checkpoint(f["step"], 0, f["writes"], ("n",), f["nodes"], f.get("folded", False))
+        for f in kept
+    ]
+    whole = [checkpoint(f["step"], f["writes"]) for f in map(json.loads, entries)]
+    for step in set(range(50)) - set(away):
+        assert state_after(history, step) == state_after(whole, step)
+    with pytest.raises(IndexError, match=f"the next one that is kept is step {count - 1}$"):
+        state_after(history, away[0])
+
+
+def test_folding_again_folds_what_was_folded_too() -> None:
+    entries: list[str] = []
+    for step in range(300):
+        entries.append(entry(step, k="x" * 100, **{f"k{step % 7}": step}))
+        if step % 50 == 49:
+            count, shorter = folded(entries, 8_000)
+            entries[:count] = shorter
+
+    kept = [json.loads(text) for text in entries]
+    history = [Checkpoint(f["step"], 0, f["writes"], ("n",), {}, "folded" in f) for f in kept]
+    assert state_after(history, 299)["k3"] == 297
+    assert [f["step"] for f in kept] == list(range(300))
+    assert sum(1 for f in kept if len(f["writes"]) > 2) == 1
+
+
+@pytest.mark.parametrize("sizes", [[1], [9_000, 9_000], [10, 9_000, 10]])
+def test_a_history_of_few_steps_stays_as_it_is(sizes: list[int]) -> None:
+    entries = [entry(step, k="x" * size) for step, size in enumerate(sizes)]
+
+    assert folded(entries, 8_000) == (0, [])
