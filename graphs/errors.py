@@ -74,6 +74,14 @@ class MissingReference(GraphError):
         super().__init__(f"nothing in the state for {names}")
 
 
+class TextTooLong(GraphError):
+    """A template makes a longer text than it may; `limit` is in characters."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"a template makes a text of more than {limit} characters")
+
+
 class NodeFailed(GraphError):
     """A visit failed for good; `code` is one of the run-time codes R001 to R023.
 

@@ -13,11 +13,15 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
-from graphs.errors import MissingReference
+from graphs.errors import MissingReference, TextTooLong
 from graphs.state import encode
 
 Path: TypeAlias = tuple[str | int, ...]
 Layer: TypeAlias = Mapping[str, Any]
+
+# Characters of a text that a template makes, where the caller sets no other limit. Each reference
+# may name a large value, and the next template the text that came of it.
+LONGEST_TEXT = 64 * 1024 * 1024
 
 _REFERENCE = re.compile(r"\{\{([A-Za-z0-9_.\[\]]+)\}\}")
 _SEGMENT = r"[A-Za-z0-9_]+(?:\[[0-9]+\])*"
@@ -78,39 +82,49 @@ def resolve(path: Path, layers: Sequence[Layer]) -> Any | Literal[Missing.MISSIN
     return MISSING
 
 
-def render_strict(template: str, *layers: Layer) -> str:
+def render_strict(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> str:
     """The text with every reference filled in.
 
     Raises:
         MissingReference: naming all references that are missing.
+        TextTooLong: it would have more than `limit` characters.
     """
-    text, missing = _render(_compile(template), layers)
+    text, missing = _render(_compile(template), layers, limit)
     if missing:
         raise MissingReference(missing)
     return text
 
 
-def render_lenient(template: str, *layers: Layer) -> str:
-    """The text with every reference filled in; missing ones become empty."""
-    text, _ = _render(_compile(template), layers)
+def render_lenient(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> str:
+    """The text with every reference filled in; missing ones become empty.
+
+    Raises:
+        TextTooLong: it would have more than `limit` characters.
+    """
+    text, _ = _render(_compile(template), layers, limit)
     return text
 
 
-def evaluate_strict(template: str, *layers: Layer) -> Any:
+def evaluate_strict(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> Any:
     """The referenced value itself if the template is one reference, else the rendered text.
 
     Raises:
         MissingReference: naming all references that are missing.
+        TextTooLong: it would have more than `limit` characters.
     """
-    value, missing = _evaluate(_compile(template), layers)
+    value, missing = _evaluate(_compile(template), layers, limit)
     if missing:
         raise MissingReference(missing)
     return value
 
 
-def evaluate_lenient(template: str, *layers: Layer) -> Any:
-    """As `evaluate_strict`, with `""` in the place of what is missing."""
-    value, _ = _evaluate(_compile(template), layers)
+def evaluate_lenient(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> Any:
+    """As `evaluate_strict`, with `""` in the place of what is missing.
+
+    Raises:
+        TextTooLong: it would have more than `limit` characters.
+    """
+    value, _ = _evaluate(_compile(template), layers, limit)
     return value
 
 
@@ -161,24 +175,34 @@ def _descend(value: Any, path: Path) -> Any | Literal[Missing.MISSING]:
     return value
 
 
-def _render(compiled: _Compiled, layers: Sequence[Layer]) -> tuple[str, list[str]]:
+def _render(compiled: _Compiled, layers: Sequence[Layer], limit: int) -> tuple[str, list[str]]:
     texts: list[str] = []
     missing: list[str] = []
+    length = 0
     for part in compiled.parts:
-        if isinstance(part, str):
-            texts.append(part)
+        text = part if isinstance(part, str) else _text(part, layers)
+        if text is MISSING:
+            assert isinstance(part, Reference)
+            if part.text not in missing:
+                missing.append(part.text)
             continue
-        value = MISSING if part.path is None else resolve(part.path, layers)
-        if value is not MISSING:
-            texts.append(value if isinstance(value, str) else encode(value))
-        elif part.text not in missing:
-            missing.append(part.text)
+        length += len(text)
+        if length > limit:
+            raise TextTooLong(limit)
+        texts.append(text)
     return "".join(texts), missing
 
 
-def _evaluate(compiled: _Compiled, layers: Sequence[Layer]) -> tuple[Any, list[str]]:
+def _text(reference: Reference, layers: Sequence[Layer]) -> str | Literal[Missing.MISSING]:
+    value = MISSING if reference.path is None else resolve(reference.path, layers)
+    if value is MISSING:
+        return MISSING
+    return value if isinstance(value, str) else encode(value)
+
+
+def _evaluate(compiled: _Compiled, layers: Sequence[Layer], limit: int) -> tuple[Any, list[str]]:
     sole = compiled.sole
     if sole is None or sole.path is None:
-        return _render(compiled, layers)
+        return _render(compiled, layers, limit)
     value = resolve(sole.path, layers)
     return ("", [sole.text]) if value is MISSING else (value, [])

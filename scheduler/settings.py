@@ -112,6 +112,9 @@ class Settings(BaseModel):
     reply_limit_bytes: int = Field(
         8 * MIB, ge=1, description="largest reply of a model, given up while it comes"
     )
+    conversation_limit_bytes: int = Field(
+        32 * MIB, ge=1, description="replies and results that one attempt of an llm node collects"
+    )
     calls_limit: int = Field(
         128, ge=1, description="most calls of one reply of a model; others are refused"
     )

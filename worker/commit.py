@@ -30,6 +30,9 @@ from worker.runtime import Runtime
 from worker.visit import Visit
 from worker.workdir import forget_scratch
 
+# Writes of so many times what a state may hold cannot fit, whatever they replace.
+_FAR_TOO_MUCH = 4
+
 
 class Commit:
     """Commits one visit: stages or advances its step, parks it, or lets it rest."""
@@ -194,6 +197,7 @@ class Commit:
         """The writes as JSON texts, without those that leave a key as it was."""
         visit = self._visit
         texts = {}
+        total = 0
         for key, value in outcome.writes.items():
             text = encode(value)
             size = len(text.encode())
@@ -206,6 +210,13 @@ class Commit:
             is_error = isinstance(outcome, Wrote) and outcome.failure and key == "error"
             if key in visit.graph.reducers or is_error or not _unchanged(visit.state, key, text):
                 texts[key] = text
+                total += size
+            if total > _FAR_TOO_MUCH * self._store.settings.state_limit_bytes:
+                # No need to make all the others: one value may stand for many keys.
+                raise _ValueTooLarge(
+                    f"node '{visit.node_id}' wrote more than a state may hold: "
+                    f"{self._store.settings.state_limit_bytes} bytes (state_limit_bytes)"
+                )
         return texts
 
     def _timing(self, usage: Usage) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from graphs.errors import BundleError, NodeFailed
+from graphs.errors import BundleError, NodeFailed, TextTooLong
 from graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
 from graphs.state import encode
 from scheduler.errors import TransitionRefused
@@ -189,6 +189,8 @@ def execute(visit: Visit[Any]) -> Outcome:
         return EXECUTORS[node.type](visit)
     except NodeFailed as failure:
         return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
+    except TextTooLong as error:
+        return Failed("R021", f"node '{visit.node_id}': {error} (value_limit_bytes)")
     except (TransitionRefused, RedisError):
         raise  # while recording a turn: the visit is not ours any more, or comes back
     except Exception as error:

@@ -29,6 +29,8 @@ class Limits:
     """The engine's settings that executors heed."""
 
     output_bytes: int = 8 * 1024 * 1024  # of a script, per stream
+    value_bytes: int = 8 * 1024 * 1024  # of one value of a state
+    conversation_bytes: int = 32 * 1024 * 1024  # of one attempt of an llm node
     map_items: int = 100_000
     calls: int = 128  # of one reply of a model
     log_bytes: int = 16 * 1024 * 1024  # of what is kept for `logs`
@@ -43,6 +45,8 @@ class Limits:
         """The limits that the settings name."""
         return cls(
             output_bytes=settings.output_limit_bytes,
+            value_bytes=settings.value_limit_bytes,
+            conversation_bytes=settings.conversation_limit_bytes,
             map_items=settings.map_items_limit,
             calls=settings.calls_limit,
             log_bytes=settings.log_limit_bytes,

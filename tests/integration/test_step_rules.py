@@ -292,6 +292,54 @@ def test_a_state_over_its_limit_fails_the_run(engine: Engine) -> None:
     assert "state_limit_bytes" in failure.message
 
 
+def test_a_text_that_doubles_with_every_update_ends_at_the_limit_of_a_value(
+    engine: Engine,
+) -> None:
+    engine.configure(value_limit_bytes=100_000)
+    doubling = "\n".join(f'      k{n + 1}: "{{{{k{n}}}}}{{{{k{n}}}}}"' for n in range(60))
+
+    run = engine.finish(
+        f"""
+initial_state: {{k0: "0123456789"}}
+start: z
+nodes:
+  z:
+    type: end
+    output: done
+    state_updates:
+{doubling}
+"""
+    )
+
+    failure = engine.failure(run.run_id)
+    assert failure.code == "R021"
+    assert failure.message == (
+        "node 'z': a template makes a text of more than 100000 characters (value_limit_bytes)"
+    )
+
+
+def test_one_value_under_very_many_keys_fails_the_run(engine: Engine) -> None:
+    engine.configure(state_limit_bytes=200_000)
+    copies = "\n".join(f'      k{n}: "{{{{k}}}}"' for n in range(100))
+
+    run = engine.finish(
+        f"""
+initial_state: {{k: "{"x" * 50_000}"}}
+start: z
+nodes:
+  z:
+    type: end
+    output: done
+    state_updates:
+{copies}
+"""
+    )
+
+    failure = engine.failure(run.run_id)
+    assert (failure.code, failure.node) == ("R021", "z")
+    assert "(state_limit_bytes)" in failure.message
+
+
 def test_a_state_over_a_limit_lowered_since_may_end(engine: Engine) -> None:
     run_id = engine.submit("start: z\nnodes: {z: {type: end, output: over}}", prompt="x" * 100)
     engine.configure(state_limit_bytes=50)

@@ -202,6 +202,24 @@ def test_calls_beyond_the_limit_are_refused_and_the_first_carried_out(
     assert [fields["tool"] for fields in told] == ["5 more", "note", "note", "note"]
 
 
+def test_a_conversation_ends_at_its_limit_and_what_it_used_counts(
+    engine: Engine, server: ModelServer
+) -> None:
+    engine.configure(conversation_limit_bytes=50_000)
+    server.when("", calls(("burst", {}), text="x" * 8_000))
+
+    run_id = submit(engine, "tools: [burst], max_iterations: 50, max_attempts: 2")
+    engine.drive()
+
+    run = engine.run(run_id)
+    assert run.output == (
+        "LLM node failed: the conversation is larger than 50000 bytes (conversation_limit_bytes)"
+    )
+    assert len(server.requests) == 7
+    assert run.usage.prompt_tokens == 70
+    assert_consistent(engine.redis, runs=1)
+
+
 def test_of_two_calls_with_one_id_the_last_counts(
     engine: Engine, server: ModelServer, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
     """
     node = visit.node
     if visit.resumed_with is None:
-        prompt = require_rendered(node.prompt, "prompt", visit.state)
+        prompt = require_rendered(node.prompt, "prompt", visit)
         return Spawned(node.agent, prompt, node.timeout)
     child = visit.resumed_with
     usage = Usage.from_text(child["usage"])
@@ -50,6 +50,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
         writes,
         {"output": output},
         stringify=visit.graph.settings.stringify_state_updates,
+        limit=visit.limits.value_bytes,
     )
     return Wrote(writes, node.targets, output, usage=usage)
 

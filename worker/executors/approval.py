@@ -18,7 +18,7 @@ def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
     """
     node = visit.node
     if visit.resumed_with is None:
-        text = require_rendered(node.question, "question", visit.state)
+        text = require_rendered(node.question, "question", visit)
         return Asked("approval", text, tuple(dict.fromkeys(node.options)))
     choice = visit.resumed_with["answer"]
     writes: dict[str, Any] = {}
@@ -28,5 +28,6 @@ def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
         writes,
         {"choice": choice},
         stringify=visit.graph.settings.stringify_state_updates,
+        limit=visit.limits.value_bytes,
     )
     return Wrote(writes, (node.routes.get(choice, node.on_other),))

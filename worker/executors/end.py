@@ -20,5 +20,7 @@ def run_end(visit: Visit[EndNode]) -> Outcome:
         writes,
         {},
         stringify=visit.graph.settings.stringify_state_updates,
+        limit=visit.limits.value_bytes,
     )
-    return Ended(writes, render_lenient(visit.node.output, writes, visit.state))
+    output = render_lenient(visit.node.output, writes, visit.state, limit=visit.limits.value_bytes)
+    return Ended(writes, output)

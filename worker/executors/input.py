@@ -21,9 +21,9 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
             refuses.
     """
     node = visit.node
-    default = render_lenient(node.default or "", visit.state)
+    default = render_lenient(node.default or "", visit.state, limit=visit.limits.value_bytes)
     if visit.resumed_with is None:
-        question = require_rendered(node.question, "question", visit.state)
+        question = require_rendered(node.question, "question", visit)
         return Asked("input", question, default=default or None, validation=node.validation)
     text = visit.resumed_with["answer"]
     if text == "" and default:
@@ -41,6 +41,7 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
         writes,
         {"input": text},
         stringify=visit.graph.settings.stringify_state_updates,
+        limit=visit.limits.value_bytes,
     )
     return Wrote(writes, node.targets)
 

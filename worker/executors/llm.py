@@ -88,10 +88,10 @@ def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset) -> Any:
 
 def _messages(visit: Visit[LlmNode]) -> list[Message]:
     """A fresh conversation: nothing of earlier attempts, no state but what is rendered."""
-    node = visit.node
+    node, limit = visit.node, visit.limits.value_bytes
     try:
-        instructions = render_strict(node.instructions or "", visit.state)
-        prompt = render_strict(node.prompt, visit.state)
+        instructions = render_strict(node.instructions or "", visit.state, limit=limit)
+        prompt = render_strict(node.prompt, visit.state, limit=limit)
     except MissingReference as error:
         raise _LlmFailed(str(error)) from error
     if node.output_schema is not None:
@@ -168,4 +168,5 @@ def _update(visit: Visit[LlmNode], writes: dict[str, Any], output: Any) -> None:
         writes,
         {"output": output},
         stringify=visit.graph.settings.stringify_state_updates,
+        limit=visit.limits.value_bytes,
     )

@@ -36,7 +36,7 @@ def run_map(visit: Visit[MapNode]) -> Outcome:
 
 def _items(visit: Visit[MapNode]) -> list[Any]:
     try:
-        items = evaluate_strict(visit.node.over, visit.state)
+        items = evaluate_strict(visit.node.over, visit.state, limit=visit.limits.value_bytes)
     except MissingReference as error:
         raise NodeFailed("R001", f"over: {error}") from error
     if not isinstance(items, list):

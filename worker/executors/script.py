@@ -58,6 +58,7 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
         writes,
         {},
         stringify=visit.graph.settings.stringify_state_updates,
+        limit=visit.limits.value_bytes,
     )
     if visit.index is not None:
         warnings = (f"'{visit.node_id}' is a map's branch; its _next is ignored",) if target else ()

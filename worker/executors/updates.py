@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphs.errors import MissingReference, NodeFailed
-from graphs.template import evaluate_lenient, render_lenient, render_strict
+from graphs.template import LONGEST_TEXT, evaluate_lenient, render_lenient, render_strict
+from worker.visit import Visit
 
 
 def apply_updates(
@@ -16,24 +17,29 @@ def apply_updates(
     scoped: Mapping[str, Any],
     *,
     stringify: bool,
+    limit: int = LONGEST_TEXT,
 ) -> None:
     """Evaluate the templates in file order, adding each result to `writes`.
 
     A reference sees the `scoped` variables first, then what the node has written by then,
     earlier entries included, then the state.
+
+    Raises:
+        TextTooLong: a template makes more than `limit` characters.
     """
     evaluate = render_lenient if stringify else evaluate_lenient
     for key, template in (state_updates or {}).items():
-        writes[key] = evaluate(template, scoped, writes, state)
+        writes[key] = evaluate(template, scoped, writes, state, limit=limit)
 
 
-def require_rendered(template: str, field: str, state: Mapping[str, Any]) -> str:
+def require_rendered(template: str, field: str, visit: Visit[Any]) -> str:
     """A strict field, rendered.
 
     Raises:
         NodeFailed: R001, naming all references that are missing.
+        TextTooLong: it is longer than a value may be.
     """
     try:
-        return render_strict(template, state)
+        return render_strict(template, visit.state, limit=visit.limits.value_bytes)
     except MissingReference as error:
         raise NodeFailed("R001", f"{field}: {error}") from error

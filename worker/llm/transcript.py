@@ -19,9 +19,21 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
+from graphs.state import encode
 from scheduler.run import NO_USAGE, Usage
-from worker.llm.client import Reply
+from worker.llm.client import ModelCallFailed, Reply
 from worker.visit import Visit
+
+
+class ConversationTooLarge(ModelCallFailed):
+    """What is recorded of a conversation would be over its limit."""
+
+    may_pass = False
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"the conversation is larger than {limit_bytes} bytes (conversation_limit_bytes)"
+        )
 
 
 class Transcript:
@@ -32,6 +44,8 @@ class Transcript:
         self._visit = visit
         self._lock = Lock()
         self._position = len(entries)
+        self._limit_bytes = visit.limits.conversation_bytes
+        self._taken_bytes = 0  # of entries of this attempt
         self._replies: list[Reply] = []
         self._results: dict[tuple[int, str], Any] = {}
         self._asked: tuple[int, str, str] | None = None
@@ -65,12 +79,17 @@ class Transcript:
         self._unrecorded = reply
 
     def record(self) -> None:
-        """Record the last reply, if it is not: what comes next is done on its account."""
-        reply, self._unrecorded = self._unrecorded, None
+        """Record the last reply, if it is not: what comes next is done on its account.
+
+        Raises:
+            ConversationTooLarge: as everything that records does.
+        """
+        reply = self._unrecorded
         if reply is not None:
-            self._visit.recorded_usage += reply.usage
             entry = {"reply": reply.message, "usage": reply.usage.to_list()}
             self._append(entry, usage=reply.usage)
+            self._visit.recorded_usage += reply.usage
+            self._unrecorded = None
 
     def result_of(self, call_id: str) -> tuple[bool, Any]:
         """Whether a call of the last reply has its result, and that."""
@@ -104,13 +123,18 @@ class Transcript:
         usage: Usage = NO_USAGE,
     ) -> None:
         with self._lock:
+            self._taken_bytes += _size(entry)
+            if self._taken_bytes > self._limit_bytes:
+                raise ConversationTooLarge(self._limit_bytes)
             self._visit.record(self._position, entry, event, usage)
             self._position += 1
 
     def _replay(self, entry: Mapping[str, Any]) -> None:
+        self._taken_bytes += _size(entry)
         if "usage" in entry:
             self._visit.recorded_usage += Usage(*entry["usage"])
         if "attempt" in entry:
+            self._taken_bytes = 0
             self._replies.clear()
             self._results.clear()
             self._answers.clear()
@@ -124,3 +148,7 @@ class Transcript:
             assert self._asked is not None, "an answer follows its question"
             self._answers[entry["turn"], entry["call"]][self._asked[2]] = entry["answer"]
             self._asked = None
+
+
+def _size(entry: Mapping[str, Any]) -> int:
+    return len(encode(entry).encode())

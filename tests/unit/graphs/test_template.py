@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from graphs.errors import MissingReference
+from graphs.errors import MissingReference, TextTooLong
 from graphs.state import Snapshot
 from graphs.template import (
     MISSING,
@@ -182,3 +182,16 @@ def test_identifiers_are_what_a_path_can_name() -> None:
     assert is_identifier("Key_1")
     assert is_identifier("0")
     assert not any(map(is_identifier, ["", "my-key", "a.b", "ключ", "a\n"]))
+
+
+@pytest.mark.parametrize(
+    "fill_in", [render_strict, render_lenient, evaluate_strict, evaluate_lenient]
+)
+def test_a_text_ends_at_its_limit_before_it_is_put_together(fill_in: Any) -> None:
+    layer = {"x": "x" * 10, "n": 12_345}
+
+    assert len(fill_in("{{x}} {{n}}", layer, limit=16)) == 16
+    with pytest.raises(TextTooLong, match="more than 15 characters"):
+        fill_in("{{x}} {{n}}", layer, limit=15)
+    with pytest.raises(TextTooLong):
+        fill_in("{{x}}," * 10**6, {"x": "x" * 10**6}, limit=10**7)
