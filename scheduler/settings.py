@@ -134,6 +134,10 @@ class Settings(BaseModel):
         16 * MIB, ge=64 * KIB, description="most that the events of one run's narration take"
     )
 
+    monitor_hosts: NameList = Field(
+        (), description="names by which visitors may ask for the monitor; loopback's always work"
+    )
+
     mapping_tools: dict[str, str | list[str]] = Field(
         {}, description="names for several global tools, in `config.yaml` only"
     )

@@ -9,7 +9,6 @@ and shows without changing anything.
 from __future__ import annotations
 
 import argparse
-import ipaddress
 import logging
 import os
 import signal
@@ -20,9 +19,15 @@ from scheduler.connection import connect, masked
 from scheduler.errors import SleipnirError
 from scheduler.settings import Settings, load_settings
 from worker.app import make_app
+from worker.monitor_hosts import Hosts, is_loopback
 
 # Not an argument: everybody can read command lines.
 AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
+
+_OTHER_HOST = (
+    "This monitor does not answer to the name it was asked by. Use the address it listens on, or "
+    "list the name in the setting monitor_hosts.\n"
+)
 
 # Flower keeps what it has seen in memory; our history is in Redis.
 _TASKS_IN_MEMORY = 20_000
@@ -86,28 +91,56 @@ def _flower(settings: Settings, address: str, port: int, auth: str | None) -> An
     options.max_tasks = _TASKS_IN_MEMORY
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
-    return Flower(capp=make_app(broker_url, settings.concurrency), options=options, **pages)
+    # Flower's own way to open its API to everybody.
+    os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
+    hosts = Hosts(address, settings.monitor_hosts)
+    celery = make_app(broker_url, settings.concurrency)
+    return _guarded(Flower, hosts)(capp=celery, options=options, **pages)
+
+
+def _guarded(flower: type[Any], hosts: Hosts) -> type[Any]:
+    """Flower that answers to its own names only, and shows figures to whom it shows pages."""
+    from flower.views.monitor import Metrics  # noqa: PLC0415 - see above
+    from tornado.web import RequestHandler, authenticated  # noqa: PLC0415 - comes with it
+
+    class OtherHost(RequestHandler):  # type: ignore[misc]  # no stubs
+        """Somebody took us for another server, or wants their page to read ours."""
+
+        def prepare(self) -> None:
+            self.set_status(421)
+            self.set_header("Content-Type", "text/plain")
+            self.finish(_OTHER_HOST)
+
+    class Figures(Metrics):  # type: ignore[misc]  # no stubs
+        """Flower serves them to everybody."""
+
+        @authenticated  # type: ignore[untyped-decorator]
+        async def get(self) -> None:
+            await super().get()
+
+    class Guarded(flower):  # type: ignore[misc]  # not known before it is imported
+        def find_handler(self, request: Any, **arguments: Any) -> Any:
+            stream = request.connection.stream.socket
+            local = stream.getsockname()[0] if stream is not None else None
+            if not hosts.include(request.headers.get("Host"), local):
+                return self.get_handler_delegate(request, OtherHost)
+            if request.path == "/metrics":
+                return self.get_handler_delegate(request, Figures)
+            return super().find_handler(request, **arguments)
+
+    return Guarded
 
 
 def _exposure(address: str, auth: str | None) -> str | None:
     """Why this address must not be served, if so."""
     if auth is not None and not all(auth.partition(":")):
         return "--basic-auth takes USER:PASSWORD"
-    if auth is None and not _is_loopback(address):
+    if auth is None and not is_loopback(address):
         return (
             f"{address} can be reached from other machines, and the monitor would show them "
             "every run; give --basic-auth USER:PASSWORD, or leave --address at 127.0.0.1"
         )
     return None
-
-
-def _is_loopback(address: str) -> bool:
-    if address == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _refuse(problem: str, code: int) -> int:

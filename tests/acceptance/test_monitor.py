@@ -138,6 +138,25 @@ def test_with_a_password_nothing_shows_without_it(start: Start) -> None:
     assert monitor.get("/workers", "me:secret")[0] == 200
 
 
+def test_figures_want_the_password_too(start: Start) -> None:
+    monitor = start("--basic-auth", "me:secret")
+
+    assert monitor.get("/metrics")[0] == 401
+    assert monitor.get("/metrics", "me:secret")[0] == 200
+    assert monitor.get("/healthcheck") == (200, "OK")
+
+
+def test_only_its_own_names_are_answered(start: Start) -> None:
+    monitor = start()
+    port = monitor.url.rpartition(":")[2]
+
+    asked = ("evil.example", f"evil.example:{port}", f"localhost:{port}", "127.0.0.1")
+    pages = ("/workers", "/tasks", "/metrics")
+    found = [[monitor.get(page, Host=host)[0] for page in pages] for host in asked]
+
+    assert found == [[421] * 3, [421] * 3, [200] * 3, [200] * 3]
+
+
 def test_other_machines_are_let_in_only_with_a_password(
     sleipnir: Sleipnir, redis_server: RedisServer
 ) -> None:

@@ -1,0 +1,67 @@
+"""The names that the monitor answers to: a page of a site whose name leads here gets nothing.
+
+A browser lets such a page read what "its own" server says (DNS rebinding), so the name it asked
+for decides.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+# A name or an IPv4 address, or an IPv6 address in brackets; then the port.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/\s]+))(?::[0-9]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Who the monitor is.
+
+    Args:
+        address: where it was told to listen.
+        names: the setting `monitor_hosts`.
+    """
+
+    address: str
+    names: Collection[str] = ()
+
+    def include(self, host: str | None, local: str | None) -> bool:
+        """Whether to answer a request.
+
+        Args:
+            host: its `Host` header.
+            local: the address of ours that it came in on.
+        """
+        found = _HOST.fullmatch(host or "")
+        if found is None:
+            return False
+        name = _plain(found[1] or found[2])
+        if name in map(_plain, self.names):
+            return True
+        here = _plain(local or self.address)
+        if is_loopback(here):
+            return is_loopback(name)
+        return not self.names and name in (here, _plain(self.address))
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address or a name is only this machine's own."""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _plain(name: str) -> str:
+    """One form for all spellings of a name or address."""
+    name = name.lower().removesuffix(".").removeprefix("[").removesuffix("]")
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return name
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
