@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
+import pytest
 import redis
 
 from tests.support.fleet import SETTINGS, lose_workers
@@ -46,11 +49,13 @@ def test_one_that_kills_its_process_twice_fails_and_disturbs_nobody(
     workers: Workers, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
     poison = submit_suspect(workers, redis_client, "echo $$ >> pids; kill -9 $PPID", tmp_path)
+    once = "[ -e died ] || { touch died; kill -9 $PPID; }; echo {}"
+    forgiven = submit_suspect(workers, redis_client, once, tmp_path)
     worker = workers.start("--scheduler", **SETTINGS)
     others = [workers.submit(GRAPH, {"s.sh": "echo {}"}) for _ in range(5)]
 
     failure = workers.client.wait(poison).failure
-    statuses = {str(workers.client.wait(run_id).status) for run_id in others}
+    statuses = {str(workers.client.wait(run_id).status) for run_id in (forgiven, *others)}
 
     assert failure is not None
     assert (failure.code, failure.node, failure.message) == (
@@ -62,66 +67,46 @@ def test_one_that_kills_its_process_twice_fails_and_disturbs_nobody(
     assert len(pids(tmp_path)) == 2
     assert statuses == {"succeeded"}
     assert worker.is_running()
-    assert_consistent(redis_client, runs=6)
+    assert_consistent(redis_client, runs=7)
 
 
-def test_one_death_is_forgiven(workers: Workers, redis_client: redis.Redis, tmp_path: Path) -> None:
-    once = 'echo $$ >> pids; [ -e died ] || { touch died; kill -9 "$PPID"; }; echo {}'
-    run_id = submit_suspect(workers, redis_client, once, tmp_path)
-    workers.start("--scheduler", **SETTINGS)
-
-    run = workers.client.wait(run_id)
-
-    assert (run.status, run.output) == ("succeeded", "done")
-    assert len(pids(tmp_path)) == 2
-    assert_consistent(redis_client, runs=1)
-
-
-def test_suspects_run_side_by_side(
+def test_suspects_run_side_by_side_and_end_with_their_runs(
     workers: Workers, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
     run_ids = [submit_suspect(workers, redis_client, WAITS, tmp_path) for _ in range(2)]
     worker = workers.start("--scheduler", **SETTINGS)
 
-    scripts = wait_for_pids(tmp_path, 2)
-    processes = {parent_of(pid) for pid in scripts}
+    processes = {parent_of(pid) for pid in wait_for_pids(tmp_path, 2)}
+    workers.client.cancel(run_ids[0])
+    wait_until(lambda: sum(map(is_alive, processes)) == 1, "its process has ended", PATIENCE_S)
+    ended = [pid for pid in pids(tmp_path) if not is_alive(pid)]
     (tmp_path / "go").touch()
-    statuses = {str(workers.client.wait(run_id).status) for run_id in run_ids}
+    statuses = [str(workers.client.wait(run_id).status) for run_id in run_ids]
 
     assert len(processes) == 2
     assert worker.pid not in processes
-    assert statuses == {"succeeded"}
+    assert len(ended) == 1
+    assert statuses == ["cancelled", "succeeded"]
+    assert worker.is_running()
+    assert_consistent(redis_client, runs=2)
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_it_ends_with_its_worker_and_so_do_its_programs(
-    workers: Workers, redis_client: redis.Redis, tmp_path: Path
+    end: signal.Signals, workers: Workers, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
-    submit_suspect(workers, redis_client, "trap '' TERM; " + WAITS, tmp_path)
+    run_id = submit_suspect(workers, redis_client, "trap '' TERM; " + WAITS, tmp_path)
     worker = workers.start(**{**SETTINGS, "drain_s": 1})
     (script,) = wait_for_pids(tmp_path, 1)
     process = parent_of(script)
 
-    worker.terminate()
+    os.kill(worker.pid, end)
     worker.exit_code(PATIENCE_S)
 
     wait_until(lambda: not is_alive(process), "the process has ended", PATIENCE_S)
     wait_until(lambda: not is_alive(script), "its program has ended", PATIENCE_S)
+    assert workers.run(run_id).status == "running"
     assert_consistent(redis_client, runs=1)
-
-
-def test_a_cancelled_run_ends_its_process(
-    workers: Workers, redis_client: redis.Redis, tmp_path: Path
-) -> None:
-    run_id = submit_suspect(workers, redis_client, WAITS, tmp_path)
-    worker = workers.start("--scheduler", **SETTINGS)
-    (script,) = wait_for_pids(tmp_path, 1)
-    process = parent_of(script)
-
-    workers.client.cancel(run_id)
-
-    wait_until(lambda: not is_alive(process), "the process has ended", PATIENCE_S)
-    assert not is_alive(script)
-    assert worker.is_running()
 
 
 def test_workers_killed_from_outside_prove_nothing(
@@ -129,11 +114,11 @@ def test_workers_killed_from_outside_prove_nothing(
 ) -> None:
     workers.start_scheduler(**SETTINGS)
     run_id = workers.submit(GRAPH, {"s.sh": WAITS}, workdir=str(tmp_path))
-    for kills in range(3):
-        worker = start_and_wait(workers, tmp_path, kills + 1)
-        worker.kill()
+    lose_workers(redis_client, run_id, 1)
+    start_and_wait(workers, tmp_path, 1, alone=False).kill()
+    start_and_wait(workers, tmp_path, 2, alone=True).kill()
 
-    start_and_wait(workers, tmp_path, 4)
+    start_and_wait(workers, tmp_path, 3, alone=True)
     (tmp_path / "go").touch()
     run = workers.client.wait(run_id)
 
@@ -141,10 +126,9 @@ def test_workers_killed_from_outside_prove_nothing(
     assert_consistent(redis_client, runs=1)
 
 
-def start_and_wait(workers: Workers, directory: Path, tries: int) -> Worker:
+def start_and_wait(workers: Workers, directory: Path, tries: int, *, alone: bool) -> Worker:
     """A worker that executes the script, for the `tries`-th time."""
     worker = workers.start(**SETTINGS)
     script = wait_for_pids(directory, tries)[-1]
-    alone = parent_of(script) != worker.pid
-    assert alone == (tries > 2)
+    assert (parent_of(script) != worker.pid) == alone
     return worker

@@ -69,6 +69,7 @@ class Run:
     counts: dict[str, int] = field(default_factory=lambda: {"a": 1})
     state: dict[str, Any] = field(default_factory=lambda: {"seed": 0})
     staged: set[str] = field(default_factory=set)
+    accused: set[str] = field(default_factory=set)  # visits that took a process down once
     deadline: int | None = None
 
     @property
@@ -306,6 +307,26 @@ class StoreAndModel(RuleBasedStateMachine):
         self.store.give_back(Lease(run.run_id, name, visit.token))
 
         run.visits[name] = visit.now(tries=visit.tries - 1)
+
+    @precondition(lambda self: self._visits("leased"))
+    @rule(data=st.data(), outlived=st.booleans())
+    def accuse(self, data: st.DataObject, outlived: bool) -> None:
+        """A visit took down the process that executed it alone; or an earlier one is forgiven."""
+        run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
+        lease = Lease(run.run_id, name, visit.token)
+        if outlived:
+            self.store.acquit(lease)
+            run.accused.discard(name)
+            return
+
+        guilty = self.store.accuse(lease, "killed by signal 9 (SIGKILL)")
+
+        assert guilty == (name in run.accused)
+        if guilty:
+            run.end("failed")
+        else:
+            run.accused.add(name)
+            run.visits[name] = visit.now(tries=visit.tries)
 
     @precondition(lambda self: self._visits("leased"))
     @rule(data=st.data())
