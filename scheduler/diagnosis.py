@@ -19,6 +19,7 @@ from scheduler.embedded import attach
 from scheduler.errors import EngineUnreachable
 from scheduler.mcp_checks import mcp_checks
 from scheduler.model_checks import model_checks
+from scheduler.permissions import permission_check
 from scheduler.records import Records
 from scheduler.redis_server import find_server
 from scheduler.settings import Settings
@@ -67,6 +68,10 @@ def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:
 
 def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
     client = connect(redis_url)
+    permissions = permission_check(client)
+    yield permissions
+    if permissions.state == "error":
+        return
     version = client.info("server")["redis_version"]
     yield from _redis(client, f"{version} at {masked(redis_url)}", settings)
     try:

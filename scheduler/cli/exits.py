@@ -71,8 +71,8 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
         if isinstance(error, kind):
             # Findings begin with their file and say what they are.
             return code, str(error) if isinstance(error, InvalidAgent) else f"error: {error}"
-    if _is_of_redis(error):
-        return ExitCode.UNREACHABLE, f"error: Redis does not answer as it should: {error}"
+    if of_redis := _judge_redis(error):
+        return ExitCode.UNREACHABLE, f"error: {of_redis}"
     if isinstance(error, OSError) and error.strerror:
         # The machine's: no room, no rights, too many open files.
         place = f"{error.filename}: " if error.filename else ""
@@ -84,8 +84,14 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
     )
 
 
-def _is_of_redis(error: BaseException) -> bool:
+def _judge_redis(error: BaseException) -> str | None:
+    """What to say of an error of Redis; None for others."""
     # Not every error comes from a process that has loaded Redis, which takes its time.
-    from redis.exceptions import RedisError  # noqa: PLC0415
+    from redis.exceptions import NoPermissionError, RedisError  # noqa: PLC0415
 
-    return isinstance(error, RedisError)
+    if isinstance(error, NoPermissionError):
+        return (
+            f"Redis does not allow its user what is needed: {error}; "
+            "`sleipnir doctor` prints the rule for a user that may do just that"
+        )
+    return f"Redis does not answer as it should: {error}" if isinstance(error, RedisError) else None
