@@ -12,7 +12,7 @@ from typing import Any
 
 from graphs.errors import NodeFailed
 from graphs.reducers import ABSENT, reduce_value
-from graphs.schema import Graph, ScriptNode
+from graphs.schema import MAX_BRANCHES, Graph, ScriptNode
 from graphs.state import encode
 from scheduler.run import Failure
 
@@ -106,6 +106,9 @@ def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str
         return Plan(
             {}, failure=Failure("R006", "the step led nowhere: its frontier is empty", None)
         )
+    if len(frontier) > MAX_BRANCHES:
+        message = f"the next step would have {len(frontier)} nodes; {MAX_BRANCHES} is the most"
+        return Plan({}, failure=Failure("R021", message, None))
     return Plan(writes, frontier=frontier)
 
 

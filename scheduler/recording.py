@@ -89,10 +89,9 @@ def _call(value: Any) -> RecordedCall:
 def _usage(value: Any) -> Usage:
     if not isinstance(value, dict):
         raise ValueError("'usage' is no object")
-    cost = value.get("cost_usd", 0.0)
-    return Usage(
-        prompt_tokens=int(value.get("prompt_tokens", 0)),
-        completion_tokens=int(value.get("completion_tokens", 0)),
-        cost_usd=None if cost is None else float(cost),
-        cached_tokens=int(value.get("cached_tokens", 0)),
+    return Usage.reported(
+        value.get("prompt_tokens"),
+        value.get("completion_tokens"),
+        value.get("cost_usd", 0.0),
+        value.get("cached_tokens"),
     )

@@ -30,6 +30,11 @@ class Status(StrEnum):
 FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
 
 
+# More than any call can use. Redis adds up whole numbers below 2^63, Lua exactly below 2^53.
+_MOST_TOKENS = 10**12
+_MOST_USD = 1e4
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens and money of some model calls. `cost_usd` is None once any part has no known price."""
@@ -38,6 +43,26 @@ class Usage:
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
     cached_tokens: int = 0  # of the prompt's, those the provider had kept from an earlier call
+
+    @classmethod
+    def reported(
+        cls,
+        prompt_tokens: object,
+        completion_tokens: object,
+        cost_usd: object = None,
+        cached_tokens: object = 0,
+    ) -> Usage:
+        """What somebody outside says was used: any value, brought into the range of what can be.
+
+        What is no number counts as 0, as a cost it is not known.
+        """
+        prompt = int(_within(prompt_tokens, _MOST_TOKENS) or 0)
+        return cls(
+            prompt,
+            int(_within(completion_tokens, _MOST_TOKENS) or 0),
+            _within(cost_usd, _MOST_USD),
+            int(_within(cached_tokens, prompt) or 0),
+        )
 
     def __add__(self, other: Usage) -> Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
@@ -78,6 +103,13 @@ class Usage:
 
 
 NO_USAGE = Usage()
+
+
+def _within(value: object, most: float) -> float | None:
+    """A number between 0 and `most`; None for what is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return None
+    return min(max(value, 0), most)
 
 
 # Characters of a failure's message that are kept; its node's log has the rest.

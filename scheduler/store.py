@@ -18,7 +18,7 @@ from graphs.state import Snapshot, encode
 from scheduler.advance import Branch, Plan
 from scheduler.connection import OwnConnection
 from scheduler.dispatch import Dispatcher
-from scheduler.errors import AnswerRefused, RunClosed, TransitionRefused
+from scheduler.errors import AnswerRefused, RunClosed, TransitionBroken, TransitionRefused
 from scheduler.history import folded
 from scheduler.keys import (
     ALL_PARTITIONS,
@@ -297,7 +297,7 @@ class RunStore:
         )
         if is_long:
             # The step counts; what Redis cannot do now is tried again after the next one.
-            with contextlib.suppress(RedisError):
+            with contextlib.suppress(RedisError, TransitionBroken):
                 self._fold_history(lease.run_id)
         return str(status)
 

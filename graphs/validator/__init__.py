@@ -57,6 +57,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     keys.the_prompt_is_not_seeded,
     keys.state_keys_can_be_read,
     parallel.ends_stand_alone,
+    parallel.steps_are_not_too_wide,
     parallel.nobody_is_asked_in_parallel,
     parallel.parallel_scripts_declare_writes,
     parallel.parallel_writes_have_reducers,

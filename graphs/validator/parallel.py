@@ -1,4 +1,4 @@
-"""Rules about nodes that run side by side: E107, E301 to E304, W020.
+"""Rules about nodes that run side by side: E107, E301 to E304, E307, W020.
 
 Only the immediate targets of one `next` list are looked at; what collides deeper is found
 at run time.
@@ -10,7 +10,15 @@ from collections.abc import Iterator
 
 from graphs.dataflow import STATE_UPDATES, Read, declared_writes, schema_keys, state_reads
 from graphs.finding import Finding
-from graphs.schema import ApprovalNode, EndNode, Graph, InputNode, MapNode, ScriptNode
+from graphs.schema import (
+    MAX_BRANCHES,
+    ApprovalNode,
+    EndNode,
+    Graph,
+    InputNode,
+    MapNode,
+    ScriptNode,
+)
 from graphs.validator.context import Context, listing
 from graphs.validator.edges import Edge
 
@@ -28,6 +36,18 @@ def ends_stand_alone(context: Context) -> Iterator[Finding]:
             names = listing([edge.target for edge in ends])
             message = f"node '{source}' fans out to several end nodes ({names}); join first"
             yield context.finding("E107", message, "nodes", source, "next")
+
+
+def steps_are_not_too_wide(context: Context) -> Iterator[Finding]:
+    """E307: all nodes of a step are admitted at once."""
+    for group in context.fan_outs:
+        if len(group) > MAX_BRANCHES:
+            source = group[0].source
+            message = (
+                f"node '{source}' fans out to {len(group)} nodes; {MAX_BRANCHES} may run side by"
+                " side: use a map, which has as many items as you like"
+            )
+            yield context.finding("E307", message, "nodes", source, "next")
 
 
 def nobody_is_asked_in_parallel(context: Context) -> Iterator[Finding]:

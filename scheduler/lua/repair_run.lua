@@ -124,7 +124,7 @@ local REPAIRS = {
   end,
   -- The first one held back; as it leaves, it lets in the next.
   release = function()
-    local visit = write('LPOP', key('pending', run_id))
+    local visit = pop(key('pending', run_id))
     local v = read_visit(run_id, visit) or new_visit()
     make_ready(run_id, visit, v, label_of(run_id, visit, agent), bundle)
   end,

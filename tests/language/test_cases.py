@@ -4,6 +4,7 @@
 
     name     what it shows
     graph    the text of graph.yaml; left out: there is none
+    many     so many nodes the graph has where it says $NODES, with their ids where it says $IDS
     files    more files by path, from the agent's directory `agent`
     links    symbolic links by path
     engine   what the engine around it offers; a field of `Resources`, `tool_files`, the text of
@@ -75,7 +76,7 @@ def build(case: dict[str, Any], tmp_path: Path) -> Path:
     directory.mkdir(parents=True)
     texts = dict(case.get("files", {}))
     if "graph" in case:
-        texts["graph.yaml"] = case["graph"]
+        texts["graph.yaml"] = with_nodes(case["graph"], case.get("many", 0))
     for path, content in texts.items():
         file = directory / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +84,14 @@ def build(case: dict[str, Any], tmp_path: Path) -> Path:
     for path, target in case.get("links", {}).items():
         (directory / path).symlink_to(target)
     return directory
+
+
+def with_nodes(graph: str, many: int) -> str:
+    """The graph with many more nodes, scripts that write nothing and lead to `z`."""
+    ids = [f"n{i}" for i in range(many)]
+    script = "{type: script, script: s.py, next: z, state_updates: {}}"
+    nodes = "\n  ".join(f"{node_id}: {script}" for node_id in ids)
+    return graph.replace("$NODES", nodes).replace("$IDS", ", ".join(ids))
 
 
 def find(directory: Path, case: dict[str, Any]) -> tuple[Finding, ...]:

@@ -46,6 +46,7 @@ class Reply:
     delay_s: float = 0.0
     prompt_tokens: int = 10
     completion_tokens: int = 5
+    usage: Any = field(default_factory=dict)  # in the place of these, or in addition to them
     # Functions the model calls: {"name", "arguments", "id"?}; arguments that are no text become
     # JSON, and ids that are missing are made up.
     calls: Sequence[Mapping[str, Any]] = ()
@@ -339,17 +340,18 @@ def _completion(reply: Reply, request: Request) -> dict[str, Any]:
             _tool_call(call, f"call_{turn}_{position}") for position, call in enumerate(reply.calls)
         ]
     reason = "tool_calls" if reply.calls else "stop"
+    usage = {
+        "prompt_tokens": reply.prompt_tokens,
+        "completion_tokens": reply.completion_tokens,
+        "total_tokens": reply.prompt_tokens + reply.completion_tokens,
+    }
     return {
         "id": "chatcmpl-scripted",
         "object": "chat.completion",
         "created": 0,
         "model": request.body.get("model", ""),
         "choices": [{"index": 0, "finish_reason": reason, "message": message}],
-        "usage": {
-            "prompt_tokens": reply.prompt_tokens,
-            "completion_tokens": reply.completion_tokens,
-            "total_tokens": reply.prompt_tokens + reply.completion_tokens,
-        },
+        "usage": {**usage, **reply.usage} if isinstance(reply.usage, dict) else reply.usage,
     }
 
 

@@ -181,11 +181,11 @@ def _by_id(calls: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def _usage(response: Any, cost_usd: float | None, endpoint: Endpoint) -> Usage:
     counted = getattr(response, "usage", None)
     details = getattr(counted, "prompt_tokens_details", None)
-    usage = Usage(
-        prompt_tokens=getattr(counted, "prompt_tokens", 0) or 0,
-        completion_tokens=getattr(counted, "completion_tokens", 0) or 0,
-        cost_usd=cost_usd,
-        cached_tokens=getattr(details, "cached_tokens", 0) or 0,
+    usage = Usage.reported(
+        getattr(counted, "prompt_tokens", 0),
+        getattr(counted, "completion_tokens", 0),
+        cost_usd,
+        getattr(details, "cached_tokens", 0),
     )
     if endpoint.price is not None:
         return replace(usage, cost_usd=_at_price(usage, endpoint.price))

@@ -4,7 +4,7 @@
 -- how it is taken back; the names of write commands appear nowhere else behind redis.call.
 --   write_undone_by  where the script knows what takes the write back
 --   write            reads first what it replaces
---   add, push        new fields, members or entries, as many as there may be
+--   add, push, pop   new fields, members or entries, as many as there may be
 --   write_last       what is costly to take back waits until little is left that could fail
 --   remove           keys go at the very end
 --   tell             and subscribers hear of it after that
@@ -29,33 +29,46 @@ local function make_reading()
   local function note(...)
     undo[#undo + 1] = {...}
   end
-  function before.HDEL(target, ...)
+  -- A key that loses its last part loses its expiry, too.
+  local function note_expiry(target)
+    local left = redis.call('PTTL', target)
+    if left >= 0 then note('PEXPIRE', target, left) end
+  end
+  local function note_fields(target, ...)
     local names = {...}
     for i, old in ipairs(redis.call('HMGET', target, ...)) do
       if old then note('HSET', target, names[i], old) else note('HDEL', target, names[i]) end
     end
+  end
+  local function note_score(target, member)
+    local score = redis.call('ZSCORE', target, member)
+    if score then note('ZADD', target, score, member) else note('ZREM', target, member) end
+  end
+  function before.HDEL(target, ...)
+    note_expiry(target)
+    note_fields(target, ...)
   end
   function before.HSET(target, ...)
     local given, names = {...}, {}
     for i = 1, #given, 2 do
       names[#names + 1] = given[i]
     end
-    before.HDEL(target, unpack(names))
+    note_fields(target, unpack(names))
   end
   function before.HINCRBY(target, field)
-    before.HDEL(target, field)
+    note_fields(target, field)
   end
   before.HINCRBYFLOAT = before.HINCRBY
   function before.ZREM(target, ...)
+    note_expiry(target)
     for _, member in ipairs({...}) do
-      local score = redis.call('ZSCORE', target, member)
-      if score then note('ZADD', target, score, member) else note('ZREM', target, member) end
+      note_score(target, member)
     end
   end
   function before.ZADD(target, ...)
     local given = {...}
     for i = 2, #given, 2 do
-      before.ZREM(target, given[i])
+      note_score(target, given[i])
     end
   end
   function before.PEXPIRE(target)
@@ -68,10 +81,6 @@ local function make_reading()
     before.PEXPIRE(target)
     note('SET', target, old)
   end
-  function before.LPOP(target)
-    local first = redis.call('LINDEX', target, 0)
-    if first then note('LPUSH', target, first) end
-  end
   return before
 end
 
@@ -80,6 +89,14 @@ local function write(command, target, ...)
   -- What it notes takes nothing back that has not been done: it can be noted before.
   reading[command](target, ...)
   return redis.call(command, target, ...)
+end
+
+local function pop(target)
+  local first = redis.call('LPOP', target)
+  if first then
+    undo[#undo + 1] = {'LPUSH', target, first}
+  end
+  return first
 end
 
 local function in_pieces(by, command, target, arguments)

@@ -50,7 +50,7 @@ local function release_place(run_id, visit)
   local run = key('run', run_id)
   local free, agent, digest = unpack(redis.call('HMGET', run, 'free', 'agent', 'digest'))
   if not free then return end
-  local following = write('LPOP', key('pending', run_id))
+  local following = pop(key('pending', run_id))
   if not following then
     change(run_id, 'free', 1)
     return

@@ -58,7 +58,7 @@ def loose_ends() -> str:
     [
         (chain, set()),
         (ring, {"E102", "W001", "W002"}),
-        (fan, {"E301", "E303"}),
+        (fan, {"E301", "E303", "E307"}),
         (loose_ends, {"E101", "W001", "W002"}),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphs.schema import Graph
+from graphs.schema import MAX_BRANCHES, Graph
 from graphs.state import encode
 from scheduler.advance import Branch, Plan, plan_step
 from scheduler.run import Failure
@@ -168,6 +168,16 @@ def test_the_failure_of_the_smallest_id_is_reported() -> None:
     )
 
     assert failure(found) == first
+
+
+def test_a_step_has_no_more_nodes_than_validation_allows_one_next() -> None:
+    names = [f"n{i}" for i in range(MAX_BRANCHES + 1)]
+    wide = Graph.model_validate(
+        {"name": "g", "start": "a", "nodes": {**NODES, **dict.fromkeys(names, NODES["z"])}}
+    )
+
+    assert plan(wide, a=wrote(*names[1:])).frontier == tuple(sorted(names[1:]))
+    assert failure(plan(wide, a=wrote(*names[1:]), b=wrote(names[0]))).code == "R021"
 
 
 def test_a_discarded_branch_without_a_failure_is_a_mistake_of_ours() -> None:
