@@ -13,6 +13,7 @@ from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from graphs.document import printable
 from graphs.files import MIB
 from graphs.state import encode
 from scheduler.errors import SubmissionRefused
@@ -197,7 +198,9 @@ def _finite(text: str) -> float:
 
 def _first_problem(error: ValidationError) -> str:
     first = error.errors()[0]
-    name = str(first["loc"][0])
+    if not first["loc"]:
+        return "the name of a field is not valid Unicode"
+    name = printable(str(first["loc"][0]))
     if first["type"] == "extra_forbidden":
         return f"unknown field '{name}' (known: {', '.join(_Entry.model_fields)})"
     return f"'{name}': {first['msg'].lower()}"

@@ -22,7 +22,7 @@ _LONG = 10_000
 EXAMPLES = pytest.mark.parametrize(
     "examples",
     [
-        pytest.param(80, id="short"),
+        pytest.param(60, id="short"),
         pytest.param(_LONG, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(3_600)]),
     ],
 )

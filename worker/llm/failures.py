@@ -125,7 +125,7 @@ def _retry_after_s(response: httpx.Response) -> float | None:
 
 
 def _unwrapped(text: str) -> str:
-    text = text.partition("\nTraceback (most recent call last)")[0].strip()
+    text = text.partition("Traceback (most recent call last)")[0].strip()
     while match := _WRAPPERS.match(text):
         text = text[match.end() :]
     return text

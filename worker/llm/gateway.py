@@ -47,9 +47,10 @@ from litellm.llms.custom_httpx.http_handler import get_ssl_configuration
 # A call without any limit ends after this long: a lost connection must not hold a thread forever.
 LONGEST_CALL_S = 600.0
 
-# A line or two of every call, and those of HTTP requests.
-for _chatty in ("LiteLLM", "httpx"):
-    logging.getLogger(_chatty).setLevel(logging.WARNING)
+# A line or two of every call, and those of HTTP requests; of what fails the whole traceback,
+# which comes as an exception as well.
+logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+logging.getLogger("httpx").setLevel(logging.WARNING)
 litellm.telemetry = False
 litellm.disable_streaming_logging = True  # an entry in a queue for each word
 litellm.suppress_debug_info = True  # no "give feedback" lines on stdout
@@ -175,7 +176,16 @@ def _message(response: Any) -> Message:
 def _by_id(calls: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Of two calls with the same id the last one counts; some servers give no ids at all."""
     ids = [call.get("id") or f"call_{position}" for position, call in enumerate(calls)]
-    return {call_id: {**call, "id": call_id} for call_id, call in zip(ids, calls, strict=True)}
+    return {
+        call_id: {**call, "id": call_id, "function": _named(call.get("function") or {})}
+        for call_id, call in zip(ids, calls, strict=True)
+    }
+
+
+def _named(function: Mapping[str, Any]) -> dict[str, Any]:
+    """A called function with its name and arguments, though the model left them out."""
+    name, arguments = function.get("name"), function.get("arguments")
+    return {**function, "name": name or "", "arguments": arguments or ""}
 
 
 def _usage(response: Any, cost_usd: float | None, endpoint: Endpoint) -> Usage:
