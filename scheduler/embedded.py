@@ -29,6 +29,9 @@ __all__ = ["Engine", "EngineSettings", "attach", "run_foreground"]
 # What an engine that runs needs at most to answer, on a machine that is very busy.
 ANSWER_S = 20.0
 
+# What it needs to notice that its sockets were removed, and to make them anew.
+SOCKETS_BACK_S = 10.0
+
 LOG_TAIL_LINES = 15
 
 
@@ -148,7 +151,7 @@ class _Attachment:
         try:
             with _locked(self._place.start_lock):
                 # The second start is for an engine that was killed in its first moments.
-                if not (self._join() or self._start() or self._start()):
+                if not (self._join_in_time() or self._start() or self._start()):
                     raise self._unreachable("the embedded engine did not start")
                 engine, _ = self._place.recorded_engine() or (None, None)
         except BaseException:
@@ -156,6 +159,22 @@ class _Attachment:
             raise
         assert engine is not None  # it signs before it is ready
         return engine
+
+    def _join_in_time(self) -> bool:
+        """Join; an engine that runs, but lost its sockets, gets the time to make them anew."""
+        deadline = monotonic() + SOCKETS_BACK_S
+        while not self._join():
+            if not self._is_running() or monotonic() > deadline:
+                return False
+            threading.Event().wait(0.02)
+        return True
+
+    def _is_running(self) -> bool:
+        try:
+            os.close(lock(self._place.engine_lock, wait=False))
+        except BlockingIOError:
+            return True
+        return False
 
     def _join(self) -> bool:
         """Connect to the engine on record; false when it is not there, or about to end."""

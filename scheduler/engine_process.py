@@ -32,7 +32,7 @@ from time import monotonic
 from scheduler.append_only import unwritten
 from scheduler.errors import EngineUnreachable
 from scheduler.redis_server import PrivateRedis, socket_directory
-from scheduler.supervisor import Child, Supervisor
+from scheduler.supervisor import Child, Supervisor, say
 
 # What a worker needs beyond its drain to close its files.
 DRAIN_MARGIN_S = 5.0
@@ -43,6 +43,7 @@ _LOOKS_AGAIN_S = 1.0
 # The log becomes `engine.log.1` beyond this size, and is looked at this often.
 LOG_BYTES = 8 * 1024 * 1024
 _LOG_LOOK_S = 2.0
+_REDIS = "redis"
 # What a server gets to end whose engine was killed.
 LEFTOVER_S = 10.0
 
@@ -208,6 +209,8 @@ class EngineProcess:
         self._users: dict[socket.socket, bytearray] = {}
         # Whether it goes on without users: as `sleipnir up` does.
         self._stays = False
+        self._closing = False
+        self._redis_restarts = False  # for its socket to come back
         self._supervisor = Supervisor(grace_s=DRAIN_MARGIN_S, adopts=True)
 
     def start(self) -> Engine:
@@ -220,6 +223,7 @@ class EngineProcess:
             engine = self._sign()
             self._start_redis()
             self._open_door()
+            self._supervisor.call_in(_LOOKS_AGAIN_S, self._mend_sockets)
         except BaseException as error:
             self.abandon()
             if isinstance(error, OSError):
@@ -279,7 +283,7 @@ class EngineProcess:
         data_lock = self._lock_data()
         self._locks.append(data_lock)
         server = Child(
-            "redis",
+            _REDIS,
             self._redis.command_line(self._redis.find_program()),
             umask=0o077,
             pass_fds=(data_lock,),
@@ -316,7 +320,28 @@ class EngineProcess:
         self._door.listen(64)
         self._supervisor.watch(self._door, lambda: self.admit(self._door.accept()[0]))
 
+    def _mend_sockets(self) -> None:
+        """Make anew what somebody has removed, such as a cleaner of temporary files."""
+        if self._closing:
+            return
+        with contextlib.suppress(EngineUnreachable, OSError):  # not now
+            socket_directory(self._place.data_dir)
+            if not self._control.exists():
+                say("the directory of its sockets was removed; making them anew")
+                self._supervisor.unwatch(self._door)
+                self._door.close()
+                self._door = socket.socket(socket.AF_UNIX)
+                self._open_door()
+            if self._redis.socket_file.exists():
+                self._redis_restarts = False
+            elif not self._redis_restarts:
+                # It cannot be told to listen once more.
+                self._redis_restarts = True
+                self._supervisor.restart(_REDIS)
+        self._supervisor.call_in(_LOOKS_AGAIN_S, self._mend_sockets)
+
     def _close_door(self) -> None:
+        self._closing = True
         if self._door.getsockname():
             self._supervisor.unwatch(self._door)
             self._control.unlink(missing_ok=True)

@@ -163,6 +163,12 @@ class Supervisor:
         assert member.process is not None  # set by its first start
         return member.process
 
+    def restart(self, name: str) -> None:
+        """Tell a child to end, to be started again."""
+        process = self._members[name].process
+        if process is not None:
+            process.terminate()
+
     def watch(self, source: socket.socket, on_readable: Callable[[], None]) -> None:
         """Call `on_readable` whenever `source` has something to read."""
         self._selector.register(source, selectors.EVENT_READ, on_readable)

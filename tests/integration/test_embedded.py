@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -193,6 +194,22 @@ def test_a_command_that_leaves_keeps_the_engine_for_the_others(data_dir: Path) -
 
         assert shared == engine
         assert answers(engine)
+
+
+def test_sockets_that_somebody_removed_come_back(data_dir: Path) -> None:
+    with (
+        attach(data_dir, SETTINGS, workers=False) as engine,
+        redis.Redis.from_url(engine.redis_url) as client,
+    ):
+        client.set("k", "v")
+        shutil.rmtree(socket_directory(data_dir))
+
+        with attach(data_dir, SETTINGS, workers=False) as joined:
+            wait_until(lambda: answers(engine), "Redis answers again", 60)
+            value = client.get("k")
+
+    assert joined == engine
+    assert value == b"v"
 
 
 def test_commands_that_start_together_share_one_engine(data_dir: Path) -> None:
