@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from graphs.bundle import Part, pack, remove_unpacked, unpack
+from graphs.bundle import Part, pack, unpack
 from graphs.bundle_layout import agent_directory, bundle_parts
 from graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from graphs.finding import Finding
@@ -38,6 +37,7 @@ from scheduler.run import Event, Failure, NewRun, Question, Run
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from scheduler.submit import Request, new_run
+from scheduler.temporary import OwnDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +261,9 @@ class Client:
         data = self.store.get_bundle(run.digest)
         if data is None:
             raise BundleError(f"the files of agent '{run.agent}' are not kept any more")
-        scratch = Path(tempfile.mkdtemp(prefix="sleipnir-"))
-        try:
-            unpack(data, run.digest, scratch / "bundle")
-            graph = load_agent(agent_directory(scratch / "bundle")).graph
-        finally:
-            remove_unpacked(scratch)
+        with OwnDirectory() as scratch:
+            unpack(data, run.digest, scratch.path / "bundle")
+            graph = load_agent(agent_directory(scratch.path / "bundle")).graph
         assert graph is not None, "only graphs are run"
         return graph
 

@@ -22,6 +22,7 @@ from scheduler.keys import QUEUE, machine_queue
 from scheduler.service import Scheduler
 from scheduler.settings import Settings
 from scheduler.store import RunStore
+from scheduler.temporary import OwnDirectory, keep_temporary_files
 from worker.agents import AgentCache
 from worker.app import make_app, register_visits
 from worker.housekeeping import remove_leftovers
@@ -116,6 +117,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     """Run a worker until it is told to stop."""
     _allow_many_files()
     take_in_orphans()
+    temporary = _own_temporary_files()
     runtime = make_runtime(settings)
     runtime = replace(runtime, isolation=Isolation(runtime.store, runtime.leases))
     broker_url = settings.broker_url or settings.redis_url
@@ -134,7 +136,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
     def drain(**_: Any) -> None:
         threading.Thread(
-            target=_drain, args=(runtime, scheduler), name="drain", daemon=True
+            target=_drain, args=(runtime, scheduler, temporary), name="drain", daemon=True
         ).start()
 
     # One line per message and node would cost more than many a node.
@@ -158,7 +160,17 @@ def _allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
-def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
+def _own_temporary_files() -> OwnDirectory:
+    try:
+        return keep_temporary_files()
+    except OSError as error:
+        raise SettingInvalid(
+            f"cannot make temporary files: {error.strerror or error}; "
+            "set TMPDIR to a directory with room"
+        ) from error
+
+
+def _drain(runtime: Runtime, scheduler: Scheduler | None, temporary: OwnDirectory) -> None:
     """Give running visits their time, hand the others back, and leave.
 
     Celery has stopped fetching when this runs. Leaving by `os._exit` saves its slow stop;
@@ -179,5 +191,6 @@ def _drain(runtime: Runtime, scheduler: Scheduler | None) -> None:
         scheduler.stop()
     runtime.tools.mcp.close()
     end_all()
+    temporary.close()
     logging.shutdown()
     os._exit(0)

@@ -8,14 +8,13 @@ the command is in Redis and in the results file.
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeAlias
 
 from scheduler.batch.lines import Line
+from scheduler.temporary import OwnDirectory
 
 # open: its run is under way; waiting: for a person; over: but not yet reported, for want of order
 State: TypeAlias = Literal["todo", "open", "waiting", "over", "reported"]
@@ -55,9 +54,9 @@ class Ledger:
     """The lines of one command."""
 
     def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="sleipnir-batch-")
+        self._directory = OwnDirectory()
         self._db = sqlite3.connect(
-            Path(self._directory.name, "ledger"), isolation_level=None, check_same_thread=False
+            self._directory.path / "ledger", isolation_level=None, check_same_thread=False
         )
         # It is thrown away with the command: there is nothing to protect from a crash.
         self._db.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_SCHEMA}")
@@ -73,7 +72,7 @@ class Ledger:
         trace: TracebackType | None,
     ) -> None:
         self._db.close()
-        self._directory.cleanup()
+        self._directory.close()
 
     # ---- the input
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import sqlite3
 import sys
+import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -33,6 +35,7 @@ from scheduler.cli.recording import stored_recording, write_recording
 from scheduler.cli.submission import variables_from_environment
 from scheduler.client import Client, PreparedAgent
 from scheduler.connection import PATIENT
+from scheduler.errors import SleipnirError
 from scheduler.run import NO_USAGE
 from scheduler.submit import Request
 from scheduler.workers import live_workers
@@ -75,8 +78,20 @@ def run_batch(client: Client, options: Options, call: Call, processes: int) -> i
     """
     # It may last for hours: it rides out a restart of Redis.
     client.store.client.set_retry(PATIENT)
-    with Ledger() as ledger:
+    with _room_for_files(), Ledger() as ledger:
         return _Start(options, call, client, client.prepare(call.agent), ledger, processes)()
+
+
+@contextmanager
+def _room_for_files() -> Iterator[None]:
+    """Say where there was no room, if it was the ledger that had none."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise SleipnirError(
+            f"cannot write temporary files in {tempfile.gettempdir()} ({error}); make room there, "
+            "or set TMPDIR, and start the same command again: runs under way go on"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

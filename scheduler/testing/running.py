@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from scheduler.keys import new_child_id, new_run_id
 from scheduler.recording import LIMIT_BYTES, read, written
 from scheduler.run import NO_USAGE, Run, Status, Usage
 from scheduler.submit import Request
+from scheduler.temporary import OwnDirectory
 from scheduler.testing.cases import Case
 from scheduler.testing.judgement import Course, problems
 
@@ -59,12 +59,12 @@ class Session:
 
     def results(self, cases: Sequence[Case]) -> Generator[Result, None, None]:
         """The result of each case, as they come in. Runs that are left behind are cancelled."""
-        with tempfile.TemporaryDirectory(prefix="sleipnir-test-") as scratch:
+        with OwnDirectory() as scratch:
             followed = _Followed(self.client)
             try:
                 for case in cases:
                     try:
-                        followed.add(case, self._submit(case, Path(scratch), followed.new_run_id()))
+                        followed.add(case, self._submit(case, scratch.path, followed.new_run_id()))
                     except (SubmissionRefused, GraphError) as error:
                         yield Result(case, None, (str(error),), 0.0)
                 for case, run, elapsed_s in followed:

@@ -80,3 +80,24 @@ def test_a_quote_that_nobody_closes_ends_the_reading(sleipnir: Sleipnir) -> None
 
     assert called.returncode == 2
     assert "line 2 of the input goes on for more than 32 MiB" in called.stderr
+
+
+def test_a_full_place_for_temporary_files_is_named(sleipnir: Sleipnir) -> None:
+    lines = sleipnir.project / "many.txt"
+    lines.write_text("".join(f"{number:016000}\n" for number in range(400)))
+    # The largest file that the command may write stands for a disk without room.
+    command = f"ulimit -f 1024; exec {' '.join(COMMAND)} batch plain many.txt"
+
+    called = subprocess.run(
+        ["bash", "-c", command],
+        cwd=sleipnir.project,
+        env=sleipnir.environment,
+        capture_output=True,
+        text=True,
+        timeout=2 * TIME_LIMIT_S,
+        check=False,
+    )
+
+    assert called.returncode == 1
+    assert "make room there, or set TMPDIR" in called.stderr
+    assert "Traceback" not in called.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
@@ -17,6 +16,7 @@ from graphs.variables import environment_name
 from scheduler.directories import config_dir
 from scheduler.errors import SecretsMissing, SecretsUnusable
 from scheduler.secrets import hidden
+from scheduler.temporary import scratch
 from worker.executors.updates import apply_updates
 from worker.outcome import Outcome, Wrote
 from worker.sandbox import Finished, base_environment, run_process
@@ -74,8 +74,8 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
     # The limit is for this process, whatever earlier tries took; the run's goes on counting.
     run_ends_in = visit.seconds_left(None)
     limit = visit.node.timeout
-    with _environment(visit) as environment:
-        try:
+    try:
+        with _environment(visit) as environment:
             finished = run_process(
                 command,
                 environment=environment,
@@ -85,10 +85,10 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
                 cancellation=visit.cancelled,
                 limits=visit.limits.programs,
             )
-        except OSError as error:
-            raise ScriptFailed(f"cannot start: {error.strerror or error}") from error
-        except ValueError as error:  # a variable with a NUL, or what no bytes stand for
-            raise ScriptFailed(f"cannot start: {error}") from error
+    except OSError as error:
+        raise ScriptFailed(f"cannot start: {error.strerror or error}") from error
+    except ValueError as error:  # a variable with a NUL, or what no bytes stand for
+        raise ScriptFailed(f"cannot start: {error}") from error
     stderr = visit.mask(finished.said.decode(errors="replace")).strip()
     if stderr:
         visit.log("stderr", stderr)
@@ -195,7 +195,7 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
         # A NUL cannot occur: JSON text escapes it.
         yield {**environment, "GRAPH_STATE": state}
         return
-    with tempfile.TemporaryDirectory(prefix="sleipnir-state-") as directory:
+    with scratch("state") as directory:
         file = Path(directory) / "state.json"
         file.write_text(state, encoding="utf-8")
         yield {**environment, "GRAPH_STATE_FILE": str(file)}

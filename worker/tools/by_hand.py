@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from graphs.bundle import pack, remove_unpacked, unpack
+from graphs.bundle import pack, unpack
 from graphs.bundle_layout import agent_directory, library_of
 from graphs.finding import Finding
 from graphs.loader import CONFIG_FILE, Agent, load_agent
@@ -25,6 +24,7 @@ from scheduler.directories import data_dir
 from scheduler.keys import new_run_id
 from scheduler.mcp import configured_servers
 from scheduler.settings import Settings
+from scheduler.temporary import OwnDirectory
 from worker.mcp.functions import McpServers
 from worker.mcp.pool import Limits, McpPool
 from worker.tools.call import Answered, call_function
@@ -83,9 +83,8 @@ class Workbench:
         variables, secrets = self._variables(given)
         parts = parts_of(self.agent, self.settings, self._library())
         bundle = pack(parts, self.settings.bundle_limit_bytes)
-        scratch = Path(tempfile.mkdtemp(prefix="sleipnir-"))
-        try:
-            root = scratch / "bundle"
+        with OwnDirectory() as scratch:
+            root = scratch.path / "bundle"
             unpack(bundle.data, bundle.digest, root)
             directory = agent_directory(root)
             toolbox = Toolbox(self.agent.global_tools, library_of(root), directory)
@@ -102,8 +101,6 @@ class Workbench:
                     secrets=secrets,
                 ).under(self.settings),
             )
-        finally:
-            remove_unpacked(scratch)
 
     def _library(self) -> ToolLibrary:
         return resources_of(self.settings, self.search).library()
@@ -171,8 +168,8 @@ def global_tools(settings: Settings, search: AgentSearch) -> Iterator[Workbench]
     library = resources_of(settings, search).library()
     entries = sorted(library.names() - library.aliases.keys())
     entries = [entry for entry in entries if library.resolve(entry).files]
-    with tempfile.TemporaryDirectory(prefix="sleipnir-") as scratch:
-        directory = Path(scratch) / "global"
+    with OwnDirectory() as scratch:
+        directory = scratch.path / "global"
         directory.mkdir()
         config = json.dumps({"global_tools": entries})
         (directory / CONFIG_FILE).write_text(config, encoding="utf-8")

@@ -76,18 +76,18 @@ class _Call:
 
     def run(self, grants: Sequence[str]) -> Answered | Guarded:
         """Run the process to its end."""
-        with call_directory() as directory:
-            try:
+        try:
+            with call_directory() as directory:
                 return self._run(directory, grants)
-            except Refused as refused:
-                errors = "\n".join(f"error: {violation}" for violation in refused.violations)
-                return self._failed("the call was refused", stderr=errors)
-            except Missing as missing:
-                return self._failed(f"cannot start: {missing}")
-            except OSError as error:
-                return self._failed(f"cannot start: {error.strerror or error}")
-            except ValueError as error:  # NaN, a variable with a NUL, what no bytes stand for
-                return self._failed(f"cannot start: {error}")
+        except Refused as refused:
+            errors = "\n".join(f"error: {violation}" for violation in refused.violations)
+            return self._failed("the call was refused", stderr=errors)
+        except Missing as missing:
+            return self._failed(f"cannot start: {missing}")
+        except OSError as error:
+            return self._failed(f"cannot start: {error.strerror or error}")
+        except ValueError as error:  # NaN, a variable with a NUL, what no bytes stand for
+            return self._failed(f"cannot start: {error}")
 
     def shown(self, text: str) -> str:
         """The text as people may see it."""

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from graphs.files import UnusableFile, open_plain
+from scheduler.temporary import scratch
 
 # What another program compiled into bash files for its own use.
 _COMPILED = re.compile(
@@ -87,8 +87,7 @@ class CallDirectory:
 @contextmanager
 def call_directory() -> Iterator[CallDirectory]:
     """A directory that exists for the block."""
-    # A tool may still be cleaning up in it, or have closed parts of it to everybody.
-    with TemporaryDirectory(prefix="sleipnir-call-", ignore_cleanup_errors=True) as name:
+    with scratch("call") as name:
         directory = CallDirectory(Path(name))
         directory.output.touch()
         yield directory
