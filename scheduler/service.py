@@ -16,6 +16,8 @@ from time import monotonic
 from redis.exceptions import RedisError
 
 from scheduler.connection import is_transient
+from scheduler.errors import TransitionBroken
+from scheduler.run import Failure
 from scheduler.store import RunStore
 from scheduler.sweeps import SWEEPS, Tick
 from scheduler.sweeps.bundles import BundleSweep
@@ -27,6 +29,8 @@ logger = logging.getLogger("sleipnir.scheduler")
 TICK_S = 0.5
 # Several ticks: a slow one must not lose a partition, a dead scheduler's must be free soon.
 _OWNERSHIP_S = 5.0
+# What cannot be done is tried again that much later.
+_UNTIL_NEXT_ATTEMPT_S = 3600.0
 _BATCH = 200  # timers per partition and tick
 # A heartbeat, and the longest pause before it tries again.
 _RENEWALS_S = 3.0
@@ -113,7 +117,21 @@ def _look_after(tick: Tick, member: str) -> None:
     kind, *names = member.split(" ")
     try:
         SWEEPS[kind](tick, *names)
+    except TransitionBroken as error:
+        _give_up(tick, member, names[0], error)
     except Exception as error:
         if is_transient(error):
             raise  # so would be all others
         logger.exception("cannot act on the timer '%s'", member)
+
+
+def _give_up(tick: Tick, member: str, run_id: str, error: TransitionBroken) -> None:
+    """End a run that cannot be looked after; one that cannot be ended is left for a while."""
+    logger.error("run %s, timer '%s': %s", run_id, member, error)
+    failure = Failure("R023", f"the run could not go on: {error}", None)
+    try:
+        ended = tick.store.close(run_id, "failed", failure)
+    except TransitionBroken:
+        ended = False
+    if not ended:
+        tick.store.put_timer_off(run_id, member, _UNTIL_NEXT_ATTEMPT_S)

@@ -553,6 +553,11 @@ class RunStore:
         (done,) = self._call("redeliver_visit", run_id, visit, self.settings.max_deliveries)
         return str(done)
 
+    def put_timer_off(self, run_id: str, member: str, by_s: float) -> None:
+        """Let a timer that nothing can be done about be due later."""
+        timers = f"{partition_of(run_id)}:timers"
+        self.client.zadd(timers, {member: self.now_ms() + int(by_s * 1000)}, xx=True)
+
     def purge(self, run_id: str, digest: str) -> None:
         """Forget a finished run, and that it used a bundle."""
         self._call("purge_run", run_id, digest)

@@ -14,7 +14,7 @@ from scheduler.advance import Branch, Plan
 from scheduler.audit import Audit
 from scheduler.dispatch import DirectDispatcher
 from scheduler.errors import TransitionBroken
-from scheduler.keys import batch_key
+from scheduler.keys import LANE_SEPARATOR, QUEUE, batch_key, run_key
 from scheduler.limits.book import Granted, LimitBook, Setback, Used
 from scheduler.limits.rules import Budget, Limit
 from scheduler.lua import script_names
@@ -51,6 +51,15 @@ local function failing(how)
   end
 end
 local redis = setmetatable({{call = failing(real.call)}}, {{__index = real}})
+"""
+
+GRAPH = """
+start: a
+initial_state: {none: []}
+nodes:
+  a: {type: map, over: "{{none}}", as: item, branch: b, collect_into: all, next: done}
+  b: {type: llm, model: openai:m, prompt: "-"}
+  done: {type: end}
 """
 
 Action = Callable[[Engine], object]
@@ -252,6 +261,41 @@ def test_a_transition_that_fails_has_not_happened(
 
 def test_every_script_that_changes_runs_is_made_to_fail() -> None:
     assert {name.split()[0] for name in TRANSITIONS} | OTHERS == set(script_names())
+
+
+def test_a_run_whose_commit_fails_ends_at_once(engine: Engine) -> None:
+    run_id = engine.submit(GRAPH)
+    engine.redis.set(run_key("history", run_id), "no list")
+
+    engine.drive()
+
+    run = engine.run(run_id)
+    assert (run.status, run.failure and run.failure.code) == ("failed", "R023")
+    assert "WRONGTYPE" in str(run.failure)
+    engine.redis.flushall()
+
+
+@pytest.mark.parametrize("can_be_ended", [True, False])
+def test_the_scheduler_tries_nothing_again_for_ever(
+    engine: Engine, can_be_ended: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id, other = engine.submit(GRAPH), engine.submit(GRAPH)
+    engine.redis.delete(QUEUE, *(f"{QUEUE}{LANE_SEPARATOR}{lane}" for lane in range(1, 4)))
+    if can_be_ended:
+        engine.redis.hdel(run_key("run", run_id), "agent")
+    else:
+        engine.redis.set(run_key("visits", run_id), "no hash")
+
+    for _ in range(3):
+        engine.clock.move(60)
+        engine.tick()
+
+    assert caplog.text.count(f"timer 'visit {run_id} 1/a': redeliver_visit failed") == 1
+    status = engine.redis.hget(run_key("run", run_id), "status")
+    assert status == ("failed" if can_be_ended else "queued")
+    engine.drive()
+    assert engine.run(other).status == "succeeded"
+    engine.redis.flushall()
 
 
 def rules_broken(engine: Engine) -> set[str]:

@@ -6,8 +6,11 @@ import threading
 
 import pytest
 
+from graphs.schema import MAX_BRANCHES
 from scheduler.advance import Branch, Plan
+from scheduler.audit import Audit
 from scheduler.errors import StaleStep, StaleVisit
+from scheduler.keys import run_key
 from scheduler.run import Failure, Lease, Usage
 from tests.support.engine import Engine
 from tests.support.runs import (
@@ -352,3 +355,16 @@ def test_a_step_within_its_window_forgets_the_one_before(engine: Engine) -> None
     engine.store.answer(RUN, "3/c", "yes")
 
     assert messages(engine) == ["3/c"]
+
+
+@pytest.mark.parametrize("window", [8, MAX_BRANCHES])
+def test_the_widest_step_there_may_be_is_admitted_and_ended(engine: Engine, window: int) -> None:
+    names = [f"n{i:04}" for i in range(MAX_BRANCHES)]
+
+    fanned_out(engine, *names, window=window)
+
+    assert engine.redis.hlen(run_key("visits", RUN)) == window
+    assert engine.run(RUN).frontier == tuple(names)
+    assert len(engine.queued_visits()) == window + 1  # and the first step's
+    assert engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    assert {found.rule for found in Audit(engine.redis).violations()} <= {"bundle", "commits"}

@@ -74,7 +74,7 @@ local function record_turn(run_id, visit, v, entry)
 end
 
 local function forget_turns(run_id, visit, v)
-  if v.turns > 0 then
+  if v.turns and v.turns > 0 then  -- nil in a record that cannot be read
     remove(key('turns', run_id .. ' ' .. visit))
   end
 end
