@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check chaos soak docs lock clean
+.PHONY: help setup run test check chaos soak compat docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -32,6 +32,9 @@ chaos: $(READY) ## the long fault tests
 
 soak: $(READY) ## load and rolling restarts for SOAK_MINUTES (30)
 	@scripts/soak
+
+compat: $(READY) ## the tests of the store on every Redis and Valkey that can be had
+	@scripts/compat
 
 docs: $(READY) ## renew the generated parts of docs/
 	@scripts/docs

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from scheduler.invariants import OpenVisit
 from scheduler.keys import run_key
 from scheduler.run import Run, Status
+from scheduler.snapshot import OpenVisit
 from tests.support.engine import Engine
 from tests.support.runs import begin
 from worker.tasks import run_visit

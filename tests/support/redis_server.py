@@ -7,13 +7,23 @@ with RedisServer(tmp_path) as server:
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
 
-from scheduler.redis_server import PrivateRedis, socket_directory
+from scheduler.redis_server import (
+    OLDEST,
+    PrivateRedis,
+    ServerProgram,
+    ServerVersion,
+    socket_directory,
+)
 from scheduler.supervisor import die_with_parent
+
+# Names a server that is to be tried, in place of the one that an engine would choose.
+TRIED = "TRIED_SERVER"
 
 
 class RedisServer:
@@ -36,12 +46,17 @@ class RedisServer:
     def start(self) -> None:
         """Start it, on the data it had; returns once it answers."""
         self._process = subprocess.Popen(
-            self._redis.command_line(self._redis.find_program()),
+            self._redis.command_line(self._program()),
             stdout=subprocess.DEVNULL,
             process_group=0,
             preexec_fn=die_with_parent(signal.SIGKILL),
         )
         self._redis.await_ready(self._process)
+
+    def _program(self) -> ServerProgram:
+        if TRIED in os.environ:
+            return ServerProgram(Path(os.environ[TRIED]), ServerVersion("Redis", OLDEST))
+        return self._redis.find_program()
 
     def stop(self) -> None:
         """Have it write out and exit; its URL stays the same."""
