@@ -80,6 +80,10 @@ HASTY = Retry(
     supported_errors=(ConnectionError, BusyLoadingError),
 )
 
+# To the last @: a password may hold any character, encoded as it should be or not.
+_PASSWORD = re.compile(r"^([^:]*+://[^:/@]*+):.*@")
+_PASSWORD_OPTION = re.compile(r"([?&](?:sentinel_)?password=)[^&]*")
+
 # Longer than any blocking read, and a connection that has gone silent is still noticed.
 _SOCKET_TIMEOUT_S = 15.0
 
@@ -91,9 +95,8 @@ _OLDEST = (6, 2)
 
 def masked(url: str) -> str:
     """A URL fit for people's eyes: its password replaced."""
-    # To the last @: a password may hold any character, encoded as it should be or not.
-    url = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url)
-    return re.sub(r"([?&](?:sentinel_)?password=)[^&]*", r"\1***", url)
+    url = _PASSWORD.sub(r"\1:***@", url)
+    return _PASSWORD_OPTION.sub(r"\1***", url)
 
 
 def kombu_url(url: str) -> str:

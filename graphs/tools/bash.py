@@ -18,8 +18,8 @@ from graphs.tools.annotation import (
 from graphs.tools.function import BashDetails, BashParameter, BashVariable, Function
 from graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
-_ANNOTATION = re.compile(r"\s*#\s*@([A-Za-z][\w-]*)(?:\s+(.*?))?\s*")
-_COMMENT = re.compile(r"\s*#(?!!)\s?(.*?)\s*")
+_ANNOTATION = re.compile(r"\s*#\s*@([A-Za-z][\w-]*)(?:\s+(.*))?")
+_COMMENT = re.compile(r"\s*#(?!!)\s?(.*)")
 FUNCTION = re.compile(r"\s*(?:function\s+([^\s(){};]+)|([^\s(){};#\"'$=]+)\s*\(\s*\))")
 
 # What another program once generated into the file.
@@ -179,9 +179,9 @@ def _parts(text: str) -> Iterator[_Annotation | tuple[str, int]]:
         if match := _ANNOTATION.fullmatch(line):
             if open_annotation:
                 yield open_annotation
-            open_annotation = _Annotation(match[1], match[2] or "", number)
+            open_annotation = _Annotation(match[1], (match[2] or "").rstrip(), number)
         elif open_annotation and (match := _COMMENT.fullmatch(line)):
-            open_annotation.more += "\n" + match[1]
+            open_annotation.more += "\n" + match[1].rstrip()
         else:
             if open_annotation:
                 yield open_annotation

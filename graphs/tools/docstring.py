@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _HEADERS = ("Args:", "Returns:", "Raises:")
-_ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\((.*?)\))?\s*:\s*(.*)")
+_ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*+(?:\((.*?)\)\s*+)?:\s*(.*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ def read_needs(source: Source, comment: str) -> BashDetails:
         source: the whole file; its functions share what it needs.
         comment: what begins a comment.
     """
-    annotation = re.compile(rf"\s*{comment}\s*@(env|meta)\s+(.*?)\s*")
+    annotation = re.compile(rf"\s*{comment}\s*@(env|meta)\s+(.*)")
     variables: dict[str, BashVariable] = {}
     programs: list[str] = []
     aliases: dict[str, str] = {}
     for number, line in enumerate(source.text.splitlines(), 1):
-        match = annotation.fullmatch(line)
+        match = annotation.fullmatch(line.rstrip())
         if match is None:
             continue
         if match[1] == "meta":

@@ -17,6 +17,7 @@ Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 # A schema, and whether None may stand for the value.
 Typed: TypeAlias = tuple[dict[str, Any], bool]
 
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9_]+")
 _SCALARS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _SEQUENCES = {"list", "List", "set", "Set"}
 _TUPLES = {"tuple", "Tuple"}
@@ -54,7 +55,7 @@ def python_functions(source: Source) -> list[Function]:
 
 
 def _function_name(name: str) -> str:
-    return re.sub(r"[^a-z0-9_]+", "_", name.lower())
+    return _NOT_IN_NAMES.sub("_", name.lower())
 
 
 def _function(source: Source, node: Definition, name: str, needs: BashDetails) -> Function:

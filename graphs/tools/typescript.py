@@ -12,17 +12,18 @@ from graphs.tools.function import BashDetails, Function
 from graphs.tools.needs import read_needs
 from graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
+# What is not closed goes on to its end: to look for the end of each anew takes too long.
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+)
-  | (?P<comment>/\*.*?\*/|//[^\n]*)
-  | (?P<string>'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`)
+  | (?P<comment>/\*.*?(?:\*/|\Z)|//[^\n]*)
+  | (?P<string>'(?:\\.|[^'\\\n])*+'?|"(?:\\.|[^"\\\n])*+"?|`(?:\\.|[^`\\])*+`?)
   | (?P<word>[\w$]+)
   | (?P<symbol>=>|\.\.\.|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])+/\w*")
+_REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*+\]?|[^/\\\[\n])++/?\w*")
 # After these a slash divides; anywhere else it begins a regular expression.
 _BEFORE_DIVISION = re.compile(r"[\w$)\]}'\"`]")
 _WORDS_BEFORE_REGEX = {"return", "typeof", "case", "in", "of", "void", "delete"}
@@ -31,6 +32,9 @@ _OPENING, _CLOSING = "([{<", ")]}>"
 _JSDOC_PARAMETER = re.compile(
     r"@param\s+(?:\{[^}]*\}\s*)?\[?(\w+)[^\s\]]*\]?\s*(?:-\s*)?(.*)", re.DOTALL
 )
+_JSDOC_MARGIN = re.compile(r"^\s*\*? ?")
+_JSDOC_TAG = re.compile(r"^[^\S\n]*+(?=@)", re.MULTILINE)
+_NAME = re.compile(r"[\w$]+")
 _SCALARS = {"string": "string", "number": "number", "boolean": "boolean"}
 
 
@@ -123,7 +127,7 @@ def _exported(tokens: Sequence[_Token]) -> Iterator[_Exported]:
             while name < len(tokens) and tokens[name].text in ("default", "async"):
                 name += 1
             words = [token.text for token in tokens[name : name + 2]]
-            if len(words) == 2 and words[0] == "function" and re.fullmatch(r"[\w$]+", words[1]):
+            if len(words) == 2 and words[0] == "function" and _NAME.fullmatch(words[1]):
                 yield _Exported(words[1], token.line, token.doc, tokens[name + 2 :])
 
 
@@ -218,9 +222,9 @@ def _single(words: Sequence[str]) -> dict[str, Any]:
 
 def _read_comment(doc: str) -> _Comment:
     inside = doc.removeprefix("/**").removesuffix("*/")
-    lines = [re.sub(r"^\s*\*? ?", "", line).rstrip() for line in inside.splitlines()]
+    lines = [_JSDOC_MARGIN.sub("", line).rstrip() for line in inside.splitlines()]
     description = takewhile(lambda line: not line.lstrip().startswith("@"), lines)
-    tags = re.split(r"^\s*(?=@)", "\n".join(lines), flags=re.MULTILINE)
+    tags = _JSDOC_TAG.split("\n".join(lines))
     matches = (_JSDOC_PARAMETER.match(tag.strip()) for tag in tags)
     parameters = {match[1]: " ".join(match[2].split()) for match in matches if match}
     return _Comment("\n".join(description).strip(), parameters)

@@ -23,7 +23,8 @@ E = TypeVar("E", bound=BaseException)
 MESSAGE_LIMIT = 1_000
 
 # litellm's and its clients' class names, which it puts in front of a message.
-_WRAPPERS = re.compile(r"^(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)(?: |$)")
+_WRAPPERS = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)(?: |$)")
+_SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
 _MISSING_KEY = re.compile(r"api.?key|credential", re.IGNORECASE)
 
 
@@ -119,16 +120,17 @@ def _retry_after_s(response: httpx.Response) -> float | None:
     """`Retry-After` in seconds; the form with a date is not used by model servers."""
     for header, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = response.headers.get(header, "").strip()
-        if re.fullmatch(r"\d{1,9}(?:\.\d+)?", value):
+        if _SECONDS.fullmatch(value):
             return float(value) * unit
     return None
 
 
 def _unwrapped(text: str) -> str:
     text = text.partition("Traceback (most recent call last)")[0].strip()
-    while match := _WRAPPERS.match(text):
-        text = text[match.end() :]
-    return text
+    start = 0
+    while match := _WRAPPERS.match(text, start):
+        start = match.end()
+    return text[start:]
 
 
 def _one_line(text: str) -> str:

@@ -35,8 +35,12 @@ class Speech:
     def hear(self, text: str) -> None:
         """The reply goes on with this text."""
         self._unsaid += text
-        if self._clock() >= self._say_at:
+        now = self._clock()
+        if now >= self._say_at:
             self._pass_on(self._whole_words())
+            # A long text without a break is looked at again and again: not all the time.
+            took_s = self._clock() - now
+            self._say_at = now + INTERVAL_S + 10 * took_s
 
     def end(self) -> None:
         """The reply is complete, or broke off."""
@@ -53,7 +57,6 @@ class Speech:
         if size:
             self._say(self._masked(self._unsaid[:size]))
             self._unsaid = self._unsaid[size:]
-            self._say_at = self._clock() + INTERVAL_S
 
     def _masked(self, text: str) -> str:
         return mask(text, self._secrets)

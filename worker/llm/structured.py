@@ -26,6 +26,7 @@ ERRORS_SHOWN = 5
 ERROR_LIMIT = 200
 REPLY_LIMIT = 300
 
+_THINKING = re.compile(r"\s*+(?:<think>(?:[^<]|<(?!/think>))*+</think>\s*+)*+")
 _FENCE_START = re.compile(r"```(?:json(?![a-z0-9]))?", re.IGNORECASE)
 
 _HINT = (
@@ -57,12 +58,10 @@ def schema_hint(schema: dict[str, Any]) -> str:
 
 def clean(text: str) -> str:
     """The text without leading `<think>` sections and without a code fence around it."""
-    text = text.strip()
-    while text.startswith("<think>") and "</think>" in text:
-        text = text.partition("</think>")[2].strip()
-    if fence := _FENCE_START.match(text):
-        text = text[fence.end() :]
-    return text.removesuffix("```").strip()
+    start = _THINKING.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
+    if fence := _FENCE_START.match(text, start):
+        start = fence.end()
+    return text[start:].rstrip().removesuffix("```").strip()
 
 
 def accept(text: str, schema: dict[str, Any]) -> Any:

@@ -10,9 +10,9 @@ from worker.masking import mask_values
 
 _ESCAPE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
-    r"|\x1b[\]PX^_].{0,4096}?(?:\x07|\x1b\\)"  # titles, links
-    r"|\x1b[ -/]*[0-~]",
-    re.DOTALL,
+    # Titles, links. A search for an end that never comes stops at the next sequence.
+    r"|\x1b[\]PX^_][^\x07\x1b]*+(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]*[0-~]"
 )
 
 

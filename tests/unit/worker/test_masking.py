@@ -39,3 +39,11 @@ def test_what_looks_like_a_key_is_masked(text: str) -> None:
 )
 def test_a_name_that_only_begins_like_a_key_is_not(text: str) -> None:
     assert mask(text) == text
+
+
+def test_a_long_text_is_masked_as_a_whole() -> None:
+    key = "key-0a1b2c3d4e"
+    text = "\n".join([f"{number} with {key}." for number in range(10_000)])
+
+    assert mask(text) == text.replace(key, "***")
+    assert mask("-" * 70_000 + key) == "-" * 70_000 + "***"

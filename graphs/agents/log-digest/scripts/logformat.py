@@ -75,7 +75,7 @@ POSTGRES = re.compile(
     r"(DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|"
     r"(DETAIL|HINT|STATEMENT|CONTEXT|QUERY|LOCATION)):  "
 )
-LOGFMT = re.compile(r'([\w.@-]+)=("(?:[^"\\]|\\.)*"|\S*)')
+LOGFMT = re.compile(r'(?<![\w.@-])([\w.@-]++)=("(?:[^"\\]|\\.)*"|\S*)')
 LOGFMT_START = re.compile(r"[A-Za-z@_][\w.@-]*=")
 LOGFMT_LEVEL = re.compile(r"\b(?:level|lvl|severity)=")
 PID = re.compile(r"\[\d+\]")
