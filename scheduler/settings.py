@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from graphs.files import read_text, reason
+from scheduler.checks import DEFAULT_LIMIT_S
 from scheduler.directories import config_dir
 from scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid
 from scheduler.model_settings import ModelSettings
@@ -157,6 +158,11 @@ class Settings(BaseModel):
 
     tool_env: PathList = Field(
         (), description="more environment variables that scripts and tools may see"
+    )
+    check_timeout_s: float = Field(
+        DEFAULT_LIMIT_S,
+        gt=0,
+        description="processor time to check one value against an author's schema or pattern",
     )
     tool_timeout: float = Field(
         1800.0, ge=0, description="seconds for one call of a tool; 0: no limit"

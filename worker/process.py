@@ -78,7 +78,7 @@ def make_runtime(settings: Settings) -> Runtime:
         tools=Tools(
             settings,
             secrets,
-            McpPool(McpLimits(start_s=settings.mcp_timeout), settings.tool_env),
+            McpPool(McpLimits.of(settings), settings.tool_env),
             home / "cache",
         ),
         secrets=secrets,

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from graphs.schema import BaseNode, Graph
 from graphs.state import Snapshot
+from scheduler.checks import DEFAULT_LIMIT_S
 from scheduler.run import NO_USAGE, Context, Usage
 from scheduler.settings import Settings
 from worker.cancellation import Cancellation
@@ -37,6 +38,7 @@ class Limits:
     call_threads: int = 16  # that carry out the calls of one reply
     tool_env: tuple[str, ...] = ()  # more variables that programs may see
     programs: ProgramLimits = NO_LIMITS
+    check_s: float = DEFAULT_LIMIT_S  # of processor time, to check a value against a schema
     retry_base_s: float = 0.5  # first pause before a model call is repeated; it doubles
     retry_max_s: float = 30.0
 
@@ -53,6 +55,7 @@ class Limits:
             call_threads=settings.call_threads,
             tool_env=settings.tool_env,
             programs=ProgramLimits.of(settings),
+            check_s=settings.check_timeout_s,
             retry_base_s=settings.retry_base_s,
             retry_max_s=settings.retry_max_s,
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import ndiff
 from typing import Any
 
 from graphs.state import encode, same_json
+from scheduler.checks import DEFAULT_LIMIT_S, pool
+from scheduler.checks.checking import SchemaInvalid, Unchecked
 from scheduler.run import Failure
 from scheduler.testing.cases import Expected, OutputFields, Step
 
@@ -29,8 +30,13 @@ class Course:
     cost_usd: float | None  # None: not known
 
 
-def problems(expected: Expected, course: Course) -> Iterator[str]:
-    """What is not as expected; the first line of each says what it is about."""
+def problems(
+    expected: Expected, course: Course, check_limit_s: float = DEFAULT_LIMIT_S
+) -> Iterator[str]:
+    """What is not as expected; the first line of each says what it is about.
+
+    A pattern or schema of the case may take `check_limit_s` of processor time.
+    """
     yield from _status(expected, course)
     if expected.route is not None:
         yield from _differing("route", _steps(expected.route), _steps(course.route))
@@ -39,7 +45,10 @@ def problems(expected: Expected, course: Course) -> Iterator[str]:
             yield f"visits of '{node}': expected {count}, got {found}"
     if expected.state is not None:
         yield from _part("state", expected.state, course.state)
-    yield from _output(expected.output, course.output)
+    try:
+        yield from _output(expected.output, course.output, check_limit_s)
+    except (Unchecked, SchemaInvalid) as error:
+        yield f"output: {error}"
     if expected.cost is not None:
         yield from _cost(expected.cost.max_usd, course.cost_usd)
 
@@ -80,7 +89,9 @@ def _part(place: str, expected: Any, got: Any) -> Iterator[str]:
         yield f"{place}: expected {_shown(expected)}, got {_shown(got)}"
 
 
-def _output(expected: str | OutputFields | None, got: str | None) -> Iterator[str]:
+def _output(
+    expected: str | OutputFields | None, got: str | None, check_limit_s: float
+) -> Iterator[str]:
     if expected is None:
         return
     if got is None:
@@ -90,34 +101,29 @@ def _output(expected: str | OutputFields | None, got: str | None) -> Iterator[st
         lines, found = expected.rstrip("\n").split("\n"), got.rstrip("\n").split("\n")
         yield from _differing("output", lines, found)
     else:
-        yield from _likeness(expected, got)
+        yield from _likeness(expected, got, check_limit_s)
 
 
-def _likeness(expected: OutputFields, got: str) -> Iterator[str]:
+def _likeness(expected: OutputFields, got: str, check_limit_s: float) -> Iterator[str]:
     contains = expected.contains or []
     for text in [contains] if isinstance(contains, str) else contains:
         if text not in got:
             yield f"output: expected it to contain {_shown(text)}, got {_shown(got)}"
-    if expected.matches is not None and not re.search(expected.matches, got):
-        yield f"output: expected it to match {expected.matches}, got {_shown(got)}"
+    wanted = expected.matches
+    if wanted is not None and not pool.matches(wanted, got, check_limit_s):
+        yield f"output: expected it to match {wanted}, got {_shown(got)}"
     if expected.json_schema is not None:
-        yield from _conformity(expected.json_schema, got)
+        yield from _conformity(expected.json_schema, got, check_limit_s)
 
 
-def _conformity(schema: dict[str, Any], got: str) -> Iterator[str]:
-    # It takes a tenth of a second to load, and most cases have no schema.
-    from jsonschema.validators import validator_for  # noqa: PLC0415
-    from referencing import Registry  # noqa: PLC0415
-
+def _conformity(schema: dict[str, Any], got: str, check_limit_s: float) -> Iterator[str]:
     try:
         value = json.loads(got)
     except ValueError as error:
         yield f"output: expected JSON, got {_shown(got)} ({error})"
         return
-    # An empty registry: a reference is never looked up over the network.
-    validator = validator_for(schema)(schema, registry=Registry())
-    for misfit in sorted(validator.iter_errors(value), key=lambda misfit: misfit.json_path):
-        yield f"output{misfit.json_path[1:]}: {misfit.message}"
+    for path, message in pool.misfits(schema, value, check_limit_s):
+        yield f"output{path[1:]}: {message}"
 
 
 def _cost(limit_usd: float, cost_usd: float | None) -> Iterator[str]:

@@ -130,10 +130,13 @@ class Session:
 
     def _judged(self, case: Case, run: Run, elapsed_s: float) -> Result:
         course = self._course(case, run)
-        found = [*self._misses(case, run), *problems(case.expected, course)]
+        found = [*self._misses(case, run), *self._mistakes(case, course)]
         if run.context.recorded:
             found += self._keep_recording(case, run)
         return Result(case, run.run_id, tuple(found), elapsed_s, run.usage)
+
+    def _mistakes(self, case: Case, course: Course) -> Iterator[str]:
+        return problems(case.expected, course, self.client.store.settings.check_timeout_s)
 
     def _course(self, case: Case, run: Run) -> Course:
         records = self.client.records

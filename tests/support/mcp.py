@@ -27,10 +27,10 @@ def stdio_server(name: str = "tested", **fields: Any) -> McpServer:
     return McpServer(name, "stdio", **{**PROGRAM, **fields})
 
 
-def plain_server() -> McpServer:
+def plain_server(*arguments: str) -> McpServer:
     """A server of the older protocol that was written without the SDK."""
     program = str(ROOT / "tests" / "support" / "plain_mcp_server.py")
-    return McpServer("plain", "stdio", command=sys.executable, args=(program,))
+    return McpServer("plain", "stdio", command=sys.executable, args=(program, *arguments))
 
 
 @contextmanager

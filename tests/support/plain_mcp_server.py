@@ -1,6 +1,7 @@
 """An MCP server of the older protocol, on stdio, without the SDK: what others have written.
 
-Its list of tools has two pages, and a third tool once `more` was called.
+Its list of tools has two pages, and a third tool once `more` was called. Given a schema and a
+value as arguments, it declares the one and gives the other as the result of every tool.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import sys
 from typing import Any
 
 NAMES = ["more", "echo"]
+DECLARED = {"outputSchema": json.loads(sys.argv[1])} if sys.argv[1:] else {}
+GIVEN = {"structuredContent": json.loads(sys.argv[2])} if sys.argv[1:] else {}
 
 
 def say(message: dict[str, Any]) -> None:
@@ -19,7 +22,7 @@ def say(message: dict[str, Any]) -> None:
 
 def listed(params: dict[str, Any]) -> dict[str, Any]:
     at = int(params.get("cursor", 0))
-    tool = {"name": NAMES[at], "inputSchema": {"type": "object"}}
+    tool = {"name": NAMES[at], "inputSchema": {"type": "object"}, **DECLARED}
     following = {"nextCursor": str(at + 1)} if at + 1 < len(NAMES) else {}
     return {"tools": [tool], **following}
 
@@ -28,7 +31,7 @@ def called(params: dict[str, Any]) -> dict[str, Any]:
     if params["name"] == "more":
         NAMES.append("third")
         say({"method": "notifications/tools/list_changed"})
-    return {"content": [{"type": "text", "text": json.dumps(params.get("arguments"))}]}
+    return {"content": [{"type": "text", "text": json.dumps(params.get("arguments"))}], **GIVEN}
 
 
 def initialized(params: dict[str, Any]) -> dict[str, Any]:

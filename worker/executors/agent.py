@@ -35,7 +35,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
     if node.output_schema is not None:
         calls = ModelCalls(visit, visit.graph.model or visit.default_model or "")
         try:
-            output = extract(node.output_schema, text, calls.complete)
+            output = extract(node.output_schema, text, calls.complete, limit_s=visit.limits.check_s)
         except MustWait as wait:
             return Deferred(wait.delay_s, wait.reason, wait.for_person)
         except ExtractionFailed as error:

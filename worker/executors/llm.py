@@ -81,7 +81,7 @@ def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset) -> Any:
     if node.output_schema is None:
         return text
     try:
-        return extract(node.output_schema, text, calls.complete, last_turn=texts[-1])
+        return extract(node.output_schema, text, calls.complete, texts[-1], visit.limits.check_s)
     except ExtractionFailed as error:
         raise _LlmFailed(str(error)) from error
 

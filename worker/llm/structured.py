@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
-from graphs.state import encode
+from scheduler.checks import DEFAULT_LIMIT_S, pool
+from scheduler.checks.checking import SchemaInvalid, Unchecked
 from worker.llm.client import Message, ModelCallFailed
-
-if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
 
 Ask = Callable[[Sequence[Message]], str]
 
@@ -64,37 +61,51 @@ def clean(text: str) -> str:
     return text[start:].rstrip().removesuffix("```").strip()
 
 
-def accept(text: str, schema: dict[str, Any]) -> Any:
+def accept(text: str, schema: dict[str, Any], limit_s: float = DEFAULT_LIMIT_S) -> Any:
     """The value of a reply that is JSON and conforms to the schema.
 
     Raises:
         Unfit: if it is not, or does not.
+        ExtractionFailed: if the schema is none, or the check takes too long.
     """
     value = _parse(clean(text))
-    problems = [_problem(error) for error in _first_errors(value, schema)]
-    if problems:
-        raise Unfit("; ".join(problems))
+    try:
+        found = pool.misfits(schema, value, limit_s)
+    except pool.TookTooLong as error:
+        raise ExtractionFailed(f"structured output: {error}") from error
+    except SchemaInvalid as error:
+        # Validation before the run may be switched off.
+        raise ExtractionFailed(f"output_schema: {_shortened(str(error), ERROR_LIMIT)}") from error
+    except Unchecked as error:
+        raise Unfit(f"cannot be checked against output_schema: {error}") from error
+    if found:
+        raise Unfit("; ".join(_problem(*misfit) for misfit in found[:ERRORS_SHOWN]))
     return value
 
 
 def extract(
-    schema: dict[str, Any], output: str, ask_extractor: Ask, last_turn: str | None = None
+    schema: dict[str, Any],
+    output: str,
+    ask_extractor: Ask,
+    last_turn: str | None = None,
+    limit_s: float = DEFAULT_LIMIT_S,
 ) -> Any:
     """The value in a model's output: as it is, or found by at most two extractor calls.
 
-    `last_turn` is the text of the last turn alone, where the output is that of several turns.
+    `last_turn` is the text of the last turn alone, where the output is that of several turns;
+    `limit_s` the processor time that one check against the schema may take.
 
     Raises:
         ExtractionFailed: if both replies of the extractor are unfit, or a call of it fails;
-            at once if the schema is none.
+            at once if the schema is none, or a check takes too long.
     """
     for text in dict.fromkeys((output, output if last_turn is None else last_turn)):
         try:
-            return accept(text, schema)
+            return accept(text, schema, limit_s)
         except Unfit:
             continue
     try:
-        return _ask_twice(schema, output, ask_extractor)
+        return _ask_twice(schema, output, ask_extractor, limit_s)
     except ModelCallFailed as error:
         raise ExtractionFailed(f"structured output: {error}") from error
 
@@ -115,14 +126,14 @@ def extractor_messages(
     ]
 
 
-def _ask_twice(schema: dict[str, Any], output: str, ask_extractor: Ask) -> Any:
+def _ask_twice(schema: dict[str, Any], output: str, ask_extractor: Ask, limit_s: float) -> Any:
     reply = ask_extractor(extractor_messages(schema, output))
     try:
-        return accept(reply, schema)
+        return accept(reply, schema, limit_s)
     except Unfit as problem:
         repaired = ask_extractor(extractor_messages(schema, reply, str(problem)))
     try:
-        return accept(repaired, schema)
+        return accept(repaired, schema, limit_s)
     except Unfit as problem:
         last_reply = _shortened(repaired, REPLY_LIMIT)
         raise ExtractionFailed(f"structured output: {problem}; last reply: {last_reply}") from None
@@ -146,43 +157,8 @@ def _finite_float(text: str) -> float:
     return value
 
 
-def _first_errors(value: Any, schema: dict[str, Any]) -> Iterable[Any]:
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415  (slow, see `_validator`)
-
-    try:
-        errors = sorted(_validator(encode(schema)).iter_errors(value), key=lambda e: e.json_path)
-    except Unresolvable as error:
-        raise Unfit(f"output_schema refers to something it does not hold: {error}") from error
-    except (RecursionError, OverflowError) as error:  # references in a circle; 10^400 to a float
-        raise Unfit(f"cannot be checked against output_schema: {error}") from error
-    return errors[:ERRORS_SHOWN]
-
-
-@lru_cache(maxsize=256)
-def _validator(schema_text: str) -> Validator:
-    """A validator, built once per distinct schema.
-
-    Raises:
-        ExtractionFailed: if the schema is none; validation before the run may be switched off.
-    """
-    # Imported late: most graphs have no schema, and these take a tenth of a second.
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
-    from jsonschema.validators import validator_for  # noqa: PLC0415
-    from referencing import Registry  # noqa: PLC0415
-
-    schema = json.loads(schema_text)
-    dialect = validator_for(schema, default=Draft202012Validator)
-    try:
-        dialect.check_schema(schema)
-    except SchemaError as error:
-        problem = _shortened(error.message, ERROR_LIMIT)
-        raise ExtractionFailed(f"output_schema: {problem} at {error.json_path}") from error
-    # An empty registry: a reference is never looked up over the network.
-    return dialect(schema, registry=Registry())
-
-
-def _problem(error: Any) -> str:
-    return f"{error.json_path}: {_shortened(error.message, ERROR_LIMIT)}"
+def _problem(path: str, message: str) -> str:
+    return f"{path}: {_shortened(message, ERROR_LIMIT)}"
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -14,6 +14,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphs.mcp_config import McpServer
+from scheduler.checks import DEFAULT_LIMIT_S
+from scheduler.settings import Settings
 from worker.cancellation import Cancellation
 from worker.mcp.failures import McpFailed, McpUnavailable
 from worker.mcp.loop import LoopThread
@@ -40,6 +42,12 @@ class Limits:
     start_s: float = 120.0
     idle_s: float = 300.0  # without a request, until a connection is closed
     tools_s: float = 600.0  # how long a list of tools holds
+    check_s: float = DEFAULT_LIMIT_S  # of processor time, to check one result
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """The times that the settings name."""
+        return cls(start_s=settings.mcp_timeout, check_s=settings.check_timeout_s)
 
 
 class McpPool:
@@ -204,7 +212,11 @@ class McpPool:
             self._reaper = asyncio.create_task(self._keep_reaping())
         self._tools.pop(key, None)  # the program may be another one by now
         return Session(
-            target, self._limits.start_s, self._clock, lambda: self._tools.pop(key, None)
+            target,
+            self._limits.start_s,
+            self._limits.check_s,
+            self._clock,
+            lambda: self._tools.pop(key, None),
         )
 
     async def _keep_reaping(self) -> None:

@@ -17,6 +17,8 @@ import mcp_types
 from mcp import Client, MCPError
 from pydantic import ValidationError
 
+from scheduler.checks import pool
+from scheduler.checks.checking import SchemaInvalid, Unchecked
 from worker.mcp.failures import McpFailed, McpUnavailable
 from worker.mcp.target import Target
 from worker.mcp.tool import McpTool
@@ -43,6 +45,7 @@ class Session:
         self,
         target: Target,
         start_limit_s: float,
+        check_limit_s: float,
         clock: Callable[[], float],
         on_tools_changed: Callable[[], object],
     ) -> None:
@@ -52,6 +55,7 @@ class Session:
         self.requests = 0  # that are being waited for
         self.tools_changed = 0  # how often the server said so
         self._start_limit_s = start_limit_s
+        self._check_limit_s = check_limit_s
         self._clock = clock
         self._forget_tools = on_tools_changed
         self._traces = Traces()
@@ -124,6 +128,8 @@ class Session:
                 return await request(client)
             except MCPError as error:
                 raise self._told(error) from error
+            except McpFailed:
+                raise
             except Exception as error:
                 # What it answered does not fit its own declaration, or the protocol.
                 raise McpFailed(_in_words(error)) from error
@@ -153,6 +159,8 @@ class Session:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._start_limit_s):
                     client = await stack.enter_async_context(self._new_client())
+                # The SDK's own check could hold up every connection, and the whole worker.
+                _replace_check(client, self._check_limit_s)
                 self._client = client
                 self._opened.set()
                 following = asyncio.create_task(self._follow_changes(client))
@@ -195,6 +203,31 @@ class Session:
 
     def _with_traces(self, reason: str) -> str:
         return "; ".join([reason, *self._traces.last_lines()])
+
+
+def _replace_check(client: Client, limit_s: float) -> None:
+    """Have a tool's structured result checked against what the server declares where that can be
+    ended.
+    """
+    session: Any = client.session
+
+    async def check(tool: str, result: mcp_types.CallToolResult) -> None:
+        declared = session._tool_output_schemas
+        if tool not in declared:
+            await session.list_tools()
+        schema = declared.get(tool)
+        if schema is None:
+            return
+        value = result.structured_content
+        try:
+            found = await asyncio.to_thread(pool.misfits, schema, value, limit_s)
+        except (SchemaInvalid, Unchecked) as error:
+            raise McpFailed(f"the result of '{tool}' {error}") from error
+        if found:
+            path, message = found[0]
+            raise McpFailed(f"the result of '{tool}' is not what it declares: {path}: {message}")
+
+    session.validate_tool_result = check
 
 
 async def _page(cursor: str | None, client: Client) -> mcp_types.ListToolsResult:

@@ -54,7 +54,7 @@ class Workbench:
     def servers(self, workdir: Path) -> Iterator[McpServers]:
         """Its MCP servers; those that were started end with the block."""
         settings = self.settings
-        pool = McpPool(Limits(start_s=settings.mcp_timeout), settings.tool_env)
+        pool = McpPool(Limits.of(settings), settings.tool_env)
         try:
             yield McpServers(
                 config=configured_servers(settings)[0],
