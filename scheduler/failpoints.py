@@ -4,7 +4,8 @@
 
 when      before | after (it has returned) | amid (0.1 s after it was called)
 function  a method of RunStore; in a worker also `execute`, which runs a node's body
-action    kill (SIGKILL to itself) | stop (SIGSTOP) | raise (as if the connection were lost)
+action    kill (SIGKILL to itself) | stop (SIGSTOP) | raise (as if the connection were lost) |
+          freeze (hold the interpreter, as a search with a bad pattern does)
 n         strikes the n-th time only; without it every time
 
 A process looks once, when it starts; without the variable nothing is wrapped.
@@ -28,7 +29,7 @@ from scheduler.errors import SettingInvalid
 VARIABLE = "SLEIPNIR_FAILPOINT"
 _AMID_S = 0.1
 
-_FORM = re.compile(r"(before|after|amid)\.(\w+):(kill|stop|raise)(?::([1-9]\d*))?")
+_FORM = re.compile(r"(before|after|amid)\.(\w+):(kill|stop|raise|freeze)(?::([1-9]\d*))?")
 
 
 def install_requested(*owners: Any) -> None:
@@ -47,7 +48,7 @@ def install(requested: str, *owners: Any) -> None:
     form = _FORM.fullmatch(requested)
     if form is None:
         raise SettingInvalid(
-            f"{VARIABLE}: expected <before|after|amid>.<function>:<kill|stop|raise>[:<n>], "
+            f"{VARIABLE}: expected <before|after|amid>.<function>:<kill|stop|raise|freeze>[:<n>], "
             f"got {requested!r}"
         )
     when, name, action, number = form.groups()
@@ -97,4 +98,14 @@ def _raise() -> None:
     raise ConnectionError(f"{VARIABLE} asked for it")
 
 
-_ACTIONS: Mapping[str, Callable[[], None]] = {"kill": _kill, "stop": _stop, "raise": _raise}
+def _freeze() -> None:
+    # Code in C that takes for ever and lets no other thread run.
+    sum(itertools.repeat(0))
+
+
+_ACTIONS: Mapping[str, Callable[[], None]] = {
+    "kill": _kill,
+    "stop": _stop,
+    "raise": _raise,
+    "freeze": _freeze,
+}

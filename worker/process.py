@@ -23,6 +23,7 @@ from scheduler.service import Scheduler
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from scheduler.temporary import OwnDirectory, keep_temporary_files
+from scheduler.watchdog import Watched
 from worker.agents import AgentCache
 from worker.app import make_app, register_visits
 from worker.housekeeping import remove_leftovers
@@ -129,6 +130,8 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
         announce(runtime.store.client, settings.machine_name)
     app = make_app(broker_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, runtime))
+    # One that hangs is as dead as one that died: its visits are lost, and found.
+    Watched(2 * settings.lease_s)
     scheduler = Scheduler(runtime.store) if with_scheduler else None
     if scheduler is not None:
         scheduler.start()
