@@ -7,6 +7,7 @@ import ssl
 import zlib
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
@@ -25,6 +26,10 @@ LIMIT_BYTES: ContextVar[int] = ContextVar("LIMIT_BYTES", default=REPLY_LIMIT_BYT
 # A streamed reply comes a word at a time, and each word in an object of its own. What is in them
 # is counted by whoever puts them together.
 _FRAMING = 8
+
+# An event of a stream has a line or three.
+_EVENT_LINES = 1_000
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 # A compressed body is unpacked this much at a time: a few bytes may stand for a gigabyte.
 _PIECE_BYTES = 64 * 1024
@@ -72,14 +77,14 @@ class SharedTransport(httpx.BaseTransport):
         request.headers["Accept-Encoding"] = "identity"
         ends_at = DEADLINE.get()
         if ends_at is None:
-            return _bounded(transport.handle_request(request))
+            return bounded(transport.handle_request(request))
         limits = _limits_until(ends_at)
         request.extensions = {**request.extensions, "timeout": limits}
         response = transport.handle_request(request)
         # httpcore looks this up once more, when the body is read.
         limits.update(_limits_until(ends_at))
         response.stream = _TimedStream(response.stream, ends_at, request)
-        return _bounded(response)
+        return bounded(response)
 
     def close(self) -> None:
         """Keeps the connections: litellm closes its clients, and they all share this transport."""
@@ -106,32 +111,60 @@ def _transport(
     return transport
 
 
-def _bounded(response: httpx.Response) -> httpx.Response:
+def bounded(response: httpx.Response) -> httpx.Response:
     """The same response, whose body is unpacked here and ends at the limit of its size."""
     encoding = response.headers.pop("Content-Encoding", "identity").strip().lower()
     kind = response.headers.get("Content-Type", "")
     limit_bytes = LIMIT_BYTES.get()
-    most_bytes = limit_bytes * (_FRAMING if kind.startswith("text/event-stream") else 1)
-    response.stream = _SizedStream(response.stream, most_bytes, limit_bytes, encoding)
+    is_streamed = kind.startswith("text/event-stream")
+    response.stream = _SizedStream(response.stream, limit_bytes, encoding, is_streamed)
     return response
+
+
+@dataclass(slots=True)
+class _OpenEvent:
+    """What came of an event of a stream that has not ended yet.
+
+    Clients put it together line by line, each time as a whole, before anybody looks at it.
+    """
+
+    size: int = 0
+    lines: int = 0
+    _tail: bytes = b""  # of what came before: an end may come in two pieces
+
+    def take(self, piece: bytes) -> None:
+        seen = self._tail + piece
+        ends = [at + len(end) for end in _EVENT_ENDS if (at := seen.rfind(end)) >= 0]
+        if ends:
+            piece = seen[max(ends) :]
+            self.size = self.lines = 0
+        self.size += len(piece)
+        self.lines += piece.count(b"\n")
+        self._tail = seen[-3:]
 
 
 class _SizedStream(httpx.SyncByteStream):
     """A response body of so many bytes at most, as it is once unpacked."""
 
-    def __init__(self, stream: object, most_bytes: int, limit_bytes: int, encoding: str) -> None:
+    def __init__(self, stream: object, limit_bytes: int, encoding: str, is_streamed: bool) -> None:
         assert isinstance(stream, httpx.SyncByteStream)
         self._stream = stream
-        self._most_bytes = most_bytes
         self._limit_bytes = limit_bytes
         self._encoding = encoding
+        self._is_streamed = is_streamed
 
     def __iter__(self) -> Iterator[bytes]:
+        most_bytes = self._limit_bytes * (_FRAMING if self._is_streamed else 1)
+        event = _OpenEvent()
         taken = 0
         for piece in self._unpacked():
             taken += len(piece)
-            if taken > self._most_bytes:
+            if taken > most_bytes:
                 raise ReplyTooLarge(self._limit_bytes)
+            if self._is_streamed:
+                event.take(piece)
+                if event.size > self._limit_bytes or event.lines > _EVENT_LINES:
+                    raise ReplyTooLarge(self._limit_bytes)
             yield piece
 
     def close(self) -> None:

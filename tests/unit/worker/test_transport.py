@@ -16,8 +16,9 @@ import pytest
 from tests.support.certificates import certificate
 from tests.support.model_server import DRIPS, HANGS, ModelServer, Reply, says
 from worker.cancellation import Cancellation
+from worker.llm.client import ReplyTooLarge
 from worker.llm.network import CANCELLATION
-from worker.llm.transport import DEADLINE, SharedTransport
+from worker.llm.transport import DEADLINE, LIMIT_BYTES, SharedTransport, bounded
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +118,48 @@ def test_a_wait_for_an_encrypted_answer_ends_when_it_is_called_off(tmp_path: Pat
             with pytest.raises(httpx.TransportError):
                 asked.result(timeout=10)
     transport.discard()
+
+
+class Body(httpx.SyncByteStream):
+    """Comes in these pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._pieces
+
+
+def taken(*pieces: bytes, kind: str = "text/event-stream; charset=utf-8") -> bytes:
+    """A body as it gets through where a reply may have 10,000 bytes."""
+    token = LIMIT_BYTES.set(10_000)
+    try:
+        headers = {"Content-Type": kind}
+        return bounded(httpx.Response(200, headers=headers, stream=Body(*pieces))).read()
+    finally:
+        LIMIT_BYTES.reset(token)
+
+
+EVENT = b"data: " + b"x" * 994
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+def test_a_stream_of_events_may_be_longer_than_what_it_says(end: bytes) -> None:
+    split = [piece for event in [EVENT] * 70 for piece in (event, end[:1], end[1:])]
+
+    assert taken(*[EVENT + end] * 70) == taken(*split) == (EVENT + end) * 70
+
+
+@pytest.mark.parametrize(
+    ("kind", "pieces"),
+    [
+        ("application/json", [b"x" * 1_000] * 11),
+        ("text/event-stream", [EVENT + b"\n\n"] * 81),
+        ("text/event-stream", [b"data: x\n"] * 1_001),
+        ("text/event-stream", [b"data: " + b"x" * 5_000, b"x" * 5_000]),
+        ("text/event-stream", [EVENT + b"\n\n", b"x" * 10_001]),
+    ],
+)
+def test_a_body_ends_at_its_limit_and_so_does_each_event(kind: str, pieces: list[bytes]) -> None:
+    with pytest.raises(ReplyTooLarge):
+        taken(*pieces, kind=kind)
