@@ -363,3 +363,16 @@ def test_closing_ends_every_program(tmp_path: Path) -> None:
     pool.close()
 
     assert [alive(pid) for pid in pids] == [False, False]
+
+
+def test_a_message_that_is_too_long_ends_the_program_and_another_one_answers(
+    pool: McpPool, tmp_path: Path
+) -> None:
+    server, limit_s = stdio_server(), 120.0
+    large = pool.call(server, tmp_path, "flood", {"length": 1_000_000}, limit_s)
+
+    with pytest.raises(McpFailed, match="a message of more than 8388608 bytes"):
+        pool.call(server, tmp_path, "flood", {"length": 9_000_000}, limit_s)
+
+    assert len(text_of(large)) == 1_000_000
+    assert text_of(pool.call(server, tmp_path, "add", {"a": 2, "b": 3}, limit_s)) == "5"

@@ -63,6 +63,12 @@ def crash() -> str:
 
 
 @server.tool()
+def flood(length: int) -> str:
+    """Say a lot."""
+    return "x" * length
+
+
+@server.tool()
 def touch(file: str) -> str:
     """Make a file."""
     Path(file).touch()

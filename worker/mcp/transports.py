@@ -8,12 +8,16 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import monotonic
 from types import TracebackType
 from typing import Any
 
+import anyio
 import httpx2
+import mcp.client.stdio
+from anyio.streams.text import TextReceiveStream
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -37,6 +41,12 @@ _LONGEST_LINE = 2_000
 _LINES_A_MINUTE = 100
 
 
+# Of one message of a program; the SDK puts it together in memory, in a time that grows faster than
+# it. Of events over HTTP it takes 1 MiB each by itself.
+LONGEST_MESSAGE = 8 * 1024 * 1024
+_TOO_LONG = b"a message of more than %d bytes" % LONGEST_MESSAGE
+
+
 @dataclass(slots=True)
 class Traces:
     """What a connection leaves behind that says more about a failure than its exception."""
@@ -55,6 +65,12 @@ async def connection(
 ) -> AsyncIterator[tuple[Any, Any]]:
     """The two streams of messages from and to a server; `on_end` tells that it went away."""
     server = target.server
+
+    def too_much() -> None:
+        traces.stderr.append(_TOO_LONG)
+        on_end()
+
+    _TOO_MUCH.set(too_much)
     opened: AbstractAsyncContextManager[tuple[Any, Any]]
     match server.type:
         case "stdio":
@@ -104,6 +120,29 @@ async def _streams_of(target: Target, traces: Traces, mark: str) -> AsyncIterato
                 yield streams
         finally:
             log[0].close()
+
+
+# Says that a message was too long; of the server whose program the current task reads from.
+_TOO_MUCH: ContextVar[Callable[[], None]] = ContextVar("_TOO_MUCH")
+
+
+class _Lines(TextReceiveStream):
+    """What a program writes, up to a line that is too long for a message."""
+
+    _line = 0  # characters since the last end of one
+
+    async def receive(self) -> str:
+        text = await super().receive()
+        ended = text.rfind("\n") + 1
+        self._line = len(text) - ended if ended else self._line + len(text)
+        if self._line > LONGEST_MESSAGE:
+            _TOO_MUCH.get()()
+            raise anyio.EndOfStream
+        return text
+
+
+# The SDK has no parameter for it.
+mcp.client.stdio.TextReceiveStream = _Lines  # type: ignore[attr-defined]
 
 
 class StderrLog(asyncio.Protocol):
