@@ -133,7 +133,7 @@ def test_an_interrupted_batch_goes_on(sleipnir: Sleipnir, tmp_path: Path) -> Non
     wait_until(lambda: results.exists() and results.read_text(), "the first result", 30)
 
     first.send_signal(signal.SIGINT)
-    _, said = first.communicate(timeout=30)
+    _, said = first.communicate(timeout=90)
     gate.touch()
     again = sleipnir("batch", "shout", file, "-o", str(results))
 

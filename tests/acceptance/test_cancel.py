@@ -74,7 +74,7 @@ def test_ctrl_c_in_run_cancels_the_run(sleipnir: Sleipnir) -> None:
         pass
 
     command.send_signal(signal.SIGINT)
-    _, told = command.communicate(timeout=30)
+    _, told = command.communicate(timeout=90)
 
     assert command.returncode == 130
     assert "; Ctrl-C again leaves at once\n▸ graph cancelled in " in told
@@ -87,7 +87,7 @@ def test_ctrl_c_in_watch_leaves_the_run_alone(sleipnir: Sleipnir) -> None:
     command.stderr.readline()
 
     command.send_signal(signal.SIGINT)
-    command.communicate(timeout=30)
+    command.communicate(timeout=90)
 
     assert command.returncode == 130
     assert sleipnir.json("show", run_id)["status"] == "running"

@@ -111,7 +111,7 @@ def test_a_blocked_run_is_timed_out_and_its_programs_are_killed(
     assert found["error"]["message"] == "the run took longer than its limit of 1s"
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2
-    wait_until(lambda: not any(map(is_alive, pids)), "the process group is gone", 5)
+    wait_until(lambda: not any(map(is_alive, pids)), "the process group is gone")
 
 
 @pytest.mark.parametrize(

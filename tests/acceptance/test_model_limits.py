@@ -131,12 +131,12 @@ def test_a_command_pauses_a_provider_until_it_is_resumed(
     with provider.serving():
         wait_until(lambda: status(sleipnir)["pauses"], "the pause is known")
         run = sleipnir("submit", "ask", "hello?").stdout.strip()
-        wait_until(lambda: newest(sleipnir)["waits_for"], "the run waits", 20)
+        wait_until(lambda: newest(sleipnir)["waits_for"], "the run waits")
         shown = sleipnir("show", run).stdout
         watcher = sleipnir.start("watch", run)
 
         resumed = sleipnir("limits", "--resume", "openai")
-        wait_until(lambda: sleipnir.json("show", run)["status"] == "succeeded", "it went on", 20)
+        wait_until(lambda: sleipnir.json("show", run)["status"] == "succeeded", "it went on")
 
     assert "waits    openai is paused: sleipnir limits --resume openai" in shown
     assert "waiting for a person: openai is paused by command" in watcher.communicate()[1]

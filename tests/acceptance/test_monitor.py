@@ -57,7 +57,7 @@ class Monitor:
         if auth is not None:
             request.add_header("Authorization", f"Basic {b64encode(auth.encode()).decode()}")
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=90) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -205,7 +205,7 @@ def test_the_password_of_redis_shows_nowhere(form: str, sleipnir: Sleipnir, tmp_
         commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
         for started in (process, worker):
             started.terminate()
-        said = [text for started in (process, worker) for text in started.communicate(timeout=30)]
+        said = [text for started in (process, worker) for text in started.communicate(timeout=90)]
         client.config_set("requirepass", "")  # or nobody could stop the server
 
     assert [status for status, _ in pages] == [200] * 3
@@ -228,4 +228,4 @@ def test_it_ends_when_told_to(start: Start) -> None:
 
     monitor.process.send_signal(signal.SIGTERM)
 
-    assert monitor.process.wait(timeout=30) == 0
+    assert monitor.process.wait(timeout=90) == 0

@@ -46,7 +46,7 @@ def test_a_run_that_nobody_takes_is_explained(sleipnir: Sleipnir) -> None:
     while "no worker seems to be there to take it" not in command.stderr.readline():
         pass
     command.send_signal(signal.SIGINT)
-    command.communicate(timeout=30)
+    command.communicate(timeout=90)
 
     assert command.returncode == 130
 
@@ -57,7 +57,7 @@ def test_workers_and_schedulers_serve_until_they_are_told_to_stop(sleipnir: Slei
     done = sleipnir("run", "hello", "you")
     for process in processes:
         process.send_signal(signal.SIGTERM)
-    logs = [process.communicate(timeout=30)[1] for process in processes]
+    logs = [process.communicate(timeout=90)[1] for process in processes]
 
     assert (done.returncode, done.stdout) == (0, "hello you\n")
     assert [process.returncode for process in processes] == [0, 0], logs
@@ -72,7 +72,7 @@ def test_a_scheduler_lets_go_of_its_work_however_it_is_ended(
     assert "at work" in scheduler.stderr.readline()
 
     scheduler.send_signal(number)
-    scheduler.communicate(timeout=30)
+    scheduler.communicate(timeout=90)
 
     assert scheduler.returncode == 0
 
@@ -85,7 +85,7 @@ def test_a_worker_that_dies_is_started_again(sleipnir: Sleipnir) -> None:
     (successor,) = wait_until(lambda: children_of(command.pid) - {worker}, "the next one", 30)
     done = sleipnir("run", "hello", "again")
     command.send_signal(signal.SIGTERM)
-    command.communicate(timeout=30)
+    command.communicate(timeout=90)
 
     assert successor != worker
     assert done.stdout == "hello again\n"

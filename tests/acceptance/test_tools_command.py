@@ -197,7 +197,7 @@ def test_whoever_ends_the_command_ends_the_function(
     wait_until(lambda: noted.exists() and noted.read_text(), "the function runs", 30)
 
     calling.send_signal(number)
-    output, said = calling.communicate(timeout=30)
+    output, said = calling.communicate(timeout=90)
 
     assert (calling.returncode, output, said) == (130, "", "")
     assert not is_alive(int(noted.read_text()))

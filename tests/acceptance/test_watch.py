@@ -62,7 +62,7 @@ def test_watch_stays_while_the_run_waits_for_a_person(sleipnir: Sleipnir) -> Non
         pass
 
     sleipnir("answer", run_id, "it")
-    output, _ = watcher.communicate(timeout=30)
+    output, _ = watcher.communicate(timeout=90)
 
     assert (watcher.returncode, output) == (0, "heard it\n")
 
@@ -75,7 +75,7 @@ def test_who_stops_watching_learns_that_the_run_goes_on(sleipnir: Sleipnir) -> N
         pass
 
     watcher.send_signal(signal.SIGINT)
-    output, said = watcher.communicate(timeout=30)
+    output, said = watcher.communicate(timeout=90)
 
     assert (watcher.returncode, output) == (130, "")
     assert f"run {run_id} goes on" in said

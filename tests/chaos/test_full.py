@@ -88,7 +88,7 @@ def test_runs_go_on_once_there_is_room_again(
         wait_until(lambda: load.tries() > 3, "runs are under way")
 
         room.fill()
-        wait_until(lambda: refuses_writes(client), "Redis refuses writes", 20)
+        wait_until(lambda: refuses_writes(client), "Redis refuses writes")
         unfinished = not load.is_over()
         refused_at = monotonic()
         with pytest.raises(RedisError):

@@ -182,7 +182,7 @@ def test_another_worker_takes_over_where_one_died(
 
     workers.start("--scheduler", **SETTINGS)
 
-    wait_until(load.is_over, "the other one has done its work", 20)
+    wait_until(load.is_over, "the other one has done its work")
     load.check()
     assert_consistent(redis_client, runs=5)
 
@@ -193,7 +193,7 @@ def test_what_a_zombie_made_is_refused(workers: Workers, redis_client: redis.Red
     load = Load(workers, 5, 4)
     wait_until(zombie.is_suspended, "it stands still")
     workers.start("--scheduler", **SETTINGS)
-    wait_until(load.is_over, "the other one has done its work", 20)
+    wait_until(load.is_over, "the other one has done its work")
     before = histories(workers, load)
 
     zombie.resume()

@@ -108,7 +108,7 @@ def test_a_node_may_take_longer_than_the_broker_waits_for_it(
         2 * CONSUMER_TIMEOUT_S + 2,
     )
     meanwhile = Load(workers, 40, 5)
-    wait_until(meanwhile.is_over, "both do other work", 20)
+    wait_until(meanwhile.is_over, "both do other work")
     running = workers.run(run_id).status
 
     run = workers.client.wait(run_id)

@@ -333,7 +333,7 @@ def test_the_server_of_a_killed_engine_ends_before_another_starts(data_dir: Path
         client.set("k", "v")
 
     with attach(data_dir, SETTINGS, workers=False) as engine:
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=90) == 0
         with redis.Redis.from_url(engine.redis_url) as client:
             assert client.get("k") == b"v"
 
@@ -426,7 +426,7 @@ def test_up_serves_commands_until_ctrl_c(data_dir: Path, notes: Path) -> None:
 
         up.send_signal(signal.SIGINT)
 
-        assert up.wait(timeout=10) == 0
+        assert up.wait(timeout=90) == 0
         assert not any(map(is_alive, pids))
 
 
@@ -439,7 +439,7 @@ def test_commands_share_the_workers_of_up(data_dir: Path, notes: Path) -> None:
             shared = children_of(up.pid)
 
         up.send_signal(signal.SIGINT)
-        assert up.wait(timeout=10) == 0
+        assert up.wait(timeout=90) == 0
         assert len(shared) == 2  # Redis and the worker
         assert shared >= set(own)
 
@@ -458,13 +458,13 @@ def test_a_second_ctrl_c_does_not_wait_for_workers(
         wait_until_draining(data_dir)
         up.send_signal(signal.SIGINT)
 
-        assert up.wait(timeout=10) == 0
+        assert up.wait(timeout=90) == 0
         assert not is_alive(worker)
 
 
 def test_up_beside_another_engine_is_an_error_that_names_it(data_dir: Path) -> None:
     with attach(data_dir, SETTINGS, workers=False) as engine, command(UP, data_dir) as up:
-        _, errors = up.communicate(timeout=10)
+        _, errors = up.communicate(timeout=90)
 
     assert up.returncode == 1
     assert f"an engine (pid {engine.pid}) already runs in {data_dir}" in errors

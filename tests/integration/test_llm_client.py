@@ -183,7 +183,7 @@ def test_a_call_is_broken_off_when_nobody_waits_for_it_any_more(server: ModelSer
         cancellation.set()
 
         with pytest.raises(ModelCallFailed, match="broken off: nobody waits for the reply"):
-            call.result(timeout=10)
+            call.result(timeout=60)
 
 
 def test_a_connection_on_which_nothing_was_broken_off_serves_the_next_call(

@@ -126,7 +126,7 @@ def test_cancelling_kills_the_programs_of_a_run(
 
     workers.client.cancel(run_id)
 
-    wait_until(lambda: not is_alive(pid), "the script is gone", timeout_s=6)
+    wait_until(lambda: not is_alive(pid), "the script is gone")
     assert workers.run(run_id).status == "cancelled"
 
 
@@ -159,7 +159,7 @@ def test_a_model_call_of_a_run_that_is_over_holds_up_nobody(
     workers.start("--scheduler", concurrency=1)
     limit = "settings: {timeout: 3}\n" if ended_by == "deadline" else ""
     run_id = workers.submit(limit + ASKS_A_MODEL)
-    wait_until(lambda: server.requests, "the model is asked", 20)
+    wait_until(lambda: server.requests, "the model is asked")
     other = submit(workers, scripts, "echo '{}'")
 
     if ended_by == "cancel":
@@ -192,7 +192,7 @@ def test_nothing_that_waits_holds_the_only_thread(
     waiting = [workers.submit(graph) for graph in (ASKS_A_PERSON, HAS_A_CHILD)]
     resting = workers.submit(ASKS_A_MODEL.replace("timeout: 60", "max_attempts: 2"))
     workers.start("--scheduler", concurrency=1)
-    wait_until(lambda: server.requests, "the model is asked", 20)
+    wait_until(lambda: server.requests, "the model is asked")
 
     other = workers.client.wait(submit(workers, scripts, "echo '{}'"))
 

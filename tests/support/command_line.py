@@ -17,7 +17,7 @@ from typing import Any
 from scheduler.supervisor import die_with_parent
 from tests.support.wait import wait_until
 
-TIME_LIMIT_S = 30
+TIME_LIMIT_S = 90
 COMMAND = (sys.executable, "-m", "scheduler.cli")
 
 

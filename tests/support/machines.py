@@ -183,7 +183,7 @@ class Network:
             machine.kill()
         if self._redis is not None:
             self._redis.kill()
-            self._redis.wait(timeout=30)
+            self._redis.wait(timeout=90)
         for namespace in self._namespaces:
             _ip("netns", "delete", namespace)
         self._socket.unlink(missing_ok=True)

@@ -97,7 +97,7 @@ class RabbitMQ:
         assert self._server is not None, "the broker is not running"
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._server.pid, number)
-        self._server.wait(timeout=30)
+        self._server.wait(timeout=90)
         self._server = None
 
     def queued(self) -> int:
@@ -130,4 +130,4 @@ class RabbitMQ:
             self.kill(signal.SIGTERM)
         if self._names is not None:
             self._names.kill()
-            self._names.wait(timeout=30)
+            self._names.wait(timeout=90)

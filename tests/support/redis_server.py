@@ -62,14 +62,14 @@ class RedisServer:
         """Have it write out and exit; its URL stays the same."""
         if self._process is not None:
             self._redis.shut_down()
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=90)
             self._process = None
 
     def kill(self) -> None:
         """End it as a crash would."""
         assert self._process is not None, "the server is not running"
         self._process.kill()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=90)
         self._process = None
 
     def __enter__(self) -> RedisServer:

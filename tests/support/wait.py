@@ -12,7 +12,7 @@ T = TypeVar("T")
 BETWEEN_LOOKS_S = 0.01
 
 
-def wait_until(predicate: Callable[[], T], description: str, timeout_s: float = 10) -> T:
+def wait_until(predicate: Callable[[], T], description: str, timeout_s: float = 60) -> T:
     """The first true value of `predicate`; fails the test when there is none in time."""
     deadline = monotonic() + timeout_s
     while not (value := predicate()):

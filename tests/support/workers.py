@@ -53,7 +53,7 @@ class Worker:
     def kill(self) -> None:
         """End it as a crash would."""
         self._process.kill()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=90)
         end_programs_of(self._process.pid)
 
     def exit_code(self, timeout_s: float = 30) -> int:

@@ -116,7 +116,7 @@ def test_a_wait_for_an_encrypted_answer_ends_when_it_is_called_off(tmp_path: Pat
             cancellation.set()
 
             with pytest.raises(httpx.TransportError):
-                asked.result(timeout=10)
+                asked.result(timeout=60)
     transport.discard()
 
 
