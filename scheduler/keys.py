@@ -62,7 +62,7 @@ QUEUE = "sleipnir"
 # As kombu names the lists of a queue's priorities.
 LANE_SEPARATOR = "\x06\x16"
 LANES = 4
-# What stands in the last lane for a message in the queue's turns; JSON, as all in there.
+# What stands in the last lane for a message in the queue's turns.
 TURN_MARK = "0"
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 from queue import Empty
 from threading import Event
+from time import monotonic
 from typing import Any
 
 from celery.app.amqp import AMQP
@@ -14,11 +15,29 @@ from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
 from scheduler.connection import is_transient, masked
-from scheduler.keys import TURN_MARK, turns_key
+from scheduler.keys import LANES, TURN_MARK, turns_key
 
 logger = logging.getLogger("sleipnir.worker")
 
-_TURN = json.loads(TURN_MARK)
+_TURN = TURN_MARK.encode()
+_LAST = LANES - 1  # the lane of marks
+# KEYS: lists in their order; then for each queue its marks and its turns. ARGV: number of lists.
+_NEXT_BY_TURN = """
+local lists = tonumber(ARGV[1])
+for i = 1, lists do
+  local text = redis.call('RPOP', KEYS[i])
+  if text then return {KEYS[i], text} end
+end
+for i = lists + 1, #KEYS, 2 do
+  local text = redis.call('ZPOPMIN', KEYS[i + 1])[1]
+  -- The mark of the first one was taken by BRPOP.
+  if redis.call('LLEN', KEYS[i]) > redis.call('ZCARD', KEYS[i + 1]) then
+    redis.call('RPOP', KEYS[i])
+  end
+  if text then return {KEYS[i], text} end
+end
+return false
+"""
 _WHILE_REFUSED_S = 1.0
 # Celery's pauses between attempts grow up to half a minute: runs would wait for workers for as
 # long after an outage.
@@ -55,38 +74,35 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
 
     # What was taken needs no return to the queue when the connection goes: visits have timers.
     do_restore = False
+    # Whether runs of batches are what there was last: only a script can take them by turn, and only
+    # BRPOP can wait.
+    _by_turn = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.QoS = Credit
 
-    def basic_consume(self, queue: str, *arguments: Any, **options: Any) -> Any:
-        """As kombu's; a mark in the queue's last lane is delivered as the message it stands for."""
-        tag = super().basic_consume(queue, *arguments, **options)
-        deliver = self.connection._callbacks[queue]
-
-        def callback(message: Any) -> None:
-            deliver(self._whose_turn_it_is(queue) if message == _TURN else message)
-
-        self.connection._callbacks[queue] = callback
-        return tag
-
-    def _whose_turn_it_is(self, queue: str) -> Any:
-        """The next message of the runs of batches that have not begun."""
-        connection = self.client.connection
-        try:
-            connection.send_command("ZPOPMIN", turns_key(queue))
-            popped = self.client.parse_response(connection, "ZPOPMIN")
-        except self.connection_errors:
-            connection.disconnect()  # as kombu does: Celery then connects anew
-            raise
-        if not popped:
-            raise Empty
-        return json.loads(popped[0][0])
+    def _brpop_start(self, timeout: int | None = None) -> None:
+        """Ask for a message: as kombu does, or by turn."""
+        if not self._by_turn:
+            super()._brpop_start(timeout)
+            return
+        queues = self._queue_cycle.consume(len(self.active_queues))
+        if not queues:
+            return
+        lists = [self._q_for_pri(queue, lane) for lane in range(_LAST) for queue in queues]
+        turns = [
+            key for queue in queues for key in (self._q_for_pri(queue, _LAST), turns_key(queue))
+        ]
+        self._in_poll = self.client.connection
+        self._brpop_sent_at = monotonic()
+        self.client.connection.send_command(
+            "EVAL", _NEXT_BY_TURN, len(lists) + len(turns), *lists, *turns, len(lists)
+        )
 
     def _brpop_read(self, **options: Any) -> Any:
         try:
-            return super()._brpop_read(**options)
+            return self._read(**options)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             logger.warning("dropped something from the queue that is no message: %r", error)
             raise Empty from error
@@ -98,6 +114,27 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
             logger.warning("cannot take messages now: %s", error)
             Event().wait(_WHILE_REFUSED_S)
             raise Empty from error
+        finally:
+            self._in_poll = None
+            self._flush_brpop_reauth()
+
+    def _read(self, **options: Any) -> bool:
+        """As kombu's `_brpop_read`, for both ways to ask."""
+        connection = self.client.connection
+        try:
+            command = "EVAL" if self._by_turn else "BRPOP"
+            found = self.client.parse_response(connection, command, **options)
+        except self.connection_errors:
+            connection.disconnect()
+            raise
+        if not found or found[1] == _TURN:
+            # One round trip a message either way, except where one way follows the other.
+            self._by_turn = bool(found)
+            raise Empty
+        queue = found[0].decode().rsplit(self.sep, 1)[0]
+        self._queue_cycle.rotate(queue)
+        self.connection._deliver(json.loads(found[1]), queue)
+        return True
 
 
 class _Readers:

@@ -28,18 +28,19 @@ end
 
 -- The queue of a run that is pinned to a machine is that machine's alone.
 -- Whoever has read these fields of a started run's record anyway says so with `pin`.
-local function pin(run_id, machine, of_batch, new)
+local function pin(run_id, machine, of_batch, new, batch)
   places[run_id] = {
-    queue = machine and queue .. '@' .. machine or queue, of_batch = of_batch, new = new,
+    queue = machine and queue .. '@' .. machine or queue,
+    of_batch = of_batch, new = new, batch = batch,
   }
 end
 
 local function place_of(run_id)
   if not places[run_id] then
-    local machine, of_batch, status, parent = unpack(redis.call('HMGET', key('run', run_id),
-      'machine', 'of_batch', 'status', 'parent'))
+    local machine, of_batch, status, parent, batch = unpack(redis.call('HMGET',
+      key('run', run_id), 'machine', 'of_batch', 'status', 'parent', 'batch'))
     -- A child is a part of what its parent has started.
-    pin(run_id, machine, of_batch, status == 'queued' and not parent)
+    pin(run_id, machine, of_batch, status == 'queued' and not parent, batch)
   end
   return places[run_id]
 end
@@ -65,7 +66,9 @@ local function announce(run_id, visit, label, digest, again)
   local lane = lane_of(run_id, visit)
   local text = message(run_id, visit, label, digest, now_ms)
   if lane == 3 then
-    arrivals[#arrivals + 1] = {run_id = run_id, base = base, text = text, again = again}
+    arrivals[#arrivals + 1] = {
+      base = base, batch = place_of(run_id).batch, text = text, again = again,
+    }
     return
   end
   local target = list_of(base, lane)
@@ -75,18 +78,20 @@ end
 
 -- Batches begin their runs in turns: the n-th run of each comes before the next one of any.
 -- One that comes later, or again after a pause, joins at the turn that is next.
-local function await_turn(run_id, base, text, again)
+local function await_turn(base, batch, text, again)
   local turns, last = base .. ':turns', base .. ':last-turns'
-  local batch = redis.call('HGET', key('run', run_id), 'batch')
   local following = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2]
   if not following then
     remove_now(last)
   end
   local turn = tonumber(following or 0)
   if not again then
-    turn = math.max(turn, (tonumber(redis.call('HGET', last, batch)) or -1) + 1)
+    local before = redis.call('HGET', last, batch)
+    turn = math.max(turn, (tonumber(before) or -1) + 1)
     write('HSET', last, batch, turn)
-    write_undone_by(nil, 'PEXPIRE', last, retention_ms)
+    if not before then
+      write_undone_by(nil, 'PEXPIRE', last, retention_ms)
+    end
   end
   write('ZADD', turns, turn, text)
   push('LPUSH', list_of(base, 3), {turn_mark})
@@ -102,7 +107,7 @@ local function is_queued(run_id, visit, label, digest, published)
   end
   local turns, marks = base .. ':turns', list_of(base, 3)
   if redis.call('LLEN', marks) < redis.call('ZCARD', turns) then
-    push('LPUSH', marks, {turn_mark})  -- who took the mark died before it took the message
+    push('LPUSH', marks, {turn_mark})  -- who took the mark died before it took a message
   end
   return redis.call('ZSCORE', turns, message(run_id, visit, label, digest, published))
 end
@@ -112,7 +117,7 @@ local function flush()
     push('LPUSH', target, messages)
   end
   for _, arrival in ipairs(arrivals) do
-    await_turn(arrival.run_id, arrival.base, arrival.text, arrival.again)
+    await_turn(arrival.base, arrival.batch, arrival.text, arrival.again)
   end
   messages_for, arrivals = {}, {}
 end
