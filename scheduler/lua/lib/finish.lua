@@ -52,7 +52,9 @@ function finish(run_id, status, output, failure, orphaned)
   remove(key('visits', run_id), key('staged', run_id), key('pending', run_id),
     key('questions', run_id))
 
-  write('HSET', run, 'status', status, 'output', output, 'error', failure, 'ended', now_ms)
+  undo[#undo + 1] = {'HDEL', run, 'output', 'error', 'ended'}
+  write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,
+    'output', output, 'error', failure, 'ended', now_ms)
   narrate(run_id, cjson.encode({
     kind = 'ended', status = status, error = failure,
     elapsed_ms = started and now_ms - tonumber(started) or 0}))
