@@ -80,3 +80,12 @@ def test_a_cost_that_is_not_known_is_not_within_a_limit() -> None:
     (problem,) = found(replace(COURSE, cost_usd=None), cost=CostFields(max_usd=1.0))
 
     assert "price is not known" in problem
+
+
+def test_a_pattern_that_takes_for_ever_is_given_up() -> None:
+    course = replace(COURSE, output="a" * 60 + "!")
+    expected = Expected(output=OutputFields(matches="^(a+)+$"))
+
+    assert list(problems(expected, course, check_limit_s=0.2)) == [
+        "output: could not be checked within 0.2 s: pattern '^(a+)+$'"
+    ]
