@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -20,6 +21,7 @@ from tests.support.fuzzing import (
     EXAMPLES,
     assert_one_line,
     fuzz,
+    mutated,
     objects,
     rarely,
     texts,
@@ -27,18 +29,30 @@ from tests.support.fuzzing import (
 )
 
 IDS = ["a", "b", "c", "z"]
-SOUND = """\
-name: fuzzed
-model: openai:m
-start: a
-variables: [{name: who, default: me}]
-settings: {timeout: 10, max_concurrency: 2}
-nodes:
-  a: {type: llm, prompt: "hello {{who}}", state_updates: {x: "{{output}}"}, next: [b, c]}
-  b: {type: script, script: s.sh, fallback: z, next: z}
-  c: {type: map, over: "{{x}}", as: item, branch: b, collect_into: y, next: z}
-  z: {type: end, output: "{{x}} {{y}}"}
-"""
+SCRIPT = {"type": "script", "script": "s.sh", "next": "z"}
+SOUND: dict[str, Any] = {
+    "name": "fuzzed",
+    "start": "a",
+    "variables": [{"name": "who", "default": "me", "description": "d"}],
+    "settings": {"timeout": 60, "max_concurrency": 2},
+    "reducers": {"seen": "append"},
+    "initial_state": {"x": [1, 2]},
+    "nodes": {
+        "a": {**SCRIPT, "next": ["b", "c"]},
+        "b": {**SCRIPT, "fallback": "z", "state_updates": {"seen": "{{who}} {{output}}"}},
+        "c": {
+            "type": "map",
+            "over": "{{x}}",
+            "as": "i",
+            "branch": "d",
+            "collect_into": "y",
+            "next": "z",
+        },
+        "d": {"type": "script", "script": "s.sh"},
+        "z": {"type": "end", "output": "{{x}} {{y}}"},
+    },
+}
+TEXT = yaml.safe_dump(SOUND, sort_keys=False)
 
 
 def references() -> SearchStrategy[Any]:
@@ -83,7 +97,7 @@ def graphs() -> SearchStrategy[dict[str, Any]]:
         version=st.sampled_from(["1.0", 1.0, "2"]),
         settings=objects(timeout=5, max_concurrency=3, max_loop_iterations=4),
         variables=st.lists(objects(name="who", default="me", description=""), max_size=2),
-        state_reducers=st.dictionaries(texts(), st.sampled_from(["append", "sum"]), max_size=2),
+        reducers=st.dictionaries(texts(), st.sampled_from(["append", "sum"]), max_size=2),
         nodes=st.dictionaries(st.sampled_from(IDS) | texts(), rarely(nodes()), max_size=4),
         mcp_servers=st.lists(texts(), max_size=2),
         global_tools=st.lists(texts(), max_size=2),
@@ -92,12 +106,13 @@ def graphs() -> SearchStrategy[dict[str, Any]]:
 
 def files() -> SearchStrategy[bytes]:
     """A sound file with a piece replaced; one made of odd values; anything."""
-    positions = st.integers(0, len(SOUND))
+    positions = st.integers(0, len(TEXT))
     spliced = st.tuples(positions, positions, texts()).map(
-        lambda cut: (SOUND[: cut[0]] + cut[2] + SOUND[cut[1] :]).encode(errors="surrogatepass")
+        lambda cut: (TEXT[: cut[0]] + cut[2] + TEXT[cut[1] :]).encode(errors="surrogatepass")
     )
     made = rarely(graphs()).map(lambda graph: json.dumps(graph).encode())
-    return spliced | made | st.binary(max_size=200) | texts().map(_encoded)
+    changed = mutated(SOUND).map(lambda graph: json.dumps(graph).encode())
+    return changed | spliced | made | st.binary(max_size=200) | texts().map(_encoded)
 
 
 def _encoded(text: str) -> bytes:

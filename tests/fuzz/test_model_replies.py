@@ -19,10 +19,11 @@ from worker.llm.client import OPENAI_COMPATIBLE, Endpoint, ModelCallFailed, Requ
 from worker.llm.structured import ExtractionFailed, extract
 
 LIMIT_S = 60.0
+LARGEST = 2**53  # what Lua and readers of JSON hold exactly
 
 
 class OddServer(Loopback):
-    """Answers each request with `body`, whatever that is."""
+    """Answers each request with the next of `bodies`, whatever that is, and else with `body`."""
 
     body = b""
     content_type = "application/json"
@@ -30,6 +31,7 @@ class OddServer(Loopback):
 
     def __init__(self) -> None:
         owner = self
+        self.bodies: list[bytes] = []
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -41,13 +43,20 @@ class OddServer(Loopback):
 
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers["Content-Length"]))
+                body = owner.next_body()
                 self.send_response(owner.status)
                 self.send_header("Content-Type", owner.content_type)
-                self.send_header("Content-Length", str(len(owner.body)))
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(owner.body)
+                self.wfile.write(body)
 
         super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+
+    def next_body(self) -> bytes:
+        try:
+            return self.bodies.pop()
+        except IndexError:
+            return self.body
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +157,7 @@ def ask(server: OddServer, *, streamed: bool) -> None:
     usage = reply.usage
     for count in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens):
         assert isinstance(count, int)
+        assert 0 <= count <= LARGEST
     assert Usage.from_text(usage.to_text()) == usage
 
 
