@@ -81,7 +81,8 @@ class StrandedSweep:
             for run_id, suspect in self._suspects.items()
             if now_s - suspect.since_s >= self._apart_s and partition_of(run_id) in partitions
         ][:_READ]
-        dealt_with = sum(self._judge(run, now_s) for run in self._read(due))
+        # One by one: to mend a parent changes what its child's reading says of it.
+        dealt_with = sum(self._judge(run, now_s) for each in due for run in self._read([each]))
         new = [run_id for run_id in found if run_id not in self._suspects]
         for run in self._read(new):
             self._suspect(run, now_s)
