@@ -34,6 +34,7 @@ _COMMANDS = (
     "+@connection",
     "-@dangerous",
     "-@admin",
+    "+eval",
     "+evalsha",
     "+script|load",
     "+script|exists",
