@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer
 from tests.support.redis_server import RedisServer
 from tests.support.workers import Workers
+
+# Whoever runs the tests may ignore these, as `nohup` does; what tests start would ignore them too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,8 @@ logger = logging.getLogger("sleipnir.worker")
 
 _TURN = TURN_MARK.encode()
 _LAST = LANES - 1  # the lane of marks
-# KEYS: lists in their order; then for each queue its marks and its turns. ARGV: number of lists.
+# KEYS: lists in their order; then for each queue its last lane and its turns.
+# ARGV: number of lists; what a mark looks like.
 _NEXT_BY_TURN = """
 local lists = tonumber(ARGV[1])
 for i = 1, lists do
@@ -29,6 +30,8 @@ for i = 1, lists do
   if text then return {KEYS[i], text} end
 end
 for i = lists + 1, #KEYS, 2 do
+  local first = redis.call('LINDEX', KEYS[i], -1)
+  if first and first ~= ARGV[2] then return {KEYS[i], redis.call('RPOP', KEYS[i])} end
   local text = redis.call('ZPOPMIN', KEYS[i + 1])[1]
   -- The mark of the first one was taken by BRPOP.
   if redis.call('LLEN', KEYS[i]) > redis.call('ZCARD', KEYS[i + 1]) then
@@ -97,7 +100,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         self._in_poll = self.client.connection
         self._brpop_sent_at = monotonic()
         self.client.connection.send_command(
-            "EVAL", _NEXT_BY_TURN, len(lists) + len(turns), *lists, *turns, len(lists)
+            "EVAL", _NEXT_BY_TURN, len(lists) + len(turns), *lists, *turns, len(lists), _TURN
         )
 
     def _brpop_read(self, **options: Any) -> Any:

@@ -17,13 +17,15 @@ _TOKEN = re.compile(
     r"""
     (?P<space>\s+)
   | (?P<comment>/\*.*?(?:\*/|\Z)|//[^\n]*)
-  | (?P<string>'(?:\\.|[^'\\\n])*+'?|"(?:\\.|[^"\\\n])*+"?|`(?:\\.|[^`\\])*+`?)
+  | (?P<string>'[^'\\\n]*+(?:\\.[^'\\\n]*+)*'?
+      |"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"?
+      |`[^`\\]*+(?:\\.[^`\\]*+)*`?)
   | (?P<word>[\w$]+)
   | (?P<symbol>=>|\.\.\.|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REGEX = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*+\]?|[^/\\\[\n])++/?\w*")
+_REGEX = re.compile(r"/(?:\\.|\[[^\]\\\n]*+(?:\\.[^\]\\\n]*+)*\]?|[^/\\\[\n]++)+/?\w*")
 # After these a slash divides; anywhere else it begins a regular expression.
 _BEFORE_DIVISION = re.compile(r"[\w$)\]}'\"`]")
 _WORDS_BEFORE_REGEX = {"return", "typeof", "case", "in", "of", "void", "delete"}

@@ -108,7 +108,11 @@ def test_its_agents_are_valid_and_there_is_nothing_to_warn_of(loki_machine: Slei
 
     assert validated.returncode == 0
     assert [json.loads(line) for line in validated.stdout.splitlines()] == [
-        {"valid": True, "findings": []}
+        {
+            "valid": True,
+            "findings": [],
+            "unasked": [{"node": "order", "tools": ["clear_bed", "fs_write"]}],
+        }
     ]
 
 

@@ -28,6 +28,8 @@ def waiting(client: redis.Redis, queue: str = QUEUE) -> list[str]:
     texts: list[str] = []
     for lane in range(LANES - 1):
         texts += reversed(redis_.lrange(lane_key(queue, lane), 0, -1))
+    last = reversed(redis_.lrange(lane_key(queue, LANES - 1), 0, -1))
+    texts += [text for text in last if text != TURN_MARK]
     return texts + list(redis_.zrange(turns_key(queue), 0, -1))
 
 

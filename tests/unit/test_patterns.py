@@ -40,6 +40,10 @@ MIDDLE = 2**17
 MIDDLE_LIMIT_S = 1.0  # fifty times what a linear search takes; a quadratic one takes longer
 
 
+# Python before 3.11.5 matches such groups wrongly.
+POSSESSIVE_GROUP = re.compile(r"\)[*+?]\+|\(\?>")
+
+
 class TooSlow(Exception):
     """More processor time than any linear search needs, on any machine."""
 
@@ -138,3 +142,11 @@ def test_large_texts_of_programs_and_models_take_linear_time(
 
     with limited(LARGE_LIMIT_S):
         function(text)
+
+
+def test_no_pattern_has_a_possessive_group() -> None:
+    assert POSSESSIVE_GROUP.search("(a|b)*+c")
+
+    found = [path.name for path in SOURCES if POSSESSIVE_GROUP.search(path.read_text())]
+
+    assert found == []

@@ -23,7 +23,8 @@ ERRORS_SHOWN = 5
 ERROR_LIMIT = 200
 REPLY_LIMIT = 300
 
-_THINKING = re.compile(r"\s*+(?:<think>(?:[^<]|<(?!/think>))*+</think>\s*+)*+")
+_BLANKS = re.compile(r"\s*")
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
 _FENCE_START = re.compile(r"```(?:json(?![a-z0-9]))?", re.IGNORECASE)
 
 _HINT = (
@@ -55,10 +56,19 @@ def schema_hint(schema: dict[str, Any]) -> str:
 
 def clean(text: str) -> str:
     """The text without leading `<think>` sections and without a code fence around it."""
-    start = _THINKING.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
+    start = _after_blanks(text, 0)
+    while text.startswith(_THOUGHT, start):
+        end = text.find(_THOUGHT_END, start)
+        if end < 0:
+            break
+        start = _after_blanks(text, end + len(_THOUGHT_END))
     if fence := _FENCE_START.match(text, start):
         start = fence.end()
     return text[start:].rstrip().removesuffix("```").strip()
+
+
+def _after_blanks(text: str, start: int) -> int:
+    return _BLANKS.match(text, start).end()  # type: ignore[union-attr]  # it matches nothing, too
 
 
 def accept(text: str, schema: dict[str, Any], limit_s: float = DEFAULT_LIMIT_S) -> Any:

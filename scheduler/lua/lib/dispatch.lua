@@ -6,7 +6,8 @@
 --   0  runs of no batch that have started
 --   1  runs of no batch that have not, and the invocations of maps: a wide map lets others begin
 --   2  runs of batches that have started
---   3  a mark for each message in the queue's `turns`: runs of batches that have not started
+--   3  runs of batches that have not started: one message where nothing waits, else a mark for
+--      each message in the queue's `turns`
 
 local woken = {}
 local messages_for = {}  -- by list
@@ -81,8 +82,10 @@ end
 local function await_turn(base, batch, text, again)
   local turns, last = base .. ':turns', base .. ':last-turns'
   local following = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2]
-  if not following then
+  if not following and redis.call('LLEN', list_of(base, 3)) == 0 then
     remove_now(last)
+    push('LPUSH', list_of(base, 3), {text})
+    return
   end
   local turn = tonumber(following or 0)
   if not again then
@@ -109,7 +112,8 @@ local function is_queued(run_id, visit, label, digest, published)
   if redis.call('LLEN', marks) < redis.call('ZCARD', turns) then
     push('LPUSH', marks, {turn_mark})  -- who took the mark died before it took a message
   end
-  return redis.call('ZSCORE', turns, message(run_id, visit, label, digest, published))
+  local text = message(run_id, visit, label, digest, published)
+  return redis.call('LINDEX', marks, -1) == text or redis.call('ZSCORE', turns, text)
 end
 
 local function flush()
