@@ -508,6 +508,7 @@ class RunStore:
         """Put aside one invocation's result; `halt` starts no further ones.
 
         Args:
+            event: gets how many invocations are done, of how many.
             usage: what the run does not count yet.
             spent: what the invocation used in all.
         """

@@ -246,18 +246,15 @@ class Commit:
             "kind": "item",
             "map": map_id,
             "index": visit.index,
-            "done": "@DONE@",
-            "total": "@TOTAL@",
             "failure": result.get("error"),
             "warnings": list(outcome.warnings) if isinstance(outcome, Wrote) else [],
         }
-        told = self._store.event(event)
         self._store.stage_item(
             self._lease,
             encode(result),
             halt=failed and map_node.on_error == "fail",
             elapsed_s=self._elapsed_s(),
-            event=told.replace('"@DONE@"', "@DONE@").replace('"@TOTAL@"', "@TOTAL@"),
+            event=self._store.event(event),
             usage=outcome.usage,
             spent=outcome.usage + visit.recorded_usage,
         )

@@ -2,6 +2,7 @@
 -- KEYS partition
 -- ARGV run_id visit token result halt elapsed_ms event usage spent
 -- halt '1': this failure stops the map: no further invocation starts, what waits is withdrawn
+-- event: a JSON object with fields, which gets `done` and `total` in front; or ''
 -- spent: what the invocation used in all; usage: what of it the run does not count yet
 -- USES store dispatch waiting finish
 -- ERR  run_closed stale_visit
@@ -30,7 +31,9 @@ write_undone_by(sums_before, 'HSET', map, 'done', done,
   'total_ms', (tonumber(total_ms) or 0) + elapsed_ms,
   'max_ms', math.max(tonumber(longest) or 0, tonumber(elapsed_ms)))
 add_usage(run_id, usage)
-narrate(run_id, (string.gsub(event, '@(%u+)@', {DONE = tostring(done), TOTAL = total})))
+if event ~= '' then
+  narrate(run_id, string.format('{"done":%d,"total":%d,', done, total) .. string.sub(event, 2))
+end
 
 -- Take back the invocations that wait for something: how many there were, and how many of them
 -- the run counts as busy.

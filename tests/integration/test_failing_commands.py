@@ -133,6 +133,7 @@ def ended(engine: Engine) -> None:
 
 WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
+ITEM = '{"kind":"item"}'
 CANCELLED = Failure("cancelled", "enough", None)
 
 # By script and the way it takes: what has to be there, and what then happens to it.
@@ -178,7 +179,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "stage_item": (
         a_map,
         lambda e: e.store.stage_item(
-            held("2/a/1"), "{}", halt=False, elapsed_s=1, usage=USAGE, spent=USAGE, event="{}"
+            held("2/a/1"), "{}", halt=False, elapsed_s=1, usage=USAGE, spent=USAGE, event=ITEM
         ),
     ),
     "stage_item that halts": (

@@ -165,6 +165,17 @@ def test_tolerated_failures_are_counted_in_the_narration(engine: Engine, on_erro
     assert steps[0].fields["warnings"] == ["map 'm': 2 items failed"]
 
 
+def test_a_failure_is_told_in_the_script_s_own_words(engine: Engine) -> None:
+    script = """echo 'failed: @TOTAL@ rows, "@DONE@", %1' >&2; exit 1"""
+    run = finish(engine, script, with_map(on_error="skip"), items=[1, 2, 3])
+
+    told = [event.fields for event in engine.client.watch(run.run_id) if event.kind == "item"]
+    assert sorted(fields["done"] for fields in told) == [1, 2, 3]
+    for fields in told:
+        assert fields["total"] == 3
+        assert fields["failure"].endswith('failed: @TOTAL@ rows, "@DONE@", %1')
+
+
 def test_an_invocation_that_writes_no_result_fails_the_run(engine: Engine) -> None:
     run = finish(engine, "echo '{}'", items=[1], output="stale")
 
