@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -64,6 +65,27 @@ def test_one_that_somebody_stopped_may_be_silent_until_it_goes_on() -> None:
         process.send_signal(signal.SIGCONT)
 
         assert process.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+def test_a_machine_that_stood_still_kills_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As seen by a watchdog: an hour passes during one look, and then there are signs of life."""
+    beats, life = os.pipe()
+    passed = itertools.chain([[], [], [beats]] * 2, [None])
+
+    def look(*_: object) -> tuple[list[int], list[int], list[int]]:
+        readable = next(passed)
+        if readable is None:  # its process has ended
+            os.close(life)
+            return [beats], [], []
+        if readable:
+            os.write(life, b".")
+        return readable, [], []
+
+    monkeypatch.setattr(watchdog.select, "select", look)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert watchdog.watch(process.pid, 3 * watchdog.BEAT_S, beats)
+        assert process.poll() is None
+    os.close(beats)
 
 
 def test_a_frozen_worker_is_killed_and_its_visits_are_taken_over(

@@ -214,6 +214,29 @@ def test_a_sweep_that_had_to_wait_acts_on_nothing(
     assert engine.run(parked).status == "waiting"
 
 
+def test_workers_renew_their_leases_before_those_are_judged(
+    engine: Engine, clock: SlowClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.store.submit(a_run())
+    engine.tick()
+    lease = begin(engine, "1/s")
+    messages(engine)
+    pauses_s: list[float] = []
+
+    def renew(pause_s: float) -> bool:
+        pauses_s.append(pause_s)
+        return bool(engine.store.renew([lease]))
+
+    monkeypatch.setattr(engine.scheduler._stopping, "wait", renew)
+    clock.waits_s = [20]  # the lease has lapsed, and nothing is moved for so little
+
+    engine.tick()
+    engine.tick()
+
+    assert pauses_s == [3]
+    assert messages(engine) == []
+
+
 def test_time_without_a_scheduler_counts(engine: Engine, parked: str) -> None:
     engine.scheduler.request_stop()
     engine.scheduler.run()

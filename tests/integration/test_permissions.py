@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.exceptions import NoPermissionError
 
 from scheduler.audit import Audit
 from scheduler.connection import connect
@@ -83,6 +84,17 @@ def test_all_kinds_of_nodes_run_as_a_restricted_user(
         assert worker.exit_code(60) == 0
     # A command that tells the server which library is connected: it is refused without harm.
     assert [what for what in refused(admin) if what[1] != "client|setinfo"] == []
+
+
+def test_a_restricted_user_may_nothing_else(restricted: tuple[Any, str]) -> None:
+    _, url = restricted
+    others = ("GET other", "SET other x", "PUBLISH other x", "KEYS *", "ACL LIST")
+    the_server = ("CONFIG SET maxmemory 1", "FLUSHALL", "REPLICAOF NO ONE", "SHUTDOWN NOSAVE")
+
+    with connect(url) as client:
+        for command in (*others, *the_server):
+            with pytest.raises(NoPermissionError):
+                client.execute_command(*command.split())
 
 
 def test_the_documented_rule_is_this_one() -> None:

@@ -12,7 +12,7 @@ from scheduler.keys import partition_of
 from scheduler.run import FINAL
 from scheduler.sweeps.stranded import StrandedSweep
 from tests.support.engine import Engine
-from tests.support.runs import FAILED, RUN, ask, begin, fanned_out, stage, status
+from tests.support.runs import FAILED, RUN, a_run, ask, begin, fanned_out, stage, status
 
 # After its first step it does everything at once.
 GRAPH = """
@@ -84,8 +84,9 @@ def plant(engine: Engine, run_id: str, breakage: str) -> None:
 
 
 def names_in(engine: Engine, run_id: str) -> Mapping[str, str]:
-    asker, child = (run.run_id for run in engine.records.children(run_id))
-    return {"p": partition_of(run_id), "run": run_id, "asker": asker, "child": child}
+    children = (run.run_id for run in engine.records.children(run_id))
+    names = dict(zip(("asker", "child"), children, strict=False))
+    return {"p": partition_of(run_id), "run": run_id, **names}
 
 
 def rules_broken(engine: Engine) -> set[str]:
@@ -201,6 +202,20 @@ def test_what_looked_stranded_once_is_left_alone(engine: Engine, run_id: str) ->
     assert sweep(engine, run_id, looks=1) == 0
 
     assert engine.run(run_id).status == "running"
+    engine.redis.flushall()
+
+
+def test_a_look_is_at_few_runs(engine: Engine) -> None:
+    for number in range(50):
+        run_id = f"01{number:014x}"
+        engine.store.submit(a_run(run_id))
+        plant(engine, run_id, "DEL {p}:visits:{run}")
+    stranded = StrandedSweep(engine.store, engine.clock.passed_s)
+
+    stranded.run_once(["{p01}"])
+    engine.clock.move(61)
+
+    assert stranded.run_once(["{p01}"]) == 40
     engine.redis.flushall()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,30 @@ def test_every_way_to_write_the_own_machine_is_refused(host: str) -> None:
 
 def test_what_resolves_to_a_private_address_is_returned_where_that_is_allowed() -> None:
     assert addresses.resolve("2130706433", 80, allow_private=True) == ["127.0.0.1"]
+
+
+def test_the_address_that_was_checked_is_the_one_connected_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("http_proxy", raising=False)
+    # Whoever owns the name answers differently the second time.
+    answers = iter(["8.8.8.8", "127.0.0.1"])
+    connected: list[tuple[str, int]] = []
+
+    def look_up(_host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+
+    def connect(address: tuple[str, int], *_: object) -> socket.socket:
+        connected.append(address)
+        raise ConnectionRefusedError("nobody is there")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(socket, "create_connection", connect)
+
+    with pytest.raises(web.FetchError):
+        web.fetch(web.get("http://rebound.example/"), allow_private=False)
+
+    assert set(connected) == {("8.8.8.8", 80)}
 
 
 # ---- requests
