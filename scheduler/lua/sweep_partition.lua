@@ -9,9 +9,11 @@ local holder = redis.call('GET', lock)
 if holder and holder ~= owner and redis.call('PTTL', lock) <= tonumber(ttl_ms) then
   return {'OK', {}, 0, {}}
 end
-write_undone_by(nil, 'SET', lock, owner, 'PX', ttl_ms)
+local due = redis.call('ZRANGEBYSCORE', partition .. ':timers', '-inf', now_ms, 'LIMIT', 0, limit)
+-- Locked by nobody rather than by who has died; and to be locked for longer does no harm.
+local undone_by = holder ~= owner and {'DEL', lock} or nil
+write_undone_by(undone_by, 'SET', lock, owner, 'PX', ttl_ms)
 if seen_ms ~= '0' then
   write_undone_by(nil, 'SET', partition .. ':swept', seen_ms)
 end
-return {'OK', {}, 1,
-  redis.call('ZRANGEBYSCORE', partition .. ':timers', '-inf', now_ms, 'LIMIT', 0, limit)}
+return {'OK', {}, 1, due}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +16,16 @@ from scheduler.advance import Branch, Plan
 from scheduler.audit import Audit
 from scheduler.dispatch import DirectDispatcher
 from scheduler.errors import TransitionBroken
-from scheduler.keys import LANE_SEPARATOR, QUEUE, batch_key, run_key
+from scheduler.inspection import Inspector
+from scheduler.keys import LANE_SEPARATOR, QUEUE, batch_key, partition_of, run_key
+from scheduler.limits.book import PARTITION as LIMITS
 from scheduler.limits.book import Granted, LimitBook, Setback, Used
 from scheduler.limits.rules import Budget, Limit
-from scheduler.lua import script_names
+from scheduler.lua import compose, script_names
 from scheduler.run import Failure, Lease, Usage
+from scheduler.snapshot import RunSnapshot
 from scheduler.store import RunStore
+from scheduler.stranded import defects
 from tests.support.engine import Engine
 from tests.support.keys import dump
 from tests.support.limits import want
@@ -111,7 +117,7 @@ def a_child(engine: Engine) -> None:
 
 def everything(engine: Engine) -> None:
     """One of all that a run can hold."""
-    fanned_out(engine, "a", "b", "c", "d", "e", window=4)
+    fanned_out(engine, "a", "b", "c", "d", "e", window=4, timeout_s=600)
     ask(engine, "2/a")
     spawn(engine, "2/b")
     engine.store.open_map(begin(engine, "2/c"), "b", 2, ["1", "2", "3"])
@@ -131,6 +137,77 @@ def ended(engine: Engine) -> None:
     advance(engine, started(engine), Plan({}, output="x"))
 
 
+def away(engine: Engine) -> None:
+    """Redis was, for an hour."""
+    everything(engine)
+    advance(engine, started_beside(engine), Plan({}, output="x"))
+    engine.store.sweep("me", 5, 10, engine.clock())
+    engine.clock.move(3600)
+
+
+def started_beside(engine: Engine) -> Lease:
+    """Another run, in the same partition."""
+    engine.store.submit(a_run(BESIDE))
+    return begin(engine, "1/s", run_id=BESIDE)
+
+
+def lining_up(engine: Engine) -> None:
+    """One call goes, others wait for its place and for their turn."""
+    for number in range(1, 4):
+        book(engine).reserve(want(number, Limit("p:m", 5, 100, 1), tokens=10))
+
+
+def broken(*commands: str, prepare: Action = everything) -> Action:
+    """A run of which somebody has taken a part away: words of commands, parted by `|`."""
+
+    def prepare_and_break(engine: Engine) -> None:
+        prepare(engine)
+        for command in commands:
+            engine.redis.execute_command(*command.format(run=RUN, child=CHILD).split("|"))
+
+    return prepare_and_break
+
+
+def held_back(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", window=1)
+    ask(engine, "2/a")
+
+
+def resumed_and_held_back(engine: Engine) -> None:
+    held_back(engine)
+    engine.store.answer(RUN, "2/a", "yes")
+
+
+def mend(engine: Engine, verb: str | None) -> None:
+    """What the sweep does that looks for stranded runs, at its second look.
+
+    Args:
+        verb: one of the repairs that there must be; None: the run can only be failed.
+    """
+    run_id = CHILD if verb == "cancel" else RUN
+    run = look_at(engine, run_id)
+    repairs = [defect.repair for defect in defects(run)]
+    failure = Failure("R023", "it could not go on", None) if None in repairs else None
+    known = [repair for repair in repairs if repair is not None]
+    assert verb in {None if repair is None else repair.verb for repair in repairs}
+    assert engine.store.repair(run_id, run.digest, failure, known)
+
+
+def look_at(engine: Engine, run_id: str) -> RunSnapshot:
+    (run,) = Inspector(engine.redis, whole=False).look(PARTITION, {run_id: ()})
+    assert isinstance(run, RunSnapshot), run
+    return run
+
+
+def call(name: str, *arguments: str | int) -> Action:
+    """A transition of one partition by itself, where the store does it for all."""
+    return lambda engine: engine.store._transition(name)(
+        PARTITION, *arguments, clock=str(engine.clock())
+    )
+
+
+PARTITION = partition_of(RUN)
+BESIDE = "01bbbbbbbbbbbbbb"
 WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
 ITEM = '{"kind":"item"}'
@@ -227,14 +304,59 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: book(e).reserve(CALL),
         lambda e: book(e).settle(Granted(CALL, ("day",)), Used(9, 0.5, 1.0), BUSY),
     ),
+    "renew_calls": (
+        lambda e: book(e).reserve(CALL),
+        lambda e: book(e).renew([Granted(CALL, ("day",))]),
+    ),
+    "recall_calls": (lining_up, lambda e: book(e).recall("p:m", 2)),
+    "renew_leases": (a_map, lambda e: e.store.renew([held("2/a/1"), held("2/b"), held("1/s")])),
+    "put_off": (away, lambda e: call("put_off", e.clock(), 0, 30_000, 15_000)(e)),
+    "put_off by a clock that was set": (
+        away,
+        lambda e: call("put_off", 0, e.clock() - 3_600_000, 30_000, 15_000)(e),
+    ),
+    "sweep_partition": (everything, lambda e: call("sweep_partition", "me", 5000, 9, e.clock())(e)),
+    "disown_partition": (lambda e: e.store.sweep("me", 5, 9), call("disown_partition", "me")),
 }
 
-# These read, repeat what they do at every tick, or are tested where they are at home.
-OTHERS = {
-    *("disown_partition", "find_unfinished", "inspect_partition", "inspect_run", "put_off"),
-    *("read_map", "read_step", "read_turns", "recall_calls", "renew_calls", "renew_leases"),
-    *("repair_run", "sweep_partition"),
+# What runs can lack, by what repair_run does about it.
+BREAKAGES = {
+    "watch": broken("ZREM|{{p01}}:timers|visit {run} 2/e"),
+    "watch_child": broken("ZREM|{{p01}}:timers|child {run} 2/b"),
+    "watch_deadline": broken("ZREM|{{p01}}:timers|deadline {run}"),
+    "list": broken("ZREM|{{p01}}:inbox|{run} 2/a"),
+    "ask_again": broken("HDEL|{{p01}}:questions:{run}|2/a"),
+    "withdraw": broken("HSET|{{p01}}:questions:{run}|2/d|x"),
+    "collect": broken(
+        "HDEL|{{p01}}:visits:{run}|2/c/0|2/c/1",
+        "HDEL|{{p01}}:map:{run} 2/c|item:0|item:1|item:2",
+        "HSET|{{p01}}:map:{run} 2/c|next|3|result:0|1|result:1|2|result:2|3",
+    ),
+    "invoke": broken("HDEL|{{p01}}:visits:{run}|2/c/0|2/c/1"),
+    "recount": broken("HSET|{{p01}}:map:{run} 2/c|inflight|3"),
+    "tell_parent": broken("HSET|{{p01}}:run:{child}|status|succeeded|output|ok"),
+    "drop": broken("HSET|{{p01}}:visits:{run}|1/a|ready - 0 1 0 0 0 "),
+    "restage": broken(
+        "HSET|{{p01}}:staged:{run}|b|{{}}", "DEL|{{p01}}:visits:{run}", prepare=last_of_two
+    ),
+    "requeue": broken("DEL|{{p01}}:pending:{run}", prepare=resumed_and_held_back),
+    "release": broken(
+        "HDEL|{{p01}}:visits:{run}|2/b",
+        "ZREM|{{p01}}:timers|visit {run} 2/b",
+        "RPUSH|{{p01}}:pending:{run}|2/b",
+        prepare=held_back,
+    ),
+    "clear": broken("HSET|{{p01}}:run:{run}|status|failed|error||output||ended|1"),
+    "forget": broken("ZREM|{{p01}}:timers|expiry {run} " + DIGEST, prepare=ended),
+    "cancel": broken("HSET|{{p01}}:run:{run}|status|failed|error||output||ended|1"),
 }
+TRANSITIONS |= {
+    "repair_run that fails it": (broken("DEL|{{p01}}:visits:{run}"), partial(mend, verb=None)),
+    **{f"repair_run: {verb}": (it, partial(mend, verb=verb)) for verb, it in BREAKAGES.items()},
+}
+
+# How a script writes; see scheduler/lua/lib/atomic.lua.
+WRITING = re.compile(r"\b(write\w*|in_pieces|push|pop|remove\w*|tell)\(|\badd\('")
 
 DAY = ("day", Budget("day", usd=9.0, tokens=99))
 CALL = want(1, Limit("p:m", 5, 100, 1), budgets=(DAY,), tokens=10)
@@ -253,15 +375,28 @@ def test_a_transition_that_fails_has_not_happened(
     prepare(engine)
     violations = rules_broken(engine)
 
-    commands = repeat_until_done(engine, monkeypatch, action)
+    commands = repeat_until_done(engine, monkeypatch, script_of(name), action)
 
     assert commands > 2
     assert rules_broken(engine) <= violations | {"bundle", "commits"}
     engine.redis.flushall()  # runs made by hand leave what nobody ends
 
 
-def test_every_script_that_changes_runs_is_made_to_fail() -> None:
-    assert {name.split()[0] for name in TRANSITIONS} | OTHERS == set(script_names())
+def test_every_script_that_writes_is_made_to_fail() -> None:
+    texts = {
+        name: compose(name, {}).split("local function transition()")[1] for name in script_names()
+    }
+
+    writing = {name for name, text in texts.items() if WRITING.search(text)}
+
+    assert {script_of(name) for name in TRANSITIONS} == writing
+
+
+def test_every_repair_is_made_to_fail() -> None:
+    source = Path(scheduler.lua.__file__).with_name("repair_run.lua").read_text()
+    table = source.split("REPAIRS = {")[1].split("\n}")[0]
+
+    assert set(re.findall(r"^  (\w+) = ", table, re.M)) == BREAKAGES.keys()
 
 
 def test_a_run_whose_commit_fails_ends_at_once(engine: Engine) -> None:
@@ -299,16 +434,22 @@ def test_the_scheduler_tries_nothing_again_for_ever(
     engine.redis.flushall()
 
 
+def script_of(name: str) -> str:
+    """The script that is made to fail in one of the tests."""
+    return name.split()[0].rstrip(":")
+
+
 def rules_broken(engine: Engine) -> set[str]:
     return {found.rule for found in Audit(engine.redis).violations()}
 
 
-def repeat_until_done(engine: Engine, monkeypatch: pytest.MonkeyPatch, action: Action) -> int:
-    """Make each command fail in turn until none is left; how many there were."""
-    before = trace(engine)
-    whole = scheduler.lua.compose
+def repeat_until_done(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, script: str, action: Action
+) -> int:
+    """Make each command of a script fail in turn until none is left; how many there were."""
+    before = trace(engine, script)
     for n in itertools.count(1):
-        monkeypatch.setattr(scheduler.lua, "compose", partial(_failing, whole, n))
+        monkeypatch.setattr(scheduler.lua, "compose", partial(_failing, script, n))
         engine.store = RunStore(
             engine.redis, engine.store.settings, DirectDispatcher(), engine.clock
         )
@@ -317,7 +458,7 @@ def repeat_until_done(engine: Engine, monkeypatch: pytest.MonkeyPatch, action: A
         if broken is None:
             return n
         assert "made to fail" in broken.reason
-        assert trace(engine) == before, broken
+        assert trace(engine, script) == before, broken
     raise AssertionError
 
 
@@ -329,15 +470,22 @@ def failure_of(engine: Engine, action: Action) -> TransitionBroken | None:
     return None
 
 
-def _failing(compose: Callable[..., str], n: int, *given: Any) -> str:
-    return FAILING.format(n=n) + compose(*given)
+def _failing(script: str, n: int, name: str, *given: Any) -> str:
+    whole = compose(name, *given)
+    return FAILING.format(n=n) + whole if name == script else whole
 
 
-def trace(engine: Engine) -> dict[str, Any]:
-    """All that Redis holds, but for the instants at which timers of open visits are due."""
+def trace(engine: Engine, script: str) -> dict[str, Any]:
+    """All that Redis holds, but for when it is seen to what is open: that may come sooner."""
     found = dump(engine.redis)
     found.pop(batch_key("b"), None)
     for key, (content, _) in found.items():
-        if key.endswith(":timers"):
+        if _is_only_a_reminder(script, key):
             found[key] = sorted(member for member, _ in content)
     return found
+
+
+def _is_only_a_reminder(script: str, key: str) -> bool:
+    if script == "renew_calls":  # what is kept for longer is kept
+        return key.startswith((f"{LIMITS}:held:", f"{LIMITS}:holds:"))
+    return script != "put_off" and key.endswith(":timers")

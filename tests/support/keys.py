@@ -24,27 +24,36 @@ PERMANENT_PREFIXES = ("sleipnir:bundle:", "sleipnir\x06\x16", "sleipnir@", "_kom
 def dump(client: redis.Redis) -> dict[str, Any]:
     """Every key with its content and whether it expires; equal if nothing changed."""
     redis_: Any = client  # redis-py types every answer as a union of its sync and async forms
+    # Binary, and never changed.
+    keys = [key for key in sorted(redis_.keys()) if not key.startswith("sleipnir:bundle:")]
+    with redis_.pipeline() as pipe:
+        for key in keys:
+            pipe.type(key)
+        types = pipe.execute()
+        for key, kind in zip(keys, types, strict=True):
+            _read(pipe, key, kind)
+            pipe.ttl(key)
+        answers = pipe.execute()
+    contents, ttls = answers[::2], answers[1::2]
     return {
-        key: (_content(redis_, key), redis_.ttl(key) >= 0)
-        for key in sorted(redis_.keys())
-        if not key.startswith("sleipnir:bundle:")  # binary, and never changed
+        key: (content, ttl >= 0) for key, content, ttl in zip(keys, contents, ttls, strict=True)
     }
 
 
-def _content(redis_: Any, key: str) -> Any:
-    match redis_.type(key):
+def _read(redis_: Any, key: str, kind: str) -> None:
+    match kind:
         case "string":
-            return redis_.get(key)
+            redis_.get(key)
         case "hash":
-            return redis_.hgetall(key)
+            redis_.hgetall(key)
         case "list":
-            return redis_.lrange(key, 0, -1)
+            redis_.lrange(key, 0, -1)
         case "set":
-            return redis_.smembers(key)
+            redis_.smembers(key)
         case "zset":
-            return redis_.zrange(key, 0, -1, withscores=True)
+            redis_.zrange(key, 0, -1, withscores=True)
         case "stream":
-            return redis_.xrange(key)
+            redis_.xrange(key)
         case other:
             raise AssertionError(f"{key} is a {other}")
 
