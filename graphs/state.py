@@ -6,6 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+# `json.dumps` makes an encoder each time.
+_compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_compact_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
 
 def encode(value: Any) -> str:
     """A JSON value as compact text: no blanks, non-ASCII as is, key order kept.
@@ -13,13 +17,13 @@ def encode(value: Any) -> str:
     Raises:
         ValueError: for NaN, infinities, and what JSON cannot hold.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = _compact(value)
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError:  # lone surrogates exist in JSON text only as escapes
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return _compact_ascii(value)
     return text
 
 

@@ -27,13 +27,14 @@ from scheduler.consent import consent
 from scheduler.directories import config_dir
 from scheduler.dispatch import make_dispatcher
 from scheduler.errors import AnswerRefused, NotKept, SubmissionRefused
+from scheduler.events import NarrationEntry, QuestionAnswered, RunEnded
 from scheduler.keys import machine_key
 from scheduler.limits.report import held_up
 from scheduler.limits.stops import Stops
 from scheduler.mcp import configured_servers
 from scheduler.recordings import Recordings
 from scheduler.records import Records
-from scheduler.run import Event, Failure, NewRun, Question, Run
+from scheduler.run import Failure, NewRun, Question, Run
 from scheduler.settings import Settings
 from scheduler.store import RunStore
 from scheduler.submit import Request, new_run
@@ -228,11 +229,11 @@ class Client:
 
     # ---- follow
 
-    def watch(self, run_id: str, after: str = "0") -> Iterator[Event]:
+    def watch(self, run_id: str, after: str = "0") -> Iterator[NarrationEntry]:
         """The narration to the run's end, waiting for what is still to come."""
-        for event in self.records.follow(run_id, after):
-            yield event
-            if event.kind == "ended":
+        for entry in self.records.follow(run_id, after):
+            yield entry
+            if isinstance(entry.event, RunEnded):
                 return
 
     def wait(self, run_id: str) -> Run:
@@ -289,7 +290,7 @@ class Client:
             if agreed is None:
                 raise AnswerRefused(f"'{text}' is neither yes nor no")
             text = agreed
-        event = self.store.event({"kind": "answered", "node": question.node})
+        event = QuestionAnswered(question.node)
         self.store.answer(question.run_id, question.visit, text, event=event)
         return question
 

@@ -1,88 +1,92 @@
-"""A run's events as the lines people read.
-
-Events are written by the transitions and by `worker.commit`:
-    submitted  agent, start [id, type], warnings
-    step       step, from [{id, to, failure}], next [[id, type]], dropped, warnings
-    llm_call   node, model, tools, source if it is no model
-    output     node, tool, text: what a tool prints
-    tool       node, tool, ms, failure
-    retry      node, attempt, of, delay_s, reason
-    wait       node, delay_s, reason
-    child      node, agent, run_id
-    item       map, index, done, total, failure, warnings
-    question   node, text, options, default
-    answered   node
-    ended      status, error (JSON text or empty), elapsed_ms
-Beside them, in a stream of their own that nobody reads twice:
-    speech     node, index of a map's item, text
-"""
+"""A run's events as the lines people read."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import assert_never
 
-from graphs.state import encode
-from scheduler.run import Event
+from scheduler.events import (
+    ChildStarted,
+    Event,
+    ItemCommitted,
+    ModelCalled,
+    QuestionAnswered,
+    QuestionAsked,
+    RetryScheduled,
+    RunEnded,
+    RunSubmitted,
+    StepCommitted,
+    TextStreamed,
+    ToolCalled,
+    ToolPrinted,
+    UnknownEvent,
+    VisitDelayed,
+)
+from scheduler.run import Status
 
 _WIDTH = 120
-
-# Characters of a text and items of a list that are left of an event that is too large, in turn.
-_CUTS = ((1_000, 100), (200, 20), (50, 5), (20, 1))
-
-
-def event_text(event: Mapping[str, Any], limit_bytes: int) -> str:
-    """An event as it is stored; long texts and lists are cut where it would be over the limit."""
-    text = encode(event)
-    for characters, items in _CUTS:
-        if 4 * len(text) <= limit_bytes or len(text.encode()) <= limit_bytes:
-            break
-        text = encode(_cut(event, characters, items))
-    return text
-
-
-def _cut(value: Any, characters: int, items: int) -> Any:
-    match value:
-        case str():
-            return value if len(value) <= characters else value[:characters] + "…"
-        case Mapping():
-            return {key: _cut(part, characters, items) for key, part in value.items()}
-        case list() | tuple():
-            return [_cut(part, characters, items) for part in value[:items]]
-        case _:
-            return value
 
 
 def render(event: Event) -> list[str]:
     """The lines of one event, none longer than 120 characters; none for unknown kinds."""
-    writer = _WRITERS.get(event.kind)
-    if writer is None:
-        return []
-    return [_fitting(f"▸ {line}") for line in writer(event.fields)]
+    return [_fitting(f"▸ {line}") for line in _lines(event)]
 
 
-def _submitted(fields: Mapping[str, Any]) -> Iterator[str]:
-    start, node_type = fields["start"]
-    yield f"graph: {fields['agent']} (start: {start})"
-    for warning in fields["warnings"]:
+def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
+    match event:
+        case RunSubmitted():
+            yield from _submitted(event)
+        case StepCommitted():
+            yield from _step(event)
+        case ModelCalled(_, model, tools, source):
+            known = f" ({source})" if source else ""
+            yield f"  llm call: model={model} tools={','.join(tools) or '<none>'}{known}"
+        case ToolPrinted():
+            yield f"    {event.text}"
+        case ToolCalled(_, tool, ms, failure):
+            yield f"  tool {tool}: " + (f"failed: {failure}" if failure else f"{ms}ms")
+        case RetryScheduled(_, attempt, of, delay_s, reason):
+            yield f"  retry {attempt}/{of} in {delay_s:.1f}s: {reason}"
+        case VisitDelayed():
+            until = "for a person" if event.for_person else f"{event.delay_s:.1f}s"
+            yield f"  waiting {until}: {event.reason}"
+        case ChildStarted():
+            yield f"  agent {event.agent}: run {event.run_id}"
+        case ItemCommitted():
+            yield from _item(event)
+        case QuestionAsked(node, text):
+            yield f"{node} waiting: {(text.splitlines() or [''])[0]}"
+        case QuestionAnswered():
+            yield f"{event.node} answered"
+        case RunEnded():
+            yield _end(event)
+        case TextStreamed() | UnknownEvent():
+            pass
+        case _:
+            assert_never(event)
+
+
+def _submitted(event: RunSubmitted) -> Iterator[str]:
+    start, node_type = event.start
+    yield f"graph: {event.agent} (start: {start})"
+    for warning in event.warnings:
         yield f"warning {warning}"
     yield f"{start} ({node_type})"
 
 
-def _step(fields: Mapping[str, Any]) -> Iterator[str]:
-    branches, following = fields["from"], fields["next"]
-    for branch in branches:
-        if branch["failure"] is not None:
-            yield f"{branch['id']} failed, going to {', '.join(branch['to'])}: {branch['failure']}"
-    for warning in fields["warnings"]:
+def _step(event: StepCommitted) -> Iterator[str]:
+    departures, following = event.departures, event.next
+    for departure in departures:
+        if departure.failure is not None:
+            yield f"{departure.id} failed, going to {', '.join(departure.to)}: {departure.failure}"
+    for warning in event.warnings:
         yield f"warning {warning}"
-    for route in fields["dropped"]:
+    for route in event.dropped:
         yield f"warning route {route} was dropped, an end node finished"
     targets = ", ".join(node for node, _ in following)
-    if len(branches) == 1 and branches[0]["failure"] is None and targets:
-        yield f"{branches[0]['id']} -> {targets}"
-    elif len(branches) > 1 and targets:
+    if len(departures) == 1 and departures[0].failure is None and targets:
+        yield f"{departures[0].id} -> {targets}"
+    elif len(departures) > 1 and targets:
         yield f"super-step done -> {targets}"
     if len(following) > 1:
         yield f"super-step: {targets}"
@@ -91,81 +95,25 @@ def _step(fields: Mapping[str, Any]) -> Iterator[str]:
         yield f"{indent}{node} ({node_type})"
 
 
-def _llm_call(fields: Mapping[str, Any]) -> Iterator[str]:
-    tools = ",".join(fields["tools"]) or "<none>"
-    source = f" ({fields['source']})" if "source" in fields else ""
-    yield f"  llm call: model={fields['model']} tools={tools}{source}"
-
-
-def _retry(fields: Mapping[str, Any]) -> Iterator[str]:
-    count = f"{fields['attempt']}/{fields['of']}"
-    yield f"  retry {count} in {fields['delay_s']:.1f}s: {fields['reason']}"
-
-
-def _output(fields: Mapping[str, Any]) -> Iterator[str]:
-    yield f"    {fields['text']}"
-
-
-def _tool(fields: Mapping[str, Any]) -> Iterator[str]:
-    how = f"failed: {fields['failure']}" if fields["failure"] else f"{fields['ms']}ms"
-    yield f"  tool {fields['tool']}: {how}"
-
-
-def _wait(fields: Mapping[str, Any]) -> Iterator[str]:
-    # Events of earlier versions do not say.
-    until = "for a person" if fields.get("for_person") else f"{fields['delay_s']:.1f}s"
-    yield f"  waiting {until}: {fields['reason']}"
-
-
-def _child(fields: Mapping[str, Any]) -> Iterator[str]:
-    yield f"  agent {fields['agent']}: run {fields['run_id']}"
-
-
-def _item(fields: Mapping[str, Any]) -> Iterator[str]:
-    for warning in fields["warnings"]:
+def _item(event: ItemCommitted) -> Iterator[str]:
+    for warning in event.warnings:
         yield f"warning {warning}"
-    if fields["failure"] is not None:
-        yield f"  {fields['map']} item [{fields['index']}] failed: {fields['failure']}"
-    yield f"  {fields['map']} [{fields['done']}/{fields['total']}] done"
+    if event.failure is not None:
+        yield f"  {event.map} item [{event.index}] failed: {event.failure}"
+    yield f"  {event.map} [{event.done}/{event.total}] done"
 
 
-def _question(fields: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{fields['node']} waiting: {(fields['text'].splitlines() or [''])[0]}"
-
-
-def _answered(fields: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{fields['node']} answered"
-
-
-def _ended(fields: Mapping[str, Any]) -> Iterator[str]:
-    elapsed = f"{fields['elapsed_ms'] / 1000:.2f}s"
-    if fields["status"] == "succeeded":
-        yield f"graph done in {elapsed}"
-        return
-    error = json.loads(fields["error"]) if fields["error"] else None
-    reason = ""
-    if error and fields["status"] == "failed":
-        place = f" at {error['node']}" if error["node"] else ""
-        reason = f": {error['code']}{place}: {error['message']}"
-    elif error:
-        reason = f": {error['message']}"
-    yield f"graph {fields['status'].replace('_', ' ')} in {elapsed}{reason}"
-
-
-_WRITERS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
-    "submitted": _submitted,
-    "step": _step,
-    "llm_call": _llm_call,
-    "retry": _retry,
-    "output": _output,
-    "tool": _tool,
-    "wait": _wait,
-    "child": _child,
-    "item": _item,
-    "question": _question,
-    "answered": _answered,
-    "ended": _ended,
-}
+def _end(event: RunEnded) -> str:
+    elapsed = f"{event.elapsed_ms / 1000:.2f}s"
+    if event.status == Status.SUCCEEDED:
+        return f"graph done in {elapsed}"
+    failure, reason = event.failure, ""
+    if failure and event.status == Status.FAILED:
+        place = f" at {failure.node}" if failure.node else ""
+        reason = f": {failure.code}{place}: {failure.message}"
+    elif failure:
+        reason = f": {failure.message}"
+    return f"graph {event.status.replace('_', ' ')} in {elapsed}{reason}"
 
 
 def _fitting(line: str) -> str:

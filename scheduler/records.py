@@ -13,13 +13,14 @@ from typing import Any
 import redis
 
 from scheduler.errors import AmbiguousRun, RunNotFound
+from scheduler.events import NarrationEntry, from_json
 from scheduler.keys import (
     ALL_PARTITIONS,
     batch_key,
     partition_of,
     run_key,
 )
-from scheduler.run import Checkpoint, Context, Event, Failure, Question, Run, Status, Usage
+from scheduler.run import Checkpoint, Context, Failure, Question, Run, Status, Usage
 
 # How long one blocking read of a narration waits before it is repeated.
 _BLOCK_MS = 5_000
@@ -211,14 +212,16 @@ class Records:
         ids = self._redis.lrange(run_key("children", run_id), 0, -1)
         return [run for run in self.runs(ids) if run is not None]
 
-    def follow(self, run_id: str, after: str = "0", *, block: bool = True) -> Iterator[Event]:
+    def follow(
+        self, run_id: str, after: str = "0", *, block: bool = True
+    ) -> Iterator[NarrationEntry]:
         """The narration from event id `after` on; with `block` it waits for more, for ever."""
         key = run_key("events", run_id)
         while True:
             answer = self._redis.xread({key: after}, block=_BLOCK_MS if block else None)
             for _, entries in answer or ():
                 for after, entry in entries:
-                    yield _event(after, entry)
+                    yield _entry(after, entry)
             if not answer and not block:
                 return
             if not answer and not self._redis.exists(run_key("run", run_id)):
@@ -229,7 +232,7 @@ class Records:
         positions: Mapping[str, str],
         block_ms: int,
         speech: Mapping[str, str] = MappingProxyType({}),
-    ) -> list[tuple[str, Event]]:
+    ) -> list[tuple[str, NarrationEntry]]:
         """What came after a given event id in the narrations of several runs, by run id.
 
         Waits up to `block_ms` for the first; all runs must be in one partition, as a run and
@@ -241,15 +244,15 @@ class Records:
                 key = run_key(kind, run_id)
                 after[key], keys[key] = event_id, run_id
         return [
-            (keys[key], _event(event_id, entry))
+            (keys[key], _entry(event_id, entry))
             for key, entries in self._redis.xread(after, block=block_ms) or ()
             for event_id, entry in entries
         ]
 
-    def newest_event(self, run_id: str) -> Event | None:
+    def newest_entry(self, run_id: str) -> NarrationEntry | None:
         """What was told last of a run."""
         newest = self._redis.xrevrange(run_key("events", run_id), count=1)
-        return _event(*newest[0]) if newest else None
+        return _entry(*newest[0]) if newest else None
 
     def end_of_speech(self, run_id: str) -> str:
         """Where what a model says from now on begins."""
@@ -362,9 +365,8 @@ def _checkpoint(fields: Mapping[str, Any]) -> Checkpoint:
     )
 
 
-def _event(event_id: str, entry: Mapping[str, str]) -> Event:
-    fields = json.loads(entry["e"])
-    return Event(event_id, int(event_id.split("-")[0]), fields.pop("kind"), fields)
+def _entry(event_id: str, entry: Mapping[str, str]) -> NarrationEntry:
+    return NarrationEntry(event_id, int(event_id.split("-")[0]), from_json(entry["e"]))
 
 
 def _question(run_id: str, visit: str, text: str, asked_at: int) -> Question:

@@ -282,13 +282,3 @@ class Checkpoint:
     frontier: tuple[str, ...]
     nodes: Mapping[str, Mapping[str, Any]]  # id → ms, usage, failure, visits, max_ms
     folded: bool = False  # what it wrote is told with a later one
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One entry of a run's narration."""
-
-    event_id: str  # where to go on reading
-    at: int  # ms
-    kind: str
-    fields: Mapping[str, Any]

@@ -19,6 +19,7 @@ from scheduler.advance import Branch, Plan
 from scheduler.connection import OwnConnection
 from scheduler.dispatch import Dispatcher
 from scheduler.errors import AnswerRefused, RunClosed, TransitionBroken, TransitionRefused
+from scheduler.events import Event, RunSubmitted, TextStreamed, to_json
 from scheduler.history import folded
 from scheduler.keys import (
     ALL_PARTITIONS,
@@ -32,7 +33,6 @@ from scheduler.keys import (
     run_key,
 )
 from scheduler.lua import Constant, Transition, script_names
-from scheduler.narration import event_text
 from scheduler.run import Begun, Context, Failure, Lease, NewRun, Question, Usage
 from scheduler.settings import Settings
 from scheduler.stranded import Repair
@@ -115,13 +115,15 @@ class RunStore:
             return 0
         return self.now_ms() - int(self.client.info("server")["uptime_in_seconds"]) * 1000
 
-    def event(self, fields: Mapping[str, Any]) -> str:
-        """An event of a run's narration as the transitions take it.
+    def _event(self, event: Event | None) -> str:
+        """An event of a run's narration as the transitions take it; empty for none.
 
         Each has its share of the bytes that all may take together, so that nobody has to count.
         """
+        if event is None:
+            return ""
         share = self.settings.narration_limit_bytes // self.settings.narration_limit
-        return event_text(fields, max(share, _SMALLEST_EVENT_BYTES))
+        return to_json(event, max(share, _SMALLEST_EVENT_BYTES))
 
     # ---- submit
 
@@ -182,7 +184,7 @@ class RunStore:
             run.agent,
             run.digest,
             _first_checkpoint(run),
-            self.event(_submitted(run)),
+            self._event(_submitted(run)),
             len(fields) // 2,
             *fields,
             *seeds,
@@ -264,7 +266,7 @@ class RunStore:
         cap: int,
         window: int,
         nodes: Mapping[str, Any] | None = None,
-        event: str = "",
+        event: Event | None = None,
         usage: Usage | None = None,
     ) -> str:
         """Commit a super-step and its consequences, once; returns the run's status.
@@ -289,7 +291,7 @@ class RunStore:
             window,
             self.settings.state_limit_bytes,
             _checkpoint(step, plan.writes, plan.frontier, nodes or {}),
-            event,
+            self._event(event),
             _usage_text(usage),
             len(plan.writes),
             *_flat(plan.writes),
@@ -317,7 +319,6 @@ class RunStore:
         step: int,
         branch: Branch,
         *,
-        event: str = "",
         usage: Usage | None = None,
     ) -> int:
         """Put aside what one of several branches produced; 0 asks the caller to advance.
@@ -333,7 +334,6 @@ class RunStore:
             lease.token,
             branch.to_json(),
             "1" if branch.failure else "0",
-            event,
             _usage_text(usage),
         )
         return int(left)
@@ -354,7 +354,7 @@ class RunStore:
         lease: Lease,
         delay_s: float,
         *,
-        event: str = "",
+        event: Event | None = None,
         turn: str = "",
         usage: Usage | None = None,
     ) -> None:
@@ -370,7 +370,7 @@ class RunStore:
             lease.visit,
             lease.token,
             int(delay_s * 1000),
-            event,
+            self._event(event),
             turn,
             _usage_text(usage),
         )
@@ -390,7 +390,7 @@ class RunStore:
         position: int,
         turn: str,
         *,
-        event: str = "",
+        event: Event | None = None,
         usage: Usage | None = None,
     ) -> None:
         """Add an entry to a visit's conversation, at most once.
@@ -408,7 +408,7 @@ class RunStore:
             lease.token,
             position,
             turn,
-            event,
+            self._event(event),
             _usage_text(usage),
         )
 
@@ -436,7 +436,9 @@ class RunStore:
 
     # ---- parking
 
-    def ask(self, lease: Lease, question: Question, *, event: str = "", turn: str = "") -> None:
+    def ask(
+        self, lease: Lease, question: Question, *, event: Event | None = None, turn: str = ""
+    ) -> None:
         """Park a visit on a question; `turn` is what its conversation records of it."""
         text = encode(
             {
@@ -451,16 +453,18 @@ class RunStore:
                 "validation": question.validation,
             }
         )
-        self._call("ask_question", lease.run_id, lease.visit, lease.token, text, event, turn)
+        told = self._event(event)
+        self._call("ask_question", lease.run_id, lease.visit, lease.token, text, told, turn)
 
-    def answer(self, run_id: str, visit: str, answer: str, *, event: str = "") -> None:
+    def answer(self, run_id: str, visit: str, answer: str, *, event: Event | None = None) -> None:
         """Accept the first answer to an open question.
 
         Raises:
             AnswerRefused: if it is not open, or the run is over.
         """
         try:
-            self._call("answer_question", run_id, visit, encode({"answer": answer}), event)
+            text = encode({"answer": answer})
+            self._call("answer_question", run_id, visit, text, self._event(event))
         except RunClosed as error:
             raise AnswerRefused(f"run {run_id} is over; it takes no answers") from error
         except AnswerRefused as error:
@@ -468,7 +472,9 @@ class RunStore:
                 f"the question of run {run_id} was answered or withdrawn meanwhile"
             ) from error
 
-    def spawn(self, lease: Lease, child: NewRun, timeout_s: float, *, event: str = "") -> None:
+    def spawn(
+        self, lease: Lease, child: NewRun, timeout_s: float, *, event: Event | None = None
+    ) -> None:
         """Start a child run and park the visit on it, in one transition."""
         allowed_ms = int(timeout_s * 1000)
         fields = [*_record_fields(child), "allowed_ms", str(allowed_ms)]
@@ -483,8 +489,8 @@ class RunStore:
             child.agent,
             child.digest,
             _first_checkpoint(child),
-            event,
-            self.event(_submitted(child)),
+            self._event(event),
+            self._event(_submitted(child)),
             len(fields) // 2,
             *fields,
             *_flat(child.state),
@@ -501,7 +507,7 @@ class RunStore:
         *,
         halt: bool,
         elapsed_s: float,
-        event: str = "",
+        event: Event | None = None,
         usage: Usage | None = None,
         spent: Usage | None = None,
     ) -> None:
@@ -520,7 +526,7 @@ class RunStore:
             result,
             "1" if halt else "0",
             int(elapsed_s * 1000),
-            event,
+            self._event(event),
             _usage_text(usage),
             _usage_text(spent),
         )
@@ -640,21 +646,21 @@ class RunStore:
 
     # ---- beside the transitions
 
-    def narrate(self, run_id: str, event: str) -> None:
+    def narrate(self, run_id: str, event: Event) -> None:
         """Append an event to a run's narration, unless the run was forgotten meanwhile."""
         self.client.xadd(
             run_key("events", run_id),
-            {"e": event},
+            {"e": self._event(event)},
             maxlen=self.settings.narration_limit,
             approximate=True,
             nomkstream=True,
         )
 
-    def say(self, run_id: str, event: str) -> None:
+    def say(self, run_id: str, event: TextStreamed) -> None:
         """Pass on what a model says; whoever does not read along now never will."""
         key = run_key("speech", run_id)
         with self.client.pipeline(transaction=False) as pipe:
-            pipe.xadd(key, {"e": event}, maxlen=_SPEECH_ENTRIES, approximate=True)
+            pipe.xadd(key, {"e": to_json(event)}, maxlen=_SPEECH_ENTRIES, approximate=True)
             pipe.pexpire(key, _SPEECH_KEPT_MS)
             pipe.execute()
 
@@ -695,13 +701,8 @@ def _first_checkpoint(run: NewRun) -> str:
     return _checkpoint(0, run.state, (run.start,), {})
 
 
-def _submitted(run: NewRun) -> dict[str, Any]:
-    return {
-        "kind": "submitted",
-        "agent": run.agent,
-        "start": [run.start, run.start_type],
-        "warnings": list(run.warnings),
-    }
+def _submitted(run: NewRun) -> RunSubmitted:
+    return RunSubmitted(run.agent, (run.start, run.start_type), run.warnings)
 
 
 def _record_fields(run: NewRun) -> list[str]:

@@ -11,6 +11,15 @@ from graphs.schema import MapNode, ScriptNode
 from graphs.state import Snapshot, encode, same_json
 from scheduler.advance import Branch, Plan, plan_step
 from scheduler.errors import StateTooLarge, StepFailing, SubmissionRefused
+from scheduler.events import (
+    ChildStarted,
+    Departure,
+    ItemCommitted,
+    QuestionAsked,
+    RetryScheduled,
+    StepCommitted,
+    VisitDelayed,
+)
 from scheduler.run import NO_USAGE, Begun, Failure, Lease, Question, Usage
 from scheduler.submit import NestedTooDeep, child_digest, child_run
 from worker.journal import log_end, log_step
@@ -156,25 +165,25 @@ class Commit:
         if entries:
             self._store.append_logs(self._visit.run_id, entries)
 
-    def _step_event(self, plan: Plan, branches: Mapping[str, Branch]) -> str:
+    def _step_event(self, plan: Plan, branches: Mapping[str, Branch]) -> StepCommitted:
         nodes = self._visit.graph.nodes
-        return self._store.event(
-            {
-                "kind": "step",
-                "step": self._visit.step,
-                "from": [
-                    {"id": node_id, "to": list(branch.targets), "failure": branch.tolerated}
-                    for node_id, branch in sorted(branches.items())
-                    if not branch.failure and not branch.ended
-                ],
-                "next": [[node_id, nodes[node_id].type] for node_id in plan.frontier],
-                "dropped": list(plan.dropped),
-                "warnings": [
-                    warning
-                    for branch in branches.values()
-                    for warning in (branch.timing or {}).get("warnings", ())
-                ],
-            }
+        departures = [
+            Departure(node_id, branch.targets, branch.tolerated)
+            for node_id, branch in sorted(branches.items())
+            if not branch.failure and not branch.ended
+        ]
+        following = [(node_id, nodes[node_id].type) for node_id in plan.frontier]
+        warnings = [
+            warning
+            for branch in branches.values()
+            for warning in (branch.timing or {}).get("warnings", ())
+        ]
+        return StepCommitted(
+            self._visit.step,
+            departures=tuple(departures),
+            next=tuple(following),
+            dropped=plan.dropped,
+            warnings=tuple(warnings),
         )
 
     def _branch(self, outcome: Wrote | Ended) -> Branch:
@@ -242,19 +251,19 @@ class Commit:
         failed = "error" in result
         if failed:
             result["item"] = visit.state[map_node.item_name]
-        event = {
-            "kind": "item",
-            "map": map_id,
-            "index": visit.index,
-            "failure": result.get("error"),
-            "warnings": list(outcome.warnings) if isinstance(outcome, Wrote) else [],
-        }
+        assert visit.index is not None
+        event = ItemCommitted(
+            map_id,
+            visit.index,
+            failure=result.get("error"),
+            warnings=outcome.warnings if isinstance(outcome, Wrote) else (),
+        )
         self._store.stage_item(
             self._lease,
             encode(result),
             halt=failed and map_node.on_error == "fail",
             elapsed_s=self._elapsed_s(),
-            event=self._store.event(event),
+            event=event,
             usage=outcome.usage,
             spent=outcome.usage + visit.recorded_usage,
         )
@@ -289,15 +298,9 @@ class Commit:
             default=asked.default,
             validation=asked.validation,
         )
-        event = {
-            "kind": "question",
-            "node": visit.node_id,
-            "text": question.text,
-            "options": list(asked.options),
-            "default": asked.default,
-        }
+        event = QuestionAsked(visit.node_id, question.text, asked.options, asked.default)
         turn = encode(asked.turn) if asked.turn is not None else ""
-        self._store.ask(self._lease, question, event=self._store.event(event), turn=turn)
+        self._store.ask(self._lease, question, event=event, turn=turn)
 
     def _spawn(self, spawned: Spawned) -> None:
         context = self._begun.context
@@ -318,13 +321,8 @@ class Commit:
         except (SubmissionRefused, BundleError) as error:
             self._commit(Failed("R015", f"agent '{spawned.agent}' cannot start: {error}"))
             return
-        event = {
-            "kind": "child",
-            "node": self._visit.node_id,
-            "agent": spawned.agent,
-            "run_id": child.run_id,
-        }
-        self._store.spawn(self._lease, child, spawned.timeout_s, event=self._store.event(event))
+        event = ChildStarted(self._visit.node_id, spawned.agent, child.run_id)
+        self._store.spawn(self._lease, child, spawned.timeout_s, event=event)
 
     def _open_map(self, mapped: Mapped) -> None:
         node = self._visit.node
@@ -334,28 +332,21 @@ class Commit:
 
     def _postpone(self, postponed: Postponed) -> None:
         visit, usage = self._visit, postponed.usage
-        event = {
-            "kind": "retry",
-            "node": visit.node_id,
-            "attempt": visit.attempt + 1,
-            "of": getattr(visit.node, "max_attempts", None),
-            "delay_s": postponed.delay_s,
-            "reason": postponed.reason,
-        }
-        turn = encode({"attempt": visit.attempt, "usage": usage.to_list()})
-        self._store.postpone(
-            self._lease, postponed.delay_s, event=self._store.event(event), turn=turn, usage=usage
+        event = RetryScheduled(
+            visit.node_id,
+            attempt=visit.attempt + 1,
+            of=getattr(visit.node, "max_attempts", 1),
+            delay_s=postponed.delay_s,
+            reason=postponed.reason,
         )
+        turn = encode({"attempt": visit.attempt, "usage": usage.to_list()})
+        self._store.postpone(self._lease, postponed.delay_s, event=event, turn=turn, usage=usage)
 
     def _defer(self, deferred: Deferred) -> None:
-        event = {
-            "kind": "wait",
-            "node": self._visit.node_id,
-            "delay_s": deferred.delay_s,
-            "reason": deferred.reason,
-            "for_person": deferred.for_person,
-        }
-        self._store.postpone(self._lease, deferred.delay_s, event=self._store.event(event))
+        event = VisitDelayed(
+            self._visit.node_id, deferred.delay_s, deferred.reason, deferred.for_person
+        )
+        self._store.postpone(self._lease, deferred.delay_s, event=event)
 
 
 class _ValueTooLarge(Exception):

@@ -20,6 +20,7 @@ from graphs.errors import BundleError, NodeFailed, TextTooLong
 from graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
 from graphs.state import encode
 from scheduler.errors import TransitionRefused
+from scheduler.events import Event, TextStreamed
 from scheduler.keys import parse_visit_id
 from scheduler.run import NO_USAGE, Begun, Failure, Lease, Usage
 from scheduler.secrets import hidden
@@ -138,7 +139,7 @@ def make_visit(
         workdir=partial(workdir_of, begun.context.workdir, runtime.scratch, lease.run_id),
         limits=runtime.limits,
         cancelled=cancelled,
-        narrate=partial(_narrate, runtime.store, lease.run_id, node_id),
+        narrate=partial(runtime.store.narrate, lease.run_id),
         say=partial(_say, runtime.store, lease.run_id, node_id, index),
         fill_in=runtime.secrets.resolve,
         offer=partial(runtime.tools.offer, agent),
@@ -152,16 +153,11 @@ def make_visit(
     return visit
 
 
-def _narrate(store: RunStore, run_id: str, node_id: str, kind: str, **fields: Any) -> None:
-    store.narrate(run_id, store.event({"kind": kind, "node": node_id, **fields}))
-
-
 def _say(store: RunStore, run_id: str, node_id: str, index: int | None, text: str) -> None:
     text = head_and_tail(text, _SPOKEN_BYTES)
-    event = {"kind": "speech", "node": node_id, "index": index, "text": text}
     # What nobody hears is no reason to lose the reply.
     with contextlib.suppress(RedisError):
-        store.say(run_id, encode(event))
+        store.say(run_id, TextStreamed(node_id, index, text))
 
 
 def _turns(store: RunStore, lease: Lease, count: int) -> list[dict[str, Any]]:
@@ -173,11 +169,10 @@ def _record(
     lease: Lease,
     position: int,
     entry: Mapping[str, Any],
-    event: Mapping[str, Any] | None,
+    event: Event | None,
     usage: Usage,
 ) -> None:
-    text = store.event(event) if event is not None else ""
-    store.record_turn(lease, position, encode(entry), event=text, usage=usage)
+    store.record_turn(lease, position, encode(entry), event=event, usage=usage)
 
 
 def execute(visit: Visit[Any]) -> Outcome:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from graphs.schema import BaseNode, Graph
 from graphs.state import Snapshot
 from scheduler.checks import DEFAULT_LIMIT_S
+from scheduler.events import Event
 from scheduler.run import NO_USAGE, Context, Usage
 from scheduler.settings import Settings
 from worker.cancellation import Cancellation
@@ -100,12 +101,10 @@ class Visit(Generic[N]):
     # The conversation with a model so far, oldest first (see worker.llm.transcript), and how to
     # go on with it: (position, entry, event, usage).
     turns: Callable[[], Sequence[Mapping[str, Any]]] = lambda: ()
-    record: Callable[[int, Mapping[str, Any], Mapping[str, Any] | None, Usage], None] = lambda *_: (
-        None
-    )
+    record: Callable[[int, Mapping[str, Any], Event | None, Usage], None] = lambda *_: None
     recorded_usage: Usage = NO_USAGE  # of entries recorded, earlier attempts included
-    # Appends an event to the run's narration at once: (kind, fields).
-    narrate: Callable[..., None] = lambda _kind, **_fields: None
+    # Appends an event to the run's narration at once.
+    narrate: Callable[[Event], None] = lambda _event: None
     # Passes on what a model says to whoever watches the run.
     say: Callable[[str], None] = lambda _text: None
     # What `logs` shows of this try, kept with the run when it commits: (stream, text).

@@ -9,11 +9,20 @@ from redis.backoff import ExponentialWithJitterBackoff
 from scheduler.cli.asking import ask
 from scheduler.cli.terminal import Withdrawn
 from scheduler.cli.terminal_output import printable, style
-from scheduler.cli.voice import SPEECH, Voice
+from scheduler.cli.voice import Voice
 from scheduler.connection import Patience
 from scheduler.errors import AnswerRefused
+from scheduler.events import (
+    ChildStarted,
+    Event,
+    NarrationEntry,
+    QuestionAnswered,
+    QuestionAsked,
+    RunEnded,
+    TextStreamed,
+)
 from scheduler.narration import render
-from scheduler.run import Event, Question, Run, Status
+from scheduler.run import Question, Run, Status
 
 if TYPE_CHECKING:
     from scheduler.cli.options import Options
@@ -28,9 +37,6 @@ _PATIENT_LOOKS = 3
 # An outage of Redis is waited for, a minute or so.
 _TRIES = 120
 _SILENT_TRIES = 5
-
-# What the narration of a run tells of its child runs.
-_TOLD_OF_CHILDREN = frozenset({"question", "answered"})
 
 
 class Attachment:
@@ -93,40 +99,42 @@ class Attachment:
         found = [q for run_id in self._asking for q in self._records.questions(run_id)]
         return sorted(found, key=lambda question: (question.asked_at, question.question_id))
 
-    def _news(self, wait_ms: int) -> list[tuple[str, Event]]:
+    def _news(self, wait_ms: int) -> list[tuple[str, NarrationEntry]]:
         """What happened since the last call, in order; new children are read at once."""
         news = fresh = self._records.events_after(self._positions, wait_ms, self._heard)
         while fresh:
-            for run_id, event in fresh:
-                read = self._heard if event.kind == SPEECH else self._positions
-                read[run_id] = event.event_id
-            children = {e.fields["run_id"]: "0" for _, e in fresh if e.kind == "child"}
+            children = {}
+            for run_id, entry in fresh:
+                read = self._heard if isinstance(entry.event, TextStreamed) else self._positions
+                read[run_id] = entry.event_id
+                if isinstance(entry.event, ChildStarted):
+                    children[entry.event.run_id] = "0"
             self._positions.update(children)
             fresh = self._records.events_after(children, _AT_ONCE_MS) if children else []
             news = news + fresh
         # Event ids are instants; a child's first is never before the one that names the child.
         return sorted(news, key=lambda told: [int(part) for part in told[1].event_id.split("-")])
 
-    def _tell_all(self, news: list[tuple[str, Event]]) -> bool:
+    def _tell_all(self, news: list[tuple[str, NarrationEntry]]) -> bool:
         """Whether the run's end was among the news."""
-        for run_id, event in news:
-            self._tell(run_id, event)
-            if event.kind == "ended" and run_id == self.run_id:
+        for run_id, entry in news:
+            self._tell(run_id, entry.event)
+            if isinstance(entry.event, RunEnded) and run_id == self.run_id:
                 return True
         return False
 
     def _tell(self, run_id: str, event: Event) -> None:
-        if event.kind == SPEECH:
+        if isinstance(event, TextStreamed):
             self._voice.say(event)
             return
         self._voice.end()
-        if event.kind == "question":
+        if isinstance(event, QuestionAsked):
             self._asking.add(run_id)
         is_child = run_id != self.run_id
-        if is_child and event.kind == "ended":
+        if is_child and isinstance(event, RunEnded):
             del self._positions[run_id]
             self._asking.discard(run_id)
-        if not is_child or event.kind in _TOLD_OF_CHILDREN or _is_failure(event):
+        if not is_child or _concerns_parent(event):
             for line in render(event):
                 narrate(self._options, line)
 
@@ -203,5 +211,8 @@ def explain(options: Options, question: Question) -> None:
     options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}")
 
 
-def _is_failure(event: Event) -> bool:
-    return event.kind == "ended" and event.fields["status"] in (Status.FAILED, Status.TIMED_OUT)
+def _concerns_parent(event: Event) -> bool:
+    """Whether those who watch a run are told this of its child runs."""
+    if isinstance(event, RunEnded):
+        return event.status in (Status.FAILED, Status.TIMED_OUT)
+    return isinstance(event, QuestionAsked | QuestionAnswered)

@@ -47,8 +47,12 @@ def show(options: Options, run_id: str) -> None:
 
 def _rests_for(client: Client, run: Run) -> str | None:
     """What a run rests for that ends by itself, such as a rate or a pause of a provider."""
-    newest = None if run.is_final else client.records.newest_event(run.run_id)
-    return newest.fields["reason"] if newest is not None and newest.kind == "wait" else None
+    from scheduler.events import VisitDelayed  # noqa: PLC0415 - as above
+
+    newest = None if run.is_final else client.records.newest_entry(run.run_id)
+    if newest is None or not isinstance(newest.event, VisitDelayed):
+        return None
+    return newest.event.reason
 
 
 def _node_types(client: Client, run: Run) -> Mapping[str, str]:

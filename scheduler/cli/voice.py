@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
 from scheduler.cli.terminal_output import printable, style
-from scheduler.run import Event
-
-# The kind of event it is told in.
-SPEECH = "speech"
+from scheduler.events import TextStreamed
 
 
 @dataclass(slots=True)
 class Voice:
     """One terminal's view of it; whoever prints anything else calls `end` first."""
 
-    _speaker: tuple[Any, ...] | None = None  # whose line is open
+    _speaker: tuple[str, int | None] | None = None  # whose line is open
     _at_line_start: bool = True
 
-    def say(self, event: Event) -> None:
+    def say(self, event: TextStreamed) -> None:
         """Go on with a node's text, on a line of its own if another one's was open."""
-        node, index, text = (event.fields[name] for name in ("node", "index", "text"))
+        node, index = event.node, event.index
         if self._speaker != (node, index):
             self.end()
             self._speaker = (node, index)
             self._print(f"▸   {node if index is None else f'{node}[{index}]'}: ")
-        self._print(printable(text))
+        self._print(printable(event.text))
 
     def end(self) -> None:
         """Nothing is said for now: the next line is free."""

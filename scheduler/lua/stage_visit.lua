@@ -1,7 +1,7 @@
 -- Put aside what one branch of a parallel step produced, at most once.
 -- A fatal failure drops the siblings that do not execute; those that do may still finish.
 -- KEYS partition
--- ARGV run_id step visit token outcome failed event usage
+-- ARGV run_id step visit token outcome failed usage
 -- USES store dispatch waiting finish
 -- OK   open  visits of this step that are not done; 0 asks the caller to advance
 -- ERR  run_closed stale_visit
@@ -18,7 +18,6 @@ if v.status == 'leased' then
   add('HSET', staged, {node_of(visit), outcome})
   change(run_id, 'busy', -1)
   add_usage(run_id, usage)
-  narrate(run_id, event)
   if failed == '1' then
     write('HSET', run, 'failing', '1')
     remove_now(key('pending', run_id))

@@ -217,7 +217,7 @@ class _Followed:
 
     def _wait(self) -> None:
         news = self._client.records.events_after(self._positions, _LOOK_MS)
-        self._positions.update((run_id, event.event_id) for run_id, event in news)
+        self._positions.update((run_id, entry.event_id) for run_id, entry in news)
 
     def cancel(self) -> None:
         """Leave nothing running that nobody waits for."""

@@ -16,6 +16,7 @@ from scheduler.advance import Branch, Plan
 from scheduler.audit import Audit
 from scheduler.dispatch import DirectDispatcher
 from scheduler.errors import TransitionBroken
+from scheduler.events import QuestionAnswered
 from scheduler.inspection import Inspector
 from scheduler.keys import LANE_SEPARATOR, QUEUE, batch_key, partition_of, run_key
 from scheduler.limits.book import PARTITION as LIMITS
@@ -210,7 +211,7 @@ PARTITION = partition_of(RUN)
 BESIDE = "01bbbbbbbbbbbbbb"
 WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
-ITEM = '{"kind":"item"}'
+EVENT = QuestionAnswered("a")
 CANCELLED = Failure("cancelled", "enough", None)
 
 # By script and the way it takes: what has to be there, and what then happens to it.
@@ -225,7 +226,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     ),
     "advance_step": (
         started,
-        lambda e: e.store.advance(held("1/s"), 1, WIDE, cap=9, window=2, event="{}", usage=USAGE),
+        lambda e: e.store.advance(held("1/s"), 1, WIDE, cap=9, window=2, event=EVENT, usage=USAGE),
     ),
     "advance_step to the end": (
         started,
@@ -246,7 +247,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "advance_step of branches": (all_staged, lambda e: advance(e, held("2/b"), go_to("z"))),
     "stage_visit": (
         step_of_three,
-        lambda e: e.store.stage(held("2/a"), 2, Branch({}, ("z",)), event="{}", usage=USAGE),
+        lambda e: e.store.stage(held("2/a"), 2, Branch({}, ("z",)), usage=USAGE),
     ),
     "stage_visit of the last": (
         last_of_two,
@@ -256,7 +257,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "stage_item": (
         a_map,
         lambda e: e.store.stage_item(
-            held("2/a/1"), "{}", halt=False, elapsed_s=1, usage=USAGE, spent=USAGE, event=ITEM
+            held("2/a/1"), "{}", halt=False, elapsed_s=1, usage=USAGE, spent=USAGE, event=EVENT
         ),
     ),
     "stage_item that halts": (
@@ -269,23 +270,23 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     ),
     "ask_question": (
         step_of_three,
-        lambda e: e.store.ask(held("2/a"), a_question("2/a"), event="{}", turn="{}"),
+        lambda e: e.store.ask(held("2/a"), a_question("2/a"), event=EVENT, turn="{}"),
     ),
-    "answer_question": (asked, lambda e: e.store.answer(RUN, "2/a", "yes", event="{}")),
+    "answer_question": (asked, lambda e: e.store.answer(RUN, "2/a", "yes", event=EVENT)),
     "spawn_child": (
         step_of_three,
-        lambda e: e.store.spawn(held("2/a"), a_run(CHILD, parent=f"{RUN} 2/a"), 300, event="{}"),
+        lambda e: e.store.spawn(held("2/a"), a_run(CHILD, parent=f"{RUN} 2/a"), 300, event=EVENT),
     ),
     "expire_child": (a_child, lambda e: e.store.expire_child(RUN, "2/a")),
     "postpone_visit": (
         started,
-        lambda e: e.store.postpone(held("1/s"), 5, event="{}", turn="{}", usage=USAGE),
+        lambda e: e.store.postpone(held("1/s"), 5, event=EVENT, turn="{}", usage=USAGE),
     ),
     "recall_visit": (resting, lambda e: e.store.recall_visit(RUN, "1/s")),
     "recall_visit too early": (started, lambda e: e.store.recall_visit(RUN, "1/s", 5)),
     "record_turn": (
         started,
-        lambda e: e.store.record_turn(held("1/s"), 0, "{}", event="{}", usage=USAGE),
+        lambda e: e.store.record_turn(held("1/s"), 0, "{}", event=EVENT, usage=USAGE),
     ),
     "return_visit": (started, lambda e: e.store.give_back(held("1/s"))),
     "return_visit for later": (started, lambda e: e.store.give_back(held("1/s"), 5)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.events import ItemCommitted, StepCommitted
 from scheduler.run import Run
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
@@ -161,19 +162,19 @@ def test_failures_can_be_left_out(engine: Engine) -> None:
 def test_tolerated_failures_are_counted_in_the_narration(engine: Engine, on_error: str) -> None:
     run = finish(engine, FAILS_ON_2 + ECHO, with_map(on_error=on_error), items=[1, 2, 2])
 
-    steps = [event for event in engine.client.watch(run.run_id) if event.kind == "step"]
-    assert steps[0].fields["warnings"] == ["map 'm': 2 items failed"]
+    steps = engine.events(run.run_id, StepCommitted)
+    assert steps[0].warnings == ("map 'm': 2 items failed",)
 
 
 def test_a_failure_is_told_in_the_script_s_own_words(engine: Engine) -> None:
     script = """echo 'failed: @TOTAL@ rows, "@DONE@", %1' >&2; exit 1"""
     run = finish(engine, script, with_map(on_error="skip"), items=[1, 2, 3])
 
-    told = [event.fields for event in engine.client.watch(run.run_id) if event.kind == "item"]
-    assert sorted(fields["done"] for fields in told) == [1, 2, 3]
-    for fields in told:
-        assert fields["total"] == 3
-        assert fields["failure"].endswith('failed: @TOTAL@ rows, "@DONE@", %1')
+    told = engine.events(run.run_id, ItemCommitted)
+    assert [event.done for event in told] == [1, 2, 3]
+    for event in told:
+        assert event.total == 3
+        assert event.failure == """exit code 1: failed: @TOTAL@ rows, "@DONE@", %1"""
 
 
 def test_an_invocation_that_writes_no_result_fails_the_run(engine: Engine) -> None:
@@ -201,9 +202,9 @@ def test_updates_of_the_branch_give_the_result(engine: Engine) -> None:
 def test_a_next_from_a_branch_is_ignored_with_a_warning(engine: Engine) -> None:
     run = finish(engine, """echo '{"_next": "gone", "output": 1}'""", items=[7])
 
-    items = [event for event in engine.client.watch(run.run_id) if event.kind == "item"]
+    items = engine.events(run.run_id, ItemCommitted)
     assert run.output == "[1]"
-    assert "_next is ignored" in items[0].fields["warnings"][0]
+    assert "_next is ignored" in items[0].warnings[0]
 
 
 def test_a_reducer_takes_the_list_as_the_map_s_write(engine: Engine) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.events import StepCommitted
 from tests.support.engine import Engine
 from tests.support.mcp import PROGRAM
 from tests.support.model_server import ModelServer, calls, says
@@ -84,9 +85,9 @@ def test_a_server_that_does_not_start_is_a_warning_and_the_run_goes_on(
 
     run = configured.finish(GRAPH % '["mcp:absent"]')
 
-    (step, *_) = [e for e in configured.client.watch(run.run_id) if e.kind == "step"]
+    (step, *_) = configured.events(run.run_id, StepCommitted)
     assert run.output == "without it, then"
-    assert "MCP server 'absent' is unavailable" in step.fields["warnings"][0]
+    assert "MCP server 'absent' is unavailable" in step.warnings[0]
 
 
 def test_calls_to_servers_overlap(configured: Engine, server: ModelServer, tmp_path: Path) -> None:

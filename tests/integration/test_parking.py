@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.errors import AnswerRefused
+from scheduler.events import ChildStarted, QuestionAnswered, QuestionAsked
 from scheduler.run import Failure, Lease, Usage
 from tests.support.engine import Engine
 from tests.support.runs import (
@@ -130,14 +131,14 @@ def test_parked_visits_cost_the_scheduler_nothing(engine: Engine) -> None:
 def test_parking_is_narrated_in_the_transition_itself(engine: Engine) -> None:
     fanned_out(engine, "a", "b")
     lease = begin(engine, "2/a")
-    engine.store.ask(lease, a_question("2/a"), event='{"kind":"question"}')
-    engine.store.answer(RUN, "2/a", "yes", event='{"kind":"answered"}')
+    engine.store.ask(lease, a_question("2/a"), event=QuestionAsked("a", "?", (), None))
+    engine.store.answer(RUN, "2/a", "yes", event=QuestionAnswered("a"))
     child = a_run(CHILD, parent=f"{RUN} 2/b")
-    engine.store.spawn(begin(engine, "2/b"), child, 300, event='{"kind":"child"}')
+    engine.store.spawn(begin(engine, "2/b"), child, 300, event=ChildStarted("b", "g", CHILD))
 
-    events = [event.kind for event in engine.records.follow(RUN, block=False)]
+    kinds = [entry.event.kind for entry in engine.records.follow(RUN, block=False)]
 
-    assert events == ["submitted", "question", "answered", "child"]
+    assert kinds == ["submitted", "question", "answered", "child"]
 
 
 # ---- children

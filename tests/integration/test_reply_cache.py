@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from graphs.schema import Keeping
+from scheduler.events import ModelCalled
 from scheduler.run import NO_USAGE, Usage
 from tests.support.engine import Clock, Engine
 from tests.support.model_server import ModelServer, fails, says
@@ -46,8 +47,7 @@ def test_an_equal_request_of_another_run_costs_nothing(engine: Engine, server: M
 
 def narrated(engine: Engine, run_id: str) -> list[str | None]:
     """Where the replies of a run came from, if from no model."""
-    events = engine.records.follow(run_id, block=False)
-    return [event.fields.get("source") for event in events if event.kind == "llm_call"]
+    return [event.source for event in engine.events(run_id, ModelCalled)]
 
 
 def test_another_worker_has_the_same_replies(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.events import StepCommitted
 from scheduler.keys import run_key
 from scheduler.run import Run
 from tests.support.engine import Engine
@@ -175,10 +176,10 @@ def test_two_ends_in_one_step_fail_the_run(engine: Engine) -> None:
 def test_an_end_cuts_its_siblings_off_but_keeps_their_writes(engine: Engine) -> None:
     run = side_by_side(engine, c=printing('{"x": 1}'), graph=ends(b="z1"))
 
-    steps = [event for event in engine.client.watch(run.run_id) if event.kind == "step"]
+    steps = engine.events(run.run_id, StepCommitted)
     assert (run.status, run.output) == ("succeeded", "first")
     assert engine.state(run.run_id) == {"initial_prompt": "", "k": "first", "j": "end", "x": 1}
-    assert steps[-1].fields["dropped"] == ["d -> late"]
+    assert steps[-1].dropped == ("d -> late",)
     assert "late" not in run.visits
 
 

@@ -10,6 +10,7 @@ from graphs.schema import MAX_BRANCHES
 from scheduler.advance import Branch, Plan
 from scheduler.audit import Audit
 from scheduler.errors import StaleStep, StaleVisit
+from scheduler.events import StepCommitted
 from scheduler.keys import run_key
 from scheduler.run import Failure, Lease, Usage
 from tests.support.engine import Engine
@@ -98,12 +99,16 @@ def test_a_failed_step_commits_nothing_but_its_usage(engine: Engine) -> None:
         Plan({"k": "1"}, failure=failure),
         cap=9,
         window=8,
-        event='{"kind":"step"}',
+        event=StepCommitted(1, (), ()),
         usage=Usage(3, 4, 0.5),
     )
 
     run = engine.run(RUN)
-    assert [event.kind for event in engine.client.watch(RUN)] == ["submitted", "step", "ended"]
+    assert [entry.event.kind for entry in engine.client.watch(RUN)] == [
+        "submitted",
+        "step",
+        "ended",
+    ]
     assert (run.status, run.failure, run.usage) == ("failed", failure, Usage(3, 4, 0.5))
     assert "k" not in engine.state(RUN)
     assert len(engine.records.history(RUN)) == 1

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.errors import AnswerRefused
+from scheduler.events import ToolCalled
 from scheduler.keys import run_key
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
@@ -178,8 +179,8 @@ def test_what_a_failed_tool_said_is_narrated_masked_and_in_short(
     run_id = submit(engine, "tools: [leak]")
     engine.drive()
 
-    narration = engine.records.follow(run_id, block=False)
-    (failure,) = (event.fields["failure"] for event in narration if event.kind == "tool")
+    (called,) = engine.events(run_id, ToolCalled)
+    failure = called.failure or ""
     assert "refused: ***!" in failure
     assert len(failure) < 3_000
 
@@ -198,8 +199,8 @@ def test_calls_beyond_the_limit_are_refused_and_the_first_carried_out(
     refused = [result for result in results(server) if "tool_call_error" in result]
     assert (len(results(server)), len(refused)) == (8, 5)
     assert "only the first 3 calls of a reply are (calls_limit)" in refused[0]
-    told = [event.fields for event in engine.client.watch(run_id) if event.kind == "tool"]
-    assert [fields["tool"] for fields in told] == ["5 more", "note", "note", "note"]
+    told = engine.events(run_id, ToolCalled)
+    assert [event.tool for event in told] == ["5 more", "note", "note", "note"]
 
 
 def test_a_conversation_ends_at_its_limit_and_what_it_used_counts(

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from scheduler.advance import Plan
 from scheduler.cli import cli
 from scheduler.errors import RunNotFound
+from scheduler.events import QuestionAnswered
 from scheduler.keys import ALL_PARTITIONS
 from scheduler.run import Failure
 from scheduler.service import Scheduler
@@ -223,7 +224,7 @@ def test_late_output_of_a_finished_run_expires_with_it(engine: Engine) -> None:
 def test_a_forgotten_run_takes_neither_events_nor_output(engine: Engine) -> None:
     with unchanged(engine):
         engine.store.append_logs(RUN, ['{"node":"s"}'])
-        engine.store.narrate(RUN, "{}")
+        engine.store.narrate(RUN, QuestionAnswered("s"))
 
     with pytest.raises(RunNotFound):
         engine.run(RUN)
@@ -283,7 +284,7 @@ def test_narration_is_capped(engine: Engine) -> None:
     started(engine)
 
     for _ in range(500):
-        engine.store.narrate(RUN, "{}")
+        engine.store.narrate(RUN, QuestionAnswered("s"))
 
     length = engine.redis.xlen(f"{{p01}}:events:{RUN}")
     assert isinstance(length, int)

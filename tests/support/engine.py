@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 
 from scheduler.dispatch import DirectDispatcher
+from scheduler.events import Event
 from scheduler.run import Lease, Run
 from scheduler.service import Scheduler
 from scheduler.settings import Settings
@@ -25,6 +26,8 @@ from worker.mcp.pool import McpPool
 from worker.runtime import Runtime
 from worker.tasks import run_visit
 from worker.visit import Limits
+
+E = TypeVar("E", bound=Event)
 
 
 class Clock:
@@ -117,6 +120,11 @@ class Engine(Agents):
         run_id = self.submit(graph, files, **request)
         self.drive()
         return self.run(run_id)
+
+    def events(self, run_id: str, kind: type[E]) -> list[E]:
+        """What was narrated of a run so far, of one kind."""
+        narration = self.records.follow(run_id, block=False)
+        return [entry.event for entry in narration if isinstance(entry.event, kind)]
 
     def begin(self, run_id: str, visit: str, token: str = "t1") -> Lease:
         """Take a visit's lease as a worker does that then leaves it lying."""

@@ -12,6 +12,7 @@ from typing import Any
 from scheduler.acceptances import Acceptances
 from scheduler.client import PreparedAgent
 from scheduler.embedded import attach
+from scheduler.events import QuestionAsked, RunEnded
 from scheduler.submit import Request
 from worker.bench.agents import PAUSE_MS
 from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
@@ -128,8 +129,8 @@ def memory(arena: Arena, rounds: int) -> Iterator[Row]:
         before = _used_memory(arena)
         ids = [arena.client.submit(prepared, Request()) for _ in range(count)]
         for run_id in ids:
-            for event in arena.client.records.follow(run_id):
-                if event.kind in ("question", "ended"):
+            for entry in arena.client.records.follow(run_id):
+                if isinstance(entry.event, QuestionAsked | RunEnded):
                     break
         used = (_used_memory(arena) - before) / count / 1024
         yield Row(f"Redis memory, {name}", "KiB/run", used, used)

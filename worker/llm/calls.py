@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
+from scheduler.events import ModelCalled
 from scheduler.run import Usage
 from worker.llm.cache import kept_for_s
 from worker.llm.caller import Caller
@@ -82,8 +83,8 @@ class ModelCalls:
 
     def _narrate(self, request: Request, known: Reply | None) -> None:
         names = tuple(tool["function"]["name"] for tool in request.tools)
-        source = {} if known is None else {"source": known.source}
-        self.visit.narrate("llm_call", model=request.model, tools=names, **source)
+        source = None if known is None else known.source
+        self.visit.narrate(ModelCalled(self.visit.node_id, request.model, names, source))
 
     def _caller(self) -> Caller:
         visit = self.visit

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 from graphs.state import encode
+from scheduler.events import ToolCalled
 from worker.llm.calls import ModelCalls
 from worker.llm.client import Message, Reply, ToolCall
 from worker.llm.toolset import Call, Toolset
@@ -102,7 +103,8 @@ class _Turn:
     def _tell_of_surplus(self) -> None:
         if self._surplus:
             count = len(self._surplus)
-            self._visit.narrate("tool", tool=f"{count} more", ms=0, failure=self._refusal())
+            event = ToolCalled(self._visit.node_id, f"{count} more", 0, self._refusal())
+            self._visit.narrate(event)
             self._visit.log("tool", f"{count} more calls {self._refusal()}")
 
     def _carry_out(self, calls: Sequence[ToolCall]) -> None:
@@ -151,13 +153,12 @@ class _Turn:
         return offer.call(Call(call.name, arguments, key, tuple(answers), left_s))
 
     def _keep(self, call: ToolCall, value: Any, elapsed_s: float) -> None:
-        event = {
-            "kind": "tool",
-            "node": self._visit.node_id,
-            "tool": self._visit.mask(call.name),
-            "ms": round(elapsed_s * 1000),
-            "failure": self._failure(value),
-        }
+        event = ToolCalled(
+            self._visit.node_id,
+            tool=self._visit.mask(call.name),
+            ms=round(elapsed_s * 1000),
+            failure=self._failure(value),
+        )
         self._transcript.keep_result(call.call_id, value, event)
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"

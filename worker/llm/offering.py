@@ -12,6 +12,7 @@ from graphs.schema import LlmNode
 from graphs.tools.function import Function
 from graphs.tools.toolbox import Selection
 from scheduler.errors import SecretsMissing, SecretsUnusable
+from scheduler.events import ToolPrinted
 from scheduler.secrets import Secrets
 from scheduler.settings import Settings
 from worker.agents import UnpackedAgent
@@ -92,7 +93,7 @@ class Tools:
             secrets=visit.secrets,
             auto_confirm=not visit.context.guarded,
             cancellation=visit.cancelled,
-            narrate=lambda line: visit.narrate("output", tool=tool, text=line),
+            narrate=lambda line: visit.narrate(ToolPrinted(visit.node_id, tool, line)),
             log=visit.log,
         ).under(self.settings)
 

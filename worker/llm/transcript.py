@@ -20,6 +20,7 @@ from threading import Lock
 from typing import Any
 
 from graphs.state import encode
+from scheduler.events import ToolCalled
 from scheduler.run import NO_USAGE, Usage
 from worker.llm.client import ModelCallFailed, Reply
 from worker.visit import Visit
@@ -96,7 +97,7 @@ class Transcript:
         key = (self._turn, call_id)
         return key in self._results, self._results.get(key)
 
-    def keep_result(self, call_id: str, value: Any, event: Mapping[str, Any]) -> None:
+    def keep_result(self, call_id: str, value: Any, event: ToolCalled) -> None:
         """A call of the last reply was carried out."""
         self._append({"turn": self._turn, "call": call_id, "result": value}, event)
 
@@ -119,7 +120,7 @@ class Transcript:
     def _append(
         self,
         entry: Mapping[str, Any],
-        event: Mapping[str, Any] | None = None,
+        event: ToolCalled | None = None,
         usage: Usage = NO_USAGE,
     ) -> None:
         with self._lock:

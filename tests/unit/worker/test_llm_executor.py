@@ -12,6 +12,7 @@ import pytest
 from graphs.errors import NodeFailed
 from graphs.schema import Graph, LlmNode
 from graphs.state import Snapshot
+from scheduler.events import Event, ModelCalled
 from scheduler.run import NO_USAGE, Usage
 from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, calls, fails, says
 from worker.executors.llm import run_llm
@@ -134,14 +135,11 @@ def test_a_nodes_zero_temperature_wins_over_the_graphs(server: ModelServer) -> N
 
 def test_each_call_is_narrated(server: ModelServer) -> None:
     server.script.add(says("Ada"), says('{"name": "Ada"}'))
-    told: list[Any] = []
+    told: list[Event] = []
 
-    def narrate(kind: str, **event: Any) -> None:
-        told.append((kind, event))
+    run_llm(visit({"output_schema": NAME_SCHEMA}, narrate=told.append))
 
-    run_llm(visit({"output_schema": NAME_SCHEMA}, narrate=narrate))
-
-    assert told == [("llm_call", {"model": "openai:m", "tools": ()})] * 2
+    assert told == [ModelCalled("ask", "openai:m", tools=())] * 2
 
 
 def test_what_the_model_said_is_kept_for_logs_without_secrets(server: ModelServer) -> None:
