@@ -17,14 +17,12 @@ from scheduler.audit import Audit
 from scheduler.dispatch import DirectDispatcher
 from scheduler.errors import TransitionBroken
 from scheduler.events import QuestionAnswered
-from scheduler.inspection import Inspector
 from scheduler.keys import LANE_SEPARATOR, QUEUE, batch_key, partition_of, run_key
 from scheduler.limits.book import PARTITION as LIMITS
 from scheduler.limits.book import Granted, LimitBook, Setback, Used
 from scheduler.limits.rules import Budget, Limit
 from scheduler.lua import compose, script_names
 from scheduler.run import Failure, Lease, Usage
-from scheduler.snapshot import RunSnapshot
 from scheduler.store import RunStore
 from scheduler.stranded import defects
 from tests.support.engine import Engine
@@ -42,6 +40,7 @@ from tests.support.runs import (
     begin,
     fanned_out,
     go_to,
+    look_at,
     spawn,
     stage,
     started,
@@ -192,12 +191,6 @@ def mend(engine: Engine, verb: str | None) -> None:
     known = [repair for repair in repairs if repair is not None]
     assert verb in {None if repair is None else repair.verb for repair in repairs}
     assert engine.store.repair(run_id, run.digest, failure, known)
-
-
-def look_at(engine: Engine, run_id: str) -> RunSnapshot:
-    (run,) = Inspector(engine.redis, whole=False).look(PARTITION, {run_id: ()})
-    assert isinstance(run, RunSnapshot), run
-    return run
 
 
 def call(name: str, *arguments: str | int) -> Action:

@@ -83,7 +83,8 @@ def test_all_kinds_of_nodes_run_as_a_restricted_user(
         worker.terminate()
         assert worker.exit_code(60) == 0
     # A command that tells the server which library is connected: it is refused without harm.
-    assert [what for what in refused(admin) if what[1] != "client|setinfo"] == []
+    # Before Redis 7 the log names no subcommand.
+    assert {what for _, what in refused(admin)} <= {"client|setinfo", "client"}
 
 
 def test_a_restricted_user_may_nothing_else(restricted: tuple[Any, str]) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from scheduler.audit import Audit
-from scheduler.keys import partition_of
+from scheduler.keys import partition_of, run_key
 from scheduler.run import FINAL
 from scheduler.sweeps.stranded import StrandedSweep
 from tests.support.engine import Engine
-from tests.support.runs import FAILED, RUN, a_run, ask, begin, fanned_out, stage, status
+from tests.support.runs import FAILED, RUN, a_run, ask, begin, fanned_out, look_at, stage, status
 
 # After its first step it does everything at once.
 GRAPH = """
@@ -194,6 +194,18 @@ def test_a_run_that_cannot_be_read_is_told_and_keeps_nobody_up(
     assert "unreadable" in rules_broken(engine)
     assert f"run {run_id} cannot be read: WRONGTYPE" in caplog.text
     engine.redis.delete(key)
+
+
+def test_the_order_that_redis_tells_a_record_in_is_no_change(engine: Engine, run_id: str) -> None:
+    before = look_at(engine, run_id)
+    record = run_key("run", run_id)
+
+    for field, value in reversed(engine.redis.hgetall(record).items()):
+        engine.redis.hdel(record, field)
+        engine.redis.hset(record, field, value)
+
+    assert look_at(engine, run_id).digest == before.digest
+    engine.redis.flushall()
 
 
 def test_what_looked_stranded_once_is_left_alone(engine: Engine, run_id: str) -> None:

@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from scheduler.advance import Branch, Plan
+from scheduler.inspection import Inspector
+from scheduler.keys import partition_of
 from scheduler.run import Context, Failure, Lease, NewRun, Question
+from scheduler.snapshot import RunSnapshot
 from tests.support.engine import Engine
 from tests.support.keys import dump
 
@@ -88,6 +91,13 @@ def stage(engine: Engine, visit: str, branch: Branch | None = None) -> int:
 
 def status(engine: Engine, run_id: str = RUN) -> str:
     return str(engine.run(run_id).status)
+
+
+def look_at(engine: Engine, run_id: str) -> RunSnapshot:
+    """One reading of a run, as the sweep for stranded ones takes it."""
+    (run,) = Inspector(engine.redis, whole=False).look(partition_of(run_id), {run_id: ()})
+    assert isinstance(run, RunSnapshot), run
+    return run
 
 
 def messages(engine: Engine) -> list[str]:

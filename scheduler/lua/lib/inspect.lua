@@ -1,5 +1,25 @@
 -- Reads everything a run has in its partition.
 
+-- Redis tells of a hash in any order, and in another one while it enlarges its table.
+local function sorted(names)
+  table.sort(names)
+  return names
+end
+
+local function sorted_hash(target)
+  local found, names, values = redis.call('HGETALL', target), {}, {}
+  for i = 1, #found, 2 do
+    names[#names + 1] = found[i]
+    values[found[i]] = found[i + 1]
+  end
+  local pairs_of = {}
+  for _, name in ipairs(sorted(names)) do
+    pairs_of[#pairs_of + 1] = name
+    pairs_of[#pairs_of + 1] = values[name]
+  end
+  return pairs_of
+end
+
 local function score(index, member)
   return redis.call('ZSCORE', index, member) or ''
 end
@@ -45,8 +65,8 @@ local function inspect_visits(run_id, rest)
       end
     end
   end
-  add(redis.call('HKEYS', key('visits', run_id)))
-  add(redis.call('HKEYS', key('questions', run_id)))
+  add(sorted(redis.call('HKEYS', key('visits', run_id))))
+  add(sorted(redis.call('HKEYS', key('questions', run_id))))
   add(rest)
   return visits
 end
@@ -97,8 +117,8 @@ local function inspect(run_id, rest, whole)
     keys[#keys + 1] = kind
     keys[#keys + 1] = redis.call('PTTL', key(kind, run_id))
   end
-  return {redis.call('HGETALL', key('run', run_id)), visits,
-    redis.call('HKEYS', key('staged', run_id)),
+  return {sorted_hash(key('run', run_id)), visits,
+    sorted(redis.call('HKEYS', key('staged', run_id))),
     redis.call('LRANGE', key('pending', run_id), 0, -1),
     score(partition .. ':runs', run_id), score(timers, timer('deadline', run_id)),
     digest and score(timers, timer('expiry', run_id, digest)) or '',
