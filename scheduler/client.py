@@ -14,6 +14,7 @@ from pathlib import Path
 
 from graphs.bundle import Part, pack, unpack
 from graphs.bundle_layout import agent_directory, bundle_parts
+from graphs.document import printable
 from graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from graphs.finding import Finding
 from graphs.loader import Agent, load_agent
@@ -347,7 +348,7 @@ def _require_fitting(state: Mapping[str, str], settings: Settings) -> None:
         total += len(key.encode(errors="surrogatepass")) + size
         if size > settings.value_limit_bytes:
             raise SubmissionRefused(
-                f"the value of '{key}' has {size} bytes; the limit of a value is "
+                f"the value of '{printable(key)}' has {size} bytes; the limit of a value is "
                 f"{settings.value_limit_bytes} (value_limit_bytes)"
             )
     if total > settings.state_limit_bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from graphs.document import printable
 from graphs.errors import MissingVariables
 from graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable
 from graphs.state import encode
@@ -58,12 +59,15 @@ def new_run(
         broken: why others of those cannot start, by name.
 
     Raises:
-        SubmissionRefused: for an undeclared variable, or one without value (E215).
+        SubmissionRefused: for an undeclared variable, one without value (E215), or a seed that is
+            not JSON.
     """
     require_declared(agent, graph.variables, request.variables)
     for node_id in request.answers:
         if node_id not in graph.nodes:
-            raise SubmissionRefused(f"--answer names node '{node_id}', which does not exist")
+            raise SubmissionRefused(
+                f"--answer names node '{printable(node_id)}', which does not exist"
+            )
         if not isinstance(graph.nodes[node_id], ApprovalNode | InputNode):
             raise SubmissionRefused(f"--answer names node '{node_id}', which asks nothing")
     run_id = request.run_id or new_run_id()
@@ -110,7 +114,7 @@ def require_declared(agent: str, variables: Iterable[Variable], given: Iterable[
         if name not in declared:
             known = ", ".join(sorted(declared)) or "none"
             raise SubmissionRefused(
-                f"agent '{agent}' declares no variable '{name}' (it has: {known})"
+                f"agent '{agent}' declares no variable '{printable(name)}' (it has: {known})"
             )
 
 
@@ -185,7 +189,17 @@ def _seeds(
     secrets = set(_secrets(graph))
     plain = {name: value for name, value in variables.items() if name not in secrets}
     merged = {**plain, **graph.initial_state, **state, "initial_prompt": prompt}
-    return {key: encode(value) for key, value in merged.items()}
+    return {key: _seed(key, value) for key, value in merged.items()}
+
+
+def _seed(key: str, value: Any) -> str:
+    try:
+        return encode(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise SubmissionRefused(
+            f"the value of '{printable(key)}' cannot be stored: {error}; "
+            "give what JSON can hold: texts, finite numbers, true, false, null, lists and objects"
+        ) from error
 
 
 def _lower(limit: float | None, wanted: float | None) -> float | None:

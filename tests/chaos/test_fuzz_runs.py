@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 import pytest
 import redis
+from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from graphs.errors import GraphError
+from scheduler.batch.drive import Batch, Terms
+from scheduler.batch.intake import take_in
+from scheduler.batch.ledger import Ledger
+from scheduler.batch.lines import Format
+from scheduler.batch.results import result_line
+from scheduler.client import PreparedAgent
 from scheduler.errors import SleipnirError
 from scheduler.run import FINAL
 from scheduler.submit import Request
+from tests.fuzz import test_mcp_replies as mcp
+from tests.fuzz.test_batch_lines import as_stream, inputs
 from tests.fuzz.test_graph_files import files
 from tests.fuzz.test_model_replies import OddServer, bodies
+from tests.fuzz.test_requests import requested
 from tests.fuzz.test_script_output import printed
 from tests.fuzz.test_tool_arguments import BASH, arguments
-from tests.support.fuzzing import fuzz, texts, values
+from tests.support.fuzzing import fuzz, texts
 from tests.support.invariants import assert_consistent
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
@@ -67,6 +83,27 @@ nodes:
   z: {type: end, output: "{{a}}"}
 """
 
+# One server whose answers are odd, and one, offered both ways, whose list of tools is.
+ASKS_SERVERS = """
+model: openai:m
+mcp_servers: [odd, listed, direct]
+settings: {timeout: 300}
+start: s
+nodes:
+  s: {type: llm, prompt: x, max_attempts: 1, tools: [odd__echo, "mcp:listed", "mcp:direct"],
+      max_iterations: 2, next: z}
+  z: {type: end, output: "{{output}}"}
+"""
+
+TAKES_LINES = """
+settings: {timeout: 300}
+variables: [{name: who, default: me, description: d}]
+start: s
+nodes:
+  s: {type: input, question: "well, {{who}}?", state_updates: {a: "{{input}} {{x}}"}, next: z}
+  z: {type: end, output: "{{a}} {{initial_prompt}}"}
+"""
+
 SOUND = "start: z\nnodes: {z: {type: end, output: fine}}"
 
 
@@ -97,16 +134,37 @@ def check_all(workers: Workers, client: redis.Redis, run_ids: Sequence[str]) -> 
     """The runs end, so do others that came after them, and nothing contradicts itself."""
     assert run_ids
     innocent = [workers.submit(SOUND) for _ in range(5)]
-
-    def all_over() -> bool:
-        runs = workers.records.runs([*run_ids, *innocent])
-        return all(run is not None and run.status in FINAL for run in runs)
-
-    wait_until(all_over, "all runs are over", LIMIT_S)
+    wait_for(workers, [*run_ids, *innocent], FINAL, "all runs are over")
     ended = [workers.run(run_id) for run_id in run_ids]
     assert {run.failure.code for run in ended if run.failure} & {"R022", "R023"} == set()
     assert {workers.run(run_id).output for run_id in innocent} == {"fine"}
     assert_consistent(client, runs=len(run_ids) + 5)
+
+
+def cancel_waiting(workers: Workers, run_ids: Sequence[str]) -> None:
+    """Wait until the runs are over or ask a person, and end those that ask."""
+    wait_for(workers, run_ids, {*FINAL, "waiting"}, "all runs are over or ask a person")
+    for run_id in run_ids:
+        workers.client.cancel(run_id, "nobody answers")
+
+
+def wait_for(
+    workers: Workers, run_ids: Sequence[str], wanted: Collection[str], description: str
+) -> None:
+    left = list(run_ids)
+
+    def none_left() -> bool:
+        # Looking must not take the cores from the workers.
+        Event().wait(0.2)
+        runs = workers.records.runs(left)
+        left[:] = [
+            run_id
+            for run_id, run in zip(left, runs, strict=True)
+            if run is None or run.status not in wanted
+        ]
+        return not left
+
+    wait_until(none_left, description, LIMIT_S)
 
 
 def submitted(workers: Workers, graph: str, requests: Sequence[Any], **files: str) -> list[str]:
@@ -123,9 +181,12 @@ def submitted(workers: Workers, graph: str, requests: Sequence[Any], **files: st
 
 
 def test_graph_files(engine_at_work: Workers, redis_client: redis.Redis) -> None:
-    run_ids = []
-    directory = engine_at_work.write("fuzzed", SOUND, {"s.sh": "echo '{}'"})
-    for content in some(files()):
+    run_ids: list[str] = []
+    directory = engine_at_work.write("fuzzed", SOUND, {"s.sh": "echo '{\"output\": 1}'"})
+    # One in fifteen or so is a graph.
+    for content in some(files(), 10 * EXAMPLES):
+        if len(run_ids) == EXAMPLES:
+            break
         (directory / "graph.yaml").write_bytes(content)
         try:
             agent = engine_at_work.client.prepare("fuzzed")
@@ -133,32 +194,27 @@ def test_graph_files(engine_at_work: Workers, redis_client: redis.Redis) -> None
         except (GraphError, SleipnirError) as error:
             logger.info("%s", error)
 
-    def all_rest() -> bool:
-        runs = engine_at_work.records.runs(run_ids)
-        return all(run is not None and run.status in {*FINAL, "waiting"} for run in runs)
-
-    wait_until(all_rest, "all runs are over or ask a person", LIMIT_S)
-    for run_id in run_ids:
-        engine_at_work.client.cancel(run_id, "nobody answers")
+    cancel_waiting(engine_at_work, run_ids)
     check_all(engine_at_work, redis_client, run_ids)
 
 
 def test_scripts(engine_at_work: Workers, redis_client: redis.Redis) -> None:
-    requests = [Request(state={"printed": output.hex()}) for output in some(printed())]
+    printing = [Request(state={"printed": output.hex()}) for output in some(printed())]
 
-    run_ids = submitted(engine_at_work, ECHOES, requests, s_sh=PRINTS)
+    run_ids = submitted(engine_at_work, ECHOES, printing, s_sh=PRINTS)
 
     check_all(engine_at_work, redis_client, run_ids)
 
 
-def test_state_and_prompts(engine_at_work: Workers, redis_client: redis.Redis) -> None:
-    requests = [
-        Request(prompt=prompt, state={"x": value})
-        for prompt, value in zip(some(texts()), some(values()), strict=False)
+def test_requests(engine_at_work: Workers, redis_client: redis.Redis) -> None:
+    answered = [
+        replace(request, answers={"s": ["fine"], **request.answers})
+        for request in some(requested())
     ]
 
-    run_ids = submitted(engine_at_work, ECHOES, requests, s_sh="echo '{\"output\": 1}'")
+    run_ids = submitted(engine_at_work, TAKES_LINES, answered)
 
+    cancel_waiting(engine_at_work, run_ids)
     check_all(engine_at_work, redis_client, run_ids)
 
 
@@ -175,24 +231,101 @@ def test_model_replies(
 def test_tool_arguments(
     engine_at_work: Workers, odd_server: OddServer, redis_client: redis.Redis
 ) -> None:
-    odd_server.bodies = [_calls("demo", given) for given in some(arguments())]
+    odd_server.bodies = [_calls(("demo", given)) for given in some(arguments())]
 
     run_ids = submitted(engine_at_work, ASKS_MODEL, [Request()] * EXAMPLES, tools_sh=TOOLS)
 
     check_all(engine_at_work, redis_client, run_ids)
 
 
-def _calls(name: str, given: Any) -> bytes:
-    function = {"name": name, "arguments": json.dumps(given)}
-    message = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+def test_mcp_replies(
+    engine_at_work: Workers, odd_server: OddServer, redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    configure_servers(tmp_path)
+    examples = some(st.tuples(mcp.answers(), mcp.lists_of_tools(), mcp.questions()))
+    asking = []
+    for number, (answer, listed, asked) in enumerate(examples):
+        workdir = tmp_path / f"workdir-{number}"
+        workdir.mkdir()
+        (workdir / "listed.json").write_text(json.dumps(listed))
+        asking.append(Request(workdir=str(workdir)))
+        odd_server.bodies.append(
+            _calls(
+                ("odd__echo", {"hex": answer.hex()}),
+                *((f"mcp_{verb}_listed", asked) for verb in ("search", "describe", "invoke")),
+            )
+        )
+
+    run_ids = submitted(engine_at_work, ASKS_SERVERS, asking)
+
+    check_all(engine_at_work, redis_client, run_ids)
+
+
+def configure_servers(directory: Path) -> None:
+    """The user's servers: `odd` with its list of tools, the others with that of a directory."""
+    sound = directory / "sound.json"
+    sound.write_text(json.dumps(mcp.SOUND))
+    program = {"command": sys.executable, "args": [str(mcp.PROGRAM)]}
+    of_directory = {**program, "env": {"LISTED": "listed.json"}}
+    servers = {
+        "odd": {**program, "env": {"LISTED": str(sound)}, "cwd": str(directory)},
+        "listed": of_directory,
+        "direct": {**of_directory, "expose": "direct"},
     }
+    functions = directory / "config" / "functions"
+    functions.mkdir(parents=True)
+    (functions / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def _calls(*calls: tuple[str, Any]) -> bytes:
+    parts = [
+        {
+            "id": f"c{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(given)},
+        }
+        for number, (name, given) in enumerate(calls)
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": parts}
     choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
     return json.dumps(
         {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
     ).encode()
+
+
+def test_batch_lines(engine_at_work: Workers, redis_client: redis.Redis) -> None:
+    engine_at_work.write("odd", TAKES_LINES)
+    agent = engine_at_work.client.prepare("odd")
+    with ExitStack() as stack:
+        batches = [
+            a_batch(engine_at_work, agent, f"b{number}", stack.enter_context(Ledger()), example)
+            for number, example in enumerate(some(inputs()))
+        ]
+        for batch in batches:
+            batch.submit_all()
+
+        pages = [engine_at_work.records.batch_pages(f"b{number}") for number in range(len(batches))]
+        run_ids = [run_id for page in chain(*pages) for run_id in page]
+        cancel_waiting(engine_at_work, run_ids)
+        check_all(engine_at_work, redis_client, run_ids)
+        results = [result_line(*finished) for batch in batches for finished in batch.results()]
+
+    assert sorted(json.loads(result)["run_id"] for result in results) == sorted(run_ids)
+
+
+def a_batch(
+    workers: Workers, agent: PreparedAgent, name: str, ledger: Ledger, example: tuple[str, Format]
+) -> Batch:
+    """The lines of an input that can be used, as `batch --skip-bad` takes them."""
+    content, form = example
+    defaults = Request(answers={"s": ["fine"]})
+
+    def check(request: Request) -> None:
+        workers.client.check(agent, request)
+
+    intake = take_in(ledger, as_stream(content), form, check, defaults)
+    intake.describe_bad().encode()
+    return Batch(workers.client, agent, ledger, Terms(name, sys.maxsize, defaults=defaults))
 
 
 def test_answers(engine_at_work: Workers, redis_client: redis.Redis) -> None:

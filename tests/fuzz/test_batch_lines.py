@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import TextIO
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -19,8 +20,8 @@ def json_lines() -> SearchStrategy[str]:
         id=st.sampled_from(["a", 1, "", "a\nb"]),
         prompt=texts(),
         state=st.dictionaries(texts(), scalars(), max_size=3),
-        vars=st.dictionaries(texts(), scalars(), max_size=3),
-        answers=st.dictionaries(texts(), st.lists(texts(), max_size=2), max_size=2),
+        vars=st.dictionaries(st.just("who") | texts(), scalars(), max_size=2),
+        answers=st.dictionaries(st.just("s") | texts(), st.lists(texts(), max_size=2), max_size=2),
     )
     return rarely(entry).map(json.dumps) | texts()
 
@@ -36,17 +37,20 @@ def inputs() -> SearchStrategy[tuple[str, Format]]:
     return st.tuples(whole, forms)
 
 
+def as_stream(content: str) -> TextIO:
+    """The input as files are read: what is no UTF-8 arrives as lone surrogates."""
+    data = content.encode(errors="surrogatepass")
+    return io.TextIOWrapper(
+        io.BytesIO(data), encoding="utf-8", errors="surrogateescape", newline=""
+    )
+
+
 @EXAMPLES
 def test_a_line_is_a_request_or_says_why_not(examples: int) -> None:
     def check(example: tuple[str, Format]) -> None:
         content, form = example
-        # As files are read: what is no UTF-8 arrives as lone surrogates.
-        data = content.encode(errors="surrogatepass")
-        stream = io.TextIOWrapper(
-            io.BytesIO(data), encoding="utf-8", errors="surrogateescape", newline=""
-        )
         try:
-            for line in read_lines(stream, form):
+            for line in read_lines(as_stream(content), form):
                 _check_line(line)
         except SubmissionRefused as error:
             assert_one_line(str(error))

@@ -15,13 +15,47 @@ from hypothesis.strategies import SearchStrategy
 from graphs.mcp_config import McpConfig, McpServer
 from graphs.state import encode
 from scheduler.secrets import Secrets
-from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, objects, rarely, texts, values
+from tests.support.fuzzing import (
+    EXAMPLES,
+    assert_one_line,
+    fuzz,
+    mutated,
+    objects,
+    rarely,
+    respelled,
+    texts,
+    values,
+)
 from worker.mcp.failures import McpFailed
 from worker.mcp.functions import McpServers
 from worker.mcp.pool import Limits, McpPool
 
 LIMIT_S = 60.0
+PROGRAM = Path(__file__).parents[1] / "support" / "odd_mcp_server.py"
 SOUND = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+LIST = {
+    "tools": [
+        {
+            "name": "find",
+            "title": "Find",
+            "description": "Finds things.",
+            "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}},
+            "outputSchema": {"type": "object", "required": ["b"]},
+            "annotations": {"readOnlyHint": True},
+        },
+        {"name": "echo", "inputSchema": {"type": "object"}},
+    ],
+}
+RESULT = {
+    "content": [
+        {"type": "text", "text": "five", "annotations": {"audience": ["user"]}},
+        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///x", "text": "t"}},
+        {"type": "resource_link", "uri": "file:///x", "name": "x"},
+    ],
+    "isError": False,
+    "structuredContent": {"n": 5},
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +75,8 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(workdir: Path) -> McpServer:
     listed = workdir / "listed.json"
     listed.write_text(json.dumps(SOUND))
-    program = Path(__file__).parents[1] / "support" / "odd_mcp_server.py"
     env = {"LISTED": str(listed)}
-    return McpServer("odd", "stdio", command=sys.executable, args=(str(program),), env=env)
+    return McpServer("odd", "stdio", command=sys.executable, args=(str(PROGRAM),), env=env)
 
 
 def blocks() -> SearchStrategy[Any]:
@@ -65,10 +98,9 @@ def answers() -> SearchStrategy[bytes]:
         _meta=st.just({}),
     )
     error = objects(code=st.sampled_from([-32000, 0, 1]), message=texts(), data=values())
-    result_or_error = rarely(result).map(lambda value: ("result", value)) | rarely(error).map(
-        lambda value: ("error", value)
-    )
-    message = result_or_error.map(
+    results = st.tuples(st.just("result"), respelled(RESULT) | mutated(RESULT) | rarely(result))
+    errors = st.tuples(st.just("error"), rarely(error))
+    message = (results | errors).map(
         lambda pair: (
             json.dumps({"jsonrpc": "2.0", "id": "@ID@", pair[0]: pair[1]})
             .replace('"@ID@"', "@ID@")
@@ -76,7 +108,7 @@ def answers() -> SearchStrategy[bytes]:
         )
     )
     noise = st.binary(max_size=60) | values().map(lambda value: json.dumps(value).encode())
-    return message | message | noise
+    return st.integers(0, 4).flatmap(lambda die: message if die else noise)
 
 
 @EXAMPLES
@@ -101,7 +133,14 @@ def lists_of_tools() -> SearchStrategy[Any]:
         description=texts(),
         inputSchema=objects(type="object", properties=values(), required=["a"]),
     )
-    return objects(tools=st.lists(rarely(tool), max_size=3), nextCursor=st.just(None))
+    made = objects(tools=st.lists(rarely(tool), max_size=3), nextCursor=st.just(None))
+    return respelled(LIST) | mutated(LIST) | made
+
+
+def questions() -> SearchStrategy[dict[str, Any]]:
+    """Arguments of the functions that search, describe and invoke."""
+    tools = st.sampled_from(["find", "echo"]) | texts()
+    return objects(query=texts(), top_k=st.integers(-5, 50), tool=tools, arguments=st.just({}))
 
 
 @EXAMPLES
@@ -126,5 +165,4 @@ def test_a_list_of_tools_is_offered_or_warned_of(
             assert 0 < len(function.name) <= 64
             encode(function.call(asked)).encode()
 
-    asked = objects(query=texts(), top_k=st.integers(-5, 50), tool=texts(), arguments=st.just({}))
-    fuzz(examples, st.tuples(lists_of_tools(), asked, st.booleans()), check)
+    fuzz(examples, st.tuples(lists_of_tools(), questions(), st.booleans()), check)

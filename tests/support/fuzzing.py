@@ -152,8 +152,15 @@ def objects(**fields: Any) -> SearchStrategy[dict[str, Any]]:
 
 def mutated(document: Any) -> SearchStrategy[Any]:
     """The JSON document with up to three of its parts gone, or something else in their place."""
-    paths = st.sampled_from(list(_paths(document)))
+    paths = st.sampled_from([path for path, _ in _parts(document)])
     changes = st.lists(st.tuples(paths, st.just(_GONE) | values()), max_size=3)
+    return changes.map(lambda some: _changed(document, some))
+
+
+def respelled(document: Any) -> SearchStrategy[Any]:
+    """The JSON document in its shape, with other texts in up to three places."""
+    paths = st.sampled_from([path for path, part in _parts(document) if isinstance(part, str)])
+    changes = st.lists(st.tuples(paths, texts()), max_size=3)
     return changes.map(lambda some: _changed(document, some))
 
 
@@ -161,15 +168,16 @@ _GONE = object()
 _Path = tuple[str | int, ...]
 
 
-def _paths(value: Any, path: _Path = ()) -> Iterator[_Path]:
-    yield path
+def _parts(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
+    """All parts of a JSON document, itself first, each with its path."""
+    yield path, value
     parts: Any = ()
     if isinstance(value, dict):
         parts = value.items()
     elif isinstance(value, list):
         parts = enumerate(value)
     for key, part in parts:
-        yield from _paths(part, (*path, key))
+        yield from _parts(part, (*path, key))
 
 
 def _changed(document: Any, changes: Sequence[tuple[_Path, Any]]) -> Any:

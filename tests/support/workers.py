@@ -109,7 +109,7 @@ class Workers(Agents):
             )
         worker = Worker(process, log)
         self._started.append(worker)
-        wait_until(lambda: ready in log.read_text(), f"worker {number} is ready", 30)
+        wait_until(lambda: ready in log.read_text(), f"worker {number} is ready")
         return worker
 
     def __enter__(self) -> Workers:

@@ -97,6 +97,12 @@ def test_an_answer_for_a_node_that_does_not_ask_is_refused(node: str, message: s
         submitted(answers={node: ["yes"]})
 
 
+@pytest.mark.parametrize("value", [float("nan"), {"deep": [float("inf")]}, {1, 2}, b"x"])
+def test_a_value_that_is_not_json_is_refused_by_its_name(value: Any) -> None:
+    with pytest.raises(SubmissionRefused, match=r"^the value of 'a\\nb' cannot be stored: "):
+        submitted(state={"a\nb": value})
+
+
 @pytest.mark.parametrize(
     ("of_graph", "wanted", "limit"),
     [
