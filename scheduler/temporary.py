@@ -64,6 +64,11 @@ def keep_temporary_files() -> OwnDirectory:
     return own
 
 
+def make_temporary_files_in(directory: Path) -> None:
+    """From now on, in this process; whoever has made the directory removes it."""
+    tempfile.tempdir = str(directory)
+
+
 def scratch(purpose: str) -> tempfile.TemporaryDirectory[str]:
     """A directory for one use.
 

@@ -25,6 +25,7 @@ from scheduler.errors import SleipnirError, TransitionRefused
 from scheduler.failpoints import install_requested
 from scheduler.run import Lease
 from scheduler.store import RunStore
+from scheduler.temporary import make_temporary_files_in
 from worker import tasks
 from worker.isolation import ALIVE, BEAT_S, BEGUN, ENDED, FORKED, UNPROVED, Order
 from worker.process import make_runtime
@@ -109,6 +110,7 @@ def _execute(channel: Connection[Any, Any]) -> int:
     except (EOFError, OSError):
         return UNPROVED
     _configure_logging(order)
+    make_temporary_files_in(order.temporary)
     take_in_orphans(below=order.mark)
     threading.Thread(target=_beat, args=(channel,), name="beat", daemon=True).start()
     try:

@@ -14,13 +14,16 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 
 from scheduler.run import Lease
 from scheduler.settings import Settings
 from scheduler.store import RunStore
+from scheduler.temporary import scratch
 from worker import programs
 from worker.cancellation import Cancellation
 from worker.lease import Leases
@@ -63,6 +66,7 @@ class Order:
     lease: Lease
     digest: str
     mark: str  # of the programs that it runs
+    temporary: Path  # for its temporary files, which may outlive it
     log_levels: dict[str, int]
 
 
@@ -106,14 +110,10 @@ class Isolation:
             lease.run_id,
             lease.visit,
         )
-        program = programs.begin()
-        order = Order(self._store.settings, lease, digest, program.mark, levels)
-        try:
+        with scratch("visit") as temporary, _program() as mark:
+            order = Order(self._store.settings, lease, digest, mark, Path(temporary), levels)
             with _Process(self._template, order, silence_s) as process:
                 return process.attend(cancelled)
-        finally:
-            # What the process leaves behind when it dies comes to this one.
-            programs.over(program, grace_s=0)
 
     def _judge(self, lease: Lease, ended: _Ended, cancelled: Cancellation) -> None:
         if ended.how is None:
@@ -129,6 +129,16 @@ class Isolation:
                 "run %s visit %s took its process down: %s", lease.run_id, lease.visit, ended.how
             )
             self._store.accuse(lease, ended.how)
+
+
+@contextmanager
+def _program() -> Iterator[str]:
+    """The mark of a process; what that leaves behind when it dies comes to this one, and ends."""
+    program = programs.begin()
+    try:
+        yield program.mark
+    finally:
+        programs.over(program, grace_s=0)
 
 
 @dataclass(frozen=True, slots=True)

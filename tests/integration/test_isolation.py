@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -14,6 +15,7 @@ from tests.support.invariants import assert_consistent
 from tests.support.processes import is_alive
 from tests.support.wait import wait_until
 from tests.support.workers import Worker, Workers
+from worker.executors.script import INLINE_STATE_BYTES
 
 GRAPH = """
 start: s
@@ -27,8 +29,10 @@ PATIENCE_S = 90
 UNHURRIED = {**SETTINGS, "lease_s": 15}
 
 
-def submit_suspect(workers: Workers, client: redis.Redis, script: str, directory: Path) -> str:
-    run_id = workers.submit(GRAPH, {"s.sh": script}, workdir=str(directory))
+def submit_suspect(
+    workers: Workers, client: redis.Redis, script: str, directory: Path, **request: Any
+) -> str:
+    run_id = workers.submit(GRAPH, {"s.sh": script}, workdir=str(directory), **request)
     lose_workers(client, run_id, 2)
     return run_id
 
@@ -54,7 +58,9 @@ def parent_of(pid: int) -> int | None:
 def test_one_that_kills_its_process_twice_fails_and_disturbs_nobody(
     workers: Workers, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
-    poison = submit_suspect(workers, redis_client, "echo $$ >> pids; kill -9 $PPID", tmp_path)
+    kills = 'echo $$ >> pids; echo "$GRAPH_STATE_FILE" >> files; kill -9 $PPID'
+    large = {"large": "x" * INLINE_STATE_BYTES}
+    poison = submit_suspect(workers, redis_client, kills, tmp_path, state=large)
     once = "[ -e died ] || { touch died; kill -9 $PPID; }; echo {}"
     forgiven = submit_suspect(workers, redis_client, once, tmp_path)
     worker = workers.start("--scheduler", **UNHURRIED)
@@ -71,6 +77,8 @@ def test_one_that_kills_its_process_twice_fails_and_disturbs_nobody(
         "killed by signal 9 (SIGKILL)",
     )
     assert len(pids(tmp_path)) == 2
+    left = [Path(file) for file in (tmp_path / "files").read_text().splitlines()]
+    assert [file.parent.exists() for file in left] == [False, False]
     assert statuses == {"succeeded"}
     assert worker.is_running()
     assert_consistent(redis_client, runs=7)
