@@ -50,8 +50,8 @@ def misfits(schema_text: str, value: Any) -> list[Misfit]:
     """
     from referencing.exceptions import Unresolvable  # noqa: PLC0415  (slow, see `_validator`)
 
-    validator = _validator(schema_text)
     try:
+        validator = _validator(schema_text)
         errors = sorted(validator.iter_errors(value), key=lambda error: error.json_path)
     except Unresolvable as error:
         raise Unchecked(f"the schema refers to something it does not hold: {error}") from error
@@ -60,6 +60,10 @@ def misfits(schema_text: str, value: Any) -> list[Misfit]:
         raise Unchecked(str(error) or "it takes too much memory") from error
     except re.error as error:
         raise SchemaInvalid(f"{error.pattern!r} is not a regular expression: {error}") from error
+    except SchemaInvalid:
+        raise
+    except Exception as error:  # of a library, with what nobody thought of
+        raise Unchecked(f"{type(error).__name__}: {error}") from error
     return [(e.json_path, _shortened(e.message)) for e in errors[:MOST_MISFITS]]
 
 

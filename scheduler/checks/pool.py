@@ -34,7 +34,10 @@ def misfits(schema: dict[str, Any], value: Any, limit_s: float = DEFAULT_LIMIT_S
         TookTooLong: the check takes more than `limit_s` seconds of processor time.
         Unchecked: it cannot be done.
     """
-    schema_text = encode(schema)
+    try:
+        schema_text = encode(schema)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise SchemaInvalid(f"the schema is not JSON: {error}") from error
     try:
         value_text = json.dumps(value)
     except RecursionError as error:

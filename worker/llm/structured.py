@@ -87,7 +87,8 @@ def accept(text: str, schema: dict[str, Any], limit_s: float = DEFAULT_LIMIT_S) 
         # Validation before the run may be switched off.
         raise ExtractionFailed(f"output_schema: {_shortened(str(error), ERROR_LIMIT)}") from error
     except Unchecked as error:
-        raise Unfit(f"cannot be checked against output_schema: {error}") from error
+        problem = _shortened(str(error), ERROR_LIMIT)
+        raise Unfit(f"cannot be checked against output_schema: {problem}") from error
     if found:
         raise Unfit("; ".join(_problem(*misfit) for misfit in found[:ERRORS_SHOWN]))
     return value

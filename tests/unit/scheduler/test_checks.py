@@ -81,7 +81,13 @@ def test_a_pattern_without_end_is_ended_and_others_are_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", [{"type": "objec"}, {"pattern": "("}, {"type": "objec", "pattern": "x"}]
+    "schema",
+    [
+        {"type": "objec"},
+        {"pattern": "("},
+        {"type": "objec", "pattern": "x"},
+        {"maximum": float("inf")},
+    ],
 )
 def test_a_schema_that_is_none_is_told(schema: dict[str, Any]) -> None:
     with pytest.raises(SchemaInvalid):
@@ -91,6 +97,12 @@ def test_a_schema_that_is_none_is_told(schema: dict[str, Any]) -> None:
 def test_a_circle_of_references_cannot_be_checked() -> None:
     with pytest.raises(Unchecked, match="recursion"):
         misfits({"$ref": "#"}, 1)
+
+
+@pytest.mark.parametrize("dialect", [["a"], 5])
+def test_what_a_library_stumbles_over_cannot_be_checked(dialect: Any) -> None:
+    with pytest.raises(Unchecked):
+        misfits({"$schema": dialect}, 1)
 
 
 def test_a_process_that_was_killed_is_replaced() -> None:
