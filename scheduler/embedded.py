@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from scheduler.engine_process import PATIENCE_S, Engine, EngineProcess, Place, Request, lock
-from scheduler.errors import EngineUnreachable
+from scheduler.errors import EngineUnreachable, Terminated
 from scheduler.supervisor import Child, Pauses, say
 
 __all__ = ["Engine", "EngineSettings", "attach", "run_foreground"]
@@ -63,8 +63,13 @@ def attach(
     engine = attachment.open()
     try:
         yield engine
-    finally:
+    except Terminated:
+        attachment.close(waits=False)  # as whoever sent the signal
+        raise
+    except BaseException:
         attachment.close()
+        raise
+    attachment.close()
 
 
 def run_foreground(
@@ -136,12 +141,14 @@ class _Attachment:
         self._follower.start()
         return engine
 
-    def close(self) -> None:
+    def close(self, *, waits: bool = True) -> None:
         """Let go; returns when the engine has, which is after its end if we were the last."""
         with self._changing:
             self._leaving = True
             with contextlib.suppress(OSError):  # the engine was killed
                 self._connection.shutdown(socket.SHUT_WR)
+        if not waits:
+            return  # the engine hears of our end from the kernel
         self._follower.join()
         self._connection.close()
         if "stays" in self._last_words:

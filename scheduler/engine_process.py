@@ -421,13 +421,13 @@ def _main() -> None:
     place = Place(Path(sys.argv[1]))
     # An engine that is ending gets its time, but nobody waits for one that hangs.
     signal.alarm(int(PATIENCE_S))
-    engine_lock = lock(place.engine_lock, wait=True)
-    signal.alarm(0)
-    os.ftruncate(sys.stderr.fileno(), 0)
     try:
+        engine_lock = lock(place.engine_lock, wait=True)
+        signal.alarm(0)
+        os.ftruncate(sys.stderr.fileno(), 0)
         process = EngineProcess(place, engine_lock)
         process.start()
-    except EngineUnreachable as error:
+    except (EngineUnreachable, OSError) as error:
         _tell(user, failed=str(error))
         return
     process.admit(user)

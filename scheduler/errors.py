@@ -32,6 +32,14 @@ class SleipnirError(Exception):
     """Base of everything this package raises."""
 
 
+class Terminated(BaseException):
+    """A command is to end at once, by the signal `number`; as KeyboardInterrupt, no error."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
+
 class SettingInvalid(SleipnirError):
     """A setting cannot be used; names it, its source and the remedy."""
 

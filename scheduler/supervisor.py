@@ -307,5 +307,6 @@ def _heard(_number: int, _frame: FrameType | None) -> None:
 
 def say(text: str) -> None:
     """Tell the operator: one line in the log, or on the terminal of `sleipnir up`."""
-    sys.stderr.write(f"sleipnir engine: {text}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # nobody reads it any more: the engine goes on
+        sys.stderr.write(f"sleipnir engine: {text}\n")
+        sys.stderr.flush()

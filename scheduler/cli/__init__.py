@@ -11,12 +11,15 @@ import io
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
+from scheduler.cli.endings import end_by, hear_termination, minding_readers
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import engine_options
 from scheduler.cli.terminal_output import protect_terminals
+from scheduler.errors import Terminated
 
 VERBS: Mapping[str, tuple[str, str]] = {
     "run": ("scheduler.cli.run:run", "Run an agent and wait for its result."),
@@ -49,6 +52,16 @@ VERBS: Mapping[str, tuple[str, str]] = {
 
 class _Verbs(click.Group):
     """The commands of `VERBS`; listing them imports none of them."""
+
+    # Around both, for click makes 1 of a pipe that nobody reads.
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with minding_readers():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with minding_readers():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -86,15 +99,26 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     protect_terminals()
+    hear_termination()
+    try:
+        with minding_readers():
+            code = _call()
+            sys.stdout.flush()
+    except Terminated as ended:
+        end_by(ended.number)
+    sys.exit(code)
+
+
+def _call() -> int:
+    """Carry out what the command line says; returns the exit code."""
     try:
         # Verbs report their own errors; what is left is click's: how it was called.
-        code = cli.main(prog_name="sleipnir", standalone_mode=False)
+        return int(cli.main(prog_name="sleipnir", standalone_mode=False) or 0)
     except click.ClickException as error:
         error.show()
-        code = error.exit_code
+        return error.exit_code
     except click.Abort:
-        code = ExitCode.INTERRUPTED
-    sys.exit(code)
+        return ExitCode.INTERRUPTED
 
 
 def _have_standard_streams() -> None:

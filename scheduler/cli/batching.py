@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -35,7 +35,7 @@ from scheduler.cli.recording import stored_recording, write_recording
 from scheduler.cli.submission import variables_from_environment
 from scheduler.client import Client, PreparedAgent
 from scheduler.connection import PATIENT
-from scheduler.errors import SleipnirError
+from scheduler.errors import SleipnirError, Terminated
 from scheduler.run import NO_USAGE
 from scheduler.submit import Request
 from scheduler.workers import live_workers
@@ -236,6 +236,11 @@ class _Start:
             display.close()
             self._say_farewell(terms, batch.progress)
             raise
+        except Terminated:
+            with suppress(OSError):  # the terminal may be gone
+                display.close()
+                self._say_terminated(terms, batch.progress)
+            raise
         display.close()
         if self.call.record is not None:
             # Those of earlier starts too.
@@ -253,6 +258,14 @@ class _Start:
         if progress.in_flight:
             runs = "1 run goes" if progress.in_flight == 1 else f"{progress.in_flight} runs go"
             say_what_is_left(self.options, f"{runs} on")
+
+    def _say_terminated(self, terms: Terms, progress: Progress) -> None:
+        when = "" if settings_of(self.options).redis_url is not None else " whenever an engine runs"
+        self.options.say(
+            f"batch {terms.name}: terminated after {progress.finished} of {progress.total} lines; "
+            f"{progress.in_flight} under way go on{when}. Start the same command again to go on; "
+            f"`sleipnir batch --status {terms.name}` tells how it stands"
+        )
 
 
 def _put_out(finished: Finished, results: ResultsFile | None, display: Display) -> None:

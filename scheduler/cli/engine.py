@@ -156,6 +156,16 @@ def say_what_is_left(options: Options, left: str) -> None:
     )
 
 
+def say_run_goes_on(options: Options, run_id: str) -> None:
+    """Say, to whoever ends this command with a signal, what becomes of its run."""
+    when = "" if settings_of(options).redis_url is not None else " whenever an engine runs"
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        options.say(
+            f"terminated: run {run_id} goes on{when}; `sleipnir watch {run_id}` follows it, "
+            f"`sleipnir cancel {run_id}` ends it"
+        )
+
+
 def _connect(settings: Settings, home: Path | None = None) -> Client:
     """A client; `home` is the data directory of an embedded engine."""
     from scheduler.acceptances import Acceptances  # noqa: PLC0415 - loaded with the client

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.cli.engine import open_client
+from scheduler.cli.engine import open_client, say_run_goes_on
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import Options, common_options
 from scheduler.cli.recording import require_place, write_recording
 from scheduler.cli.submission import Submission, submission_parameters
 from scheduler.cli.submit import submit_only
 from scheduler.cli.terminal import is_terminal
-from scheduler.errors import RunNotFound
+from scheduler.errors import RunNotFound, Terminated
 from scheduler.keys import new_run_id
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ def run(
             found = attachment.follow()
         except KeyboardInterrupt:
             return _cancelled(client, attachment, options)
+        except Terminated:
+            say_run_goes_on(options, run_id)
+            raise
         if record is not None:
             write_recording(client, [run_id], record, options)
         return print_result(client, found, options, attachment.open_questions())

@@ -16,6 +16,7 @@ from scheduler.cli.options import Options
 from scheduler.cli.results import print_json
 from scheduler.cli.terminal_output import printable, style
 from scheduler.client import Client
+from scheduler.errors import Terminated
 from scheduler.run import NO_USAGE
 from scheduler.testing.cases import Case, read_all_cases
 from scheduler.testing.running import Result, Session
@@ -91,7 +92,7 @@ def run_tests(
                 report.add(result)
                 if exitfirst and not result.passed:
                     break
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         options.say(f"\n{report.interruption()}")
         raise
     report.end(prepared.name, monotonic() - began_at)

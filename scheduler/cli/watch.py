@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler.cli.arguments import run_argument
-from scheduler.cli.engine import open_client, say_what_is_left
+from scheduler.cli.engine import open_client, say_run_goes_on, say_what_is_left
 from scheduler.cli.exits import ExitCode
 from scheduler.cli.options import Options, common_options
+from scheduler.errors import Terminated
 
 if TYPE_CHECKING:
     from scheduler.client import Client
@@ -43,5 +44,8 @@ def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
         run = attachment.follow()
     except KeyboardInterrupt:
         say_what_is_left(options, f"detached: run {run_id} goes on")
+        raise
+    except Terminated:
+        say_run_goes_on(options, run_id)
         raise
     return print_result(client, run, options, ())

@@ -1,0 +1,47 @@
+"""How a command ends that is told to: by the signal itself, once it has cleaned up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
+
+from scheduler.errors import Terminated
+
+_TERMINATING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def hear_termination() -> None:
+    """Raise `Terminated` for the first SIGTERM or SIGHUP; another one ends us at once."""
+    for number in _TERMINATING:
+        if signal.getsignal(number) == signal.SIG_DFL:  # else we are told not to mind
+            signal.signal(number, _terminate)
+
+
+@contextlib.contextmanager
+def minding_readers() -> Iterator[None]:
+    """End as other tools do when nobody reads our output any more (`| head -1`)."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise Terminated(signal.SIGPIPE) from error
+
+
+def end_by(number: int) -> NoReturn:
+    """End by a signal, as whoever sent it expects; a shell reports 128 and its number."""
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    for other in _TERMINATING:
+        signal.signal(other, signal.SIG_DFL)
+    raise Terminated(number)
