@@ -206,18 +206,18 @@ def _link_target(name: str, link: Path, places: Mapping[Path, str]) -> str:
     try:
         end = link.resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        raise BundleError(f"cannot pack '{name}': the link leads nowhere") from error
+        raise BundleError(f"cannot pack '{name}': broken symlink") from error
     for root, place in places.items():
         if end.is_relative_to(root):
             inside = posixpath.normpath(f"{place}/{end.relative_to(root).as_posix()}")
             return posixpath.relpath(inside, posixpath.dirname(name))
-    raise BundleError(f"cannot pack '{name}': the link leaves the agent directory")
+    raise BundleError(f"cannot pack '{name}': the symlink leads outside the agent directory")
 
 
 def _too_large(name: str, limit_bytes: int, how: str) -> BundleError:
     return BundleError(
         f"the agent takes more than {limit_bytes / 1024 / 1024:g} MiB {how}, reached at '{name}'; "
-        f"list what its runs do not need in {IGNORE_FILE}"
+        f"exclude what its runs do not need in {IGNORE_FILE}"
     )
 
 
@@ -254,13 +254,13 @@ def _unsafe(member: tarfile.TarInfo, links: set[str]) -> str | None:
     if not (member.isreg() or member.isdir() or member.issym()):
         return "it is neither a file, a directory nor a link"
     if _leaves(member.name) or _passes(member.name, links):
-        return "its path leaves the bundle"
+        return "its path is outside the bundle"
     if member.issym():
         directory = posixpath.dirname(member.name)
         end = posixpath.normpath(posixpath.join(directory, member.linkname))
         usual = posixpath.relpath("/" + end, "/" + directory)
         if member.linkname != usual or _leaves(end) or _passes(end, links):
-            return "the link leaves the bundle"
+            return "the symlink leads outside the bundle"
     return None
 
 

@@ -60,7 +60,7 @@ def agent_directory(root: Path) -> Path:
     """
     name = str(_manifest(root)["agent"])
     if name in ("", "..") or PurePosixPath(name).name != name:
-        raise BundleError(f"refused the bundle of '{name}': that is no name of a directory")
+        raise BundleError(f"refused the bundle of '{name}': that is not a valid directory name")
     return root / _AGENTS / name
 
 

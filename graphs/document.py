@@ -238,7 +238,7 @@ class _Reader:
             detail = " ".join(part for part in (error.context, error.problem) if part)
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
             if self._is_tab(line, column):
-                detail = "a tab where YAML allows none; indent with blanks"
+                detail = "a tab where YAML allows none; indent with spaces"
             self._syntax_error(detail, line, column)
 
     def _is_tab(self, line: int, column: int) -> bool:

@@ -79,7 +79,7 @@ class TextTooLong(GraphError):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        super().__init__(f"a template makes a text of more than {limit} characters")
+        super().__init__(f"a template renders to more than {limit} characters")
 
 
 class NodeFailed(GraphError):

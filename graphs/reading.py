@@ -222,9 +222,9 @@ def _unusable_as_id(key: str) -> str | None:
     if key.startswith("."):
         return "it begins with '.'"
     if "/" in key or "\\" in key:
-        return "it holds a slash"
+        return "it contains a slash"
     if any(character.isspace() for character in key):
-        return "it holds a blank"
+        return "it contains a space"
     if any(unicodedata.category(character) == "Cc" for character in key):
-        return "it holds a control character"
+        return "it contains a control character"
     return None

@@ -64,8 +64,8 @@ class Acceptances:
                     f"the engine was stopped before its data was written ({why}); submit it again"
                 )
         return (
-            f"the data of Redis in {self.server.directory} was emptied, replaced or removed "
-            "meanwhile; put a backup of it back, or submit it again"
+            f"the data of Redis in {self.server.directory} was deleted or replaced "
+            "since; restore a backup, or submit the run again"
         )
 
     def tidy(self, left_ms: Callable[[Sequence[str]], Sequence[int]], now_ms: int) -> None:

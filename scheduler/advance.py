@@ -107,7 +107,7 @@ def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str
             {}, failure=Failure("R006", "the step led nowhere: its frontier is empty", None)
         )
     if len(frontier) > MAX_BRANCHES:
-        message = f"the next step would have {len(frontier)} nodes; {MAX_BRANCHES} is the most"
+        message = f"the next step would have {len(frontier)} nodes; the limit is {MAX_BRANCHES}"
         return Plan({}, failure=Failure("R021", message, None))
     return Plan(writes, frontier=frontier)
 

@@ -86,7 +86,7 @@ class Audit:
         used = dict(pairs(used))
         if "" in used or kept == used:  # a record that expired by itself is still counted
             return []
-        text = f"counts the users of its bundles as {kept}, and they are {used}"
+        text = f"counts the references to its bundles as {kept}, and they are {used}"
         return [Violation(partition, "bundles", text)]
 
     # ---- runs
@@ -153,7 +153,7 @@ class Audit:
             if key in _PERMANENT or digest in listed:
                 continue
             if self._redis.pttl(key) == -1:
-                found.append(Violation(key, "expiry", "nothing would ever remove this key"))
+                found.append(Violation(key, "expiry", "this key never expires"))
         return found
 
 

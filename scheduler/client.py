@@ -137,7 +137,7 @@ class Client:
             digest = digest or self._put(child, agents, broken, packed)
             if agents.setdefault(node.agent, digest) != digest:
                 raise SubmissionRefused(
-                    f"'{node.agent}' means different agents in different places; rename one"
+                    f"'{node.agent}' resolves to different agents in different places; rename one"
                 )
         return bundle.digest
 
@@ -262,7 +262,7 @@ class Client:
         """
         data = self.store.get_bundle(run.digest)
         if data is None:
-            raise BundleError(f"the files of agent '{run.agent}' are not kept any more")
+            raise BundleError(f"the files of agent '{run.agent}' are no longer stored")
         with OwnDirectory() as scratch:
             unpack(data, run.digest, scratch.path / "bundle")
             graph = load_agent(agent_directory(scratch.path / "bundle")).graph
@@ -289,7 +289,7 @@ class Client:
         if question.kind == "confirm":
             agreed = consent(text)
             if agreed is None:
-                raise AnswerRefused(f"'{text}' is neither yes nor no")
+                raise AnswerRefused(f"'{text}' is not a valid answer: expected yes or no")
             text = agreed
         event = QuestionAnswered(question.node)
         self.store.answer(question.run_id, question.visit, text, event=event)
@@ -311,11 +311,11 @@ class Client:
             raise AnswerRefused(_which_question(run_id, matching))
         run = self.records.run(run_id)
         if run.is_final:
-            raise AnswerRefused(f"run {run_id} is over ({run.status}); it takes no answers")
+            raise AnswerRefused(f"run {run_id} is over ({run.status}); it accepts no answers")
         if node is not None and run.visits.get(node, 0) > 0:
             raise AnswerRefused(f"the question of node '{node}' was already answered")
         where = f" at node '{node}'" if node is not None else ""
-        raise AnswerRefused(f"run {run_id} waits for no answer{where}")
+        raise AnswerRefused(f"run {run_id} has no open question{where}")
 
     def open_questions(self, run_id: str) -> list[Question]:
         """The open questions of a run, or else those of the child runs of a root."""

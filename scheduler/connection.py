@@ -162,13 +162,13 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
         client.ping()
     except AuthenticationError as error:
         raise EngineUnreachable(
-            f"Redis at {masked(url)} wants a password, or another one: put it into the URL, as in "
+            f"Redis authentication failed at {masked(url)}: set the password in the URL, as in "
             "redis://USER:PASSWORD@HOST:6379, with special characters written as %XX"
         ) from error
     except (RedisError, OSError, ValueError) as error:
         if isinstance(error, (ResponseError, BusyLoadingError)) and is_transient(error):
             raise EngineUnreachable(
-                f"Redis at {masked(url)} is there, and cannot serve now: {error}; try again later"
+                f"Redis at {masked(url)} cannot serve requests now: {error}; try again later"
             ) from error
         raise EngineUnreachable(
             f"cannot reach Redis at {masked(url)}: {error}; start it, or set SLEIPNIR_REDIS_URL "
@@ -201,7 +201,7 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
     if version < _OLDEST:
         raise EngineUnfit(f"Redis {info['redis_version']} is too old; 6.2 or newer is needed")
     if info.get("role") == "slave":
-        raise EngineUnfit("this Redis is a replica and takes no writes; name the primary")
+        raise EngineUnfit("this Redis is a replica; use the URL of the primary")
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and not allow_unsafe:
         raise EngineUnfit(

@@ -62,7 +62,7 @@ def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:
     where = f"embedded {server.version} ({server.path}), data in {data_dir()}"
     yield from _redis(connect(engine.redis_url), where, settings)
     found = live_workers(engine.redis_url)
-    text = _count(found) if found else "commands start them while they need them"
+    text = _count(found) if found else "started by commands as needed"
     yield Check("workers", "ok", text)
 
 
@@ -82,14 +82,16 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
     if found:
         yield Check("workers", "ok", _count(found))
     else:
-        yield Check("workers", "error", "none answers", "start one: sleipnir worker --scheduler")
+        yield Check(
+            "workers", "error", "no worker is running", "start one: sleipnir worker --scheduler"
+        )
     if Records(client).is_looked_after():
-        yield Check("scheduler", "ok", "runs")
+        yield Check("scheduler", "ok", "running")
     else:
         yield Check(
             "scheduler",
             "error",
-            "none runs: nobody sees to time limits, retries and lost workers",
+            "no scheduler is running; timeouts, retries and lost workers are not handled",
             "start one: sleipnir scheduler, or sleipnir worker --scheduler",
         )
 
@@ -113,7 +115,7 @@ def _latency_ms(client: redis.Redis) -> float:
 
 
 def _count(workers: dict[str, int]) -> str:
-    return f"{len(workers)} answer, {sum(workers.values())} nodes at once"
+    return f"{len(workers)} running, {sum(workers.values())} nodes at a time"
 
 
 def _program_limits(settings: Settings) -> Iterator[Check]:

@@ -92,8 +92,8 @@ def run_foreground(
             engine_lock = lock(place.engine_lock, wait=False)
         except BlockingIOError:
             raise EngineUnreachable(
-                f"an engine{_pid(place)} already runs in {place.data_dir}; "
-                "it ends with the commands that use it: wait for them, or end it"
+                f"an engine{_pid(place)} is already running in {place.data_dir}; "
+                "it stops with the last command that uses it: wait for that, or stop it"
             ) from None
         process = EngineProcess(place, engine_lock)
         engine = process.start()
@@ -227,7 +227,7 @@ class _Attachment:
         except TimeoutError as error:
             raise self._unreachable(
                 f"the embedded engine{_pid(self._place)} in {self._place.data_dir} did not answer "
-                f"within {patience_s:.0f} s; end it and try again"
+                f"within {patience_s:.0f} s; stop it and try again"
             ) from error
         self._connection.settimeout(None)
         if answer and "failed" in answer:

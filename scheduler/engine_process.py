@@ -86,7 +86,7 @@ class Place:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             owner = data_dir.stat().st_uid
             if not os.access(data_dir, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, "it cannot be written to")
+                raise PermissionError(errno.EACCES, "it is not writable")
         except OSError as error:
             raise EngineUnreachable(
                 f"cannot use the data directory {data_dir}: {error.strerror}; "
@@ -310,8 +310,8 @@ class EngineProcess:
                 self._redis.shut_down()
                 threading.Event().wait(0.01)
         raise EngineUnreachable(
-            f"a Redis server of an earlier engine still runs on {self._redis.directory} and does "
-            f"not end; end the process that holds {self._place.redis_lock}"
+            f"a Redis server of an earlier engine is still running on {self._redis.directory} "
+            f"and does not stop; kill the process that holds {self._place.redis_lock}"
         )
 
     def _open_door(self) -> None:
@@ -327,7 +327,7 @@ class EngineProcess:
         with contextlib.suppress(EngineUnreachable, OSError):  # not now
             socket_directory(self._place.data_dir)
             if not self._control.exists():
-                say("the directory of its sockets was removed; making them anew")
+                say("the socket directory was removed; recreating it")
                 self._supervisor.unwatch(self._door)
                 self._door.close()
                 self._door = socket.socket(socket.AF_UNIX)
@@ -369,7 +369,7 @@ class EngineProcess:
                 _tell(user, ready=True)
             except (OSError, ValueError, TypeError) as error:
                 # Theirs alone: the others go on.
-                _tell(user, failed=f"the engine cannot do what it was asked for: {error}")
+                _tell(user, failed=f"the engine cannot handle the request: {error}")
             heard.clear()
 
     def _provide(self, request: Request) -> None:
@@ -386,7 +386,7 @@ class EngineProcess:
         if self._stays or len(self._users) > 1:
             self._let_go(user)
         elif why := unwritten(self._redis):
-            _tell(user, stays=f"the engine (pid {os.getpid()}) cannot end yet: {why}")
+            _tell(user, stays=f"the engine (pid {os.getpid()}) cannot stop yet: {why}")
             self._let_go(user)
             self._supervisor.call_in(_LOOKS_AGAIN_S, self._end_when_written)
         else:

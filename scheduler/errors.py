@@ -55,7 +55,7 @@ class SecretsMissing(SleipnirError):
         self.names = tuple(names)
         super().__init__(
             f"no value for {', '.join(f'{{{{{name}}}}}' for name in names)}: "
-            f"put it into {file} or into the environment"
+            f"set it in {file} or in the environment"
         )
 
 
@@ -90,7 +90,7 @@ class BudgetUsedUp(SubmissionRefused):
         self.budget = budget
         super().__init__(
             f"budget '{budget}' is used up, so no run is submitted; raise it with "
-            f"`sleipnir limits --set {scope}.usd=…` (or .tokens), or let it be used once more with "
+            f"`sleipnir limits --set {scope}.usd=…` (or .tokens), or renew it with "
             f"`sleipnir limits --resume {budget}`"
         )
 
@@ -110,9 +110,7 @@ class AmbiguousRun(SleipnirError):
         self.prefix = prefix
         self.matches = tuple(matches)
         shown = ", ".join(self.matches[:5])
-        super().__init__(
-            f"'{prefix}' is the beginning of several run ids: {shown}; give more of it"
-        )
+        super().__init__(f"'{prefix}' is an ambiguous run id: {shown}; use a longer prefix")
 
 
 class AnswerRefused(SleipnirError):

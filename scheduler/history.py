@@ -22,12 +22,12 @@ def state_after(history: Sequence[Checkpoint], step: int) -> dict[str, Any]:
         IndexError: if that step was not committed, or is not kept by itself any more.
     """
     if not 0 <= step < len(history):
-        raise IndexError(f"step {step} was not committed; the last one is {len(history) - 1}")
+        raise IndexError(f"step {step} does not exist; the last one is {len(history) - 1}")
     if history[step].folded:
         told_with = next(later.step for later in history[step:] if not later.folded)
         raise IndexError(
-            f"step {step} is not kept by itself any more, the run is too long for that "
-            f"(history_limit_bytes); the next one that is kept is step {told_with}"
+            f"step {step} is no longer stored separately (history_limit_bytes); "
+            f"the next stored step is {told_with}"
         )
     state: dict[str, Any] = {}
     for checkpoint in history[: step + 1]:

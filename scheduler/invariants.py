@@ -49,7 +49,7 @@ def _broken(rule: Rule, run: RunSnapshot) -> list[str]:
     try:
         return list(rule(run))
     except (KeyError, ValueError, IndexError) as error:
-        return [f"its record makes no sense: {error!r}"]
+        return [f"its record is invalid: {error!r}"]
 
 
 # ---- every run
@@ -150,10 +150,10 @@ def _remains(trace: VisitTrace) -> Iterator[str]:
 
 def _it_will_expire(run: RunSnapshot) -> Iterator[str]:
     if run.expiry_timer is None:
-        yield f"it is {run.status} and nothing will forget it"
+        yield f"it is {run.status} and has no retention timer"
     for kind in KEPT:
         if run.expires_in[kind] == NEVER_EXPIRES:
-            yield f"it is {run.status} and its {kind} would stay for ever"
+            yield f"it is {run.status} and its {kind} never expires"
 
 
 # ---- runs that go on
@@ -254,7 +254,7 @@ def _deadline_is_watched(run: RunSnapshot) -> Iterator[str]:
 
 def _it_stays_while_it_goes_on(run: RunSnapshot) -> Iterator[str]:
     if run.expiry_timer is not None:
-        yield f"it is {run.status} and would be forgotten"
+        yield f"it is {run.status} and has a retention timer"
     for kind, expires_in in run.expires_in.items():
         if expires_in >= 0:
             yield f"it is {run.status} and its {kind} expires"
@@ -269,7 +269,7 @@ def _it_stays_while_it_goes_on(run: RunSnapshot) -> Iterator[str]:
 def _nothing_names_no_run(run: RunSnapshot) -> Iterator[str]:
     for kind, expires_in in run.expires_in.items():
         if expires_in == NEVER_EXPIRES:
-            yield f"there is no such run, and its {kind} would stay for ever"
+            yield f"there is no such run, and its {kind} never expires"
     for trace in run.traces:
         yield from (f"there is no such run, and {left}" for left in _remains(trace))
 

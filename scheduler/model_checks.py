@@ -27,7 +27,7 @@ def model_checks(settings: Settings) -> Iterator[Check]:
 def _keys(keys: ModelKeys) -> Check:
     providers = dict.fromkeys((*PROVIDER_KEYS, *keys.settings.providers))
     if found := [provider for provider in providers if keys.has(provider)]:
-        return Check("model keys", "ok", f"there is one for {', '.join(found)}")
+        return Check("model keys", "ok", f"found for {', '.join(found)}")
     return Check(
         "model keys",
         "warning",

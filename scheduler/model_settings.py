@@ -26,7 +26,7 @@ def _listed(value: Any) -> Any:
 
 def _alias(name: str) -> str:
     if not name.strip() or ":" in name:
-        raise ValueError("an alias is a name without a colon")
+        raise ValueError("an alias must not contain a colon")
     return name
 
 
@@ -35,7 +35,7 @@ def _no_duplicates(names: Iterable[str], value: Mapping[str, T]) -> dict[str, T]
     result: dict[str, T] = {}
     for name, entry in zip(names, value.values(), strict=True):
         if name in result:
-            raise ValueError(f"'{name}' is there twice, under two of its names")
+            raise ValueError(f"'{name}' is given twice, under two of its names")
         result[name] = entry
     return result
 

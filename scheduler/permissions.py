@@ -75,7 +75,9 @@ def permission_check(client: redis.Redis) -> Check:
     refused = [*_refused_commands(client), *_refused_channels(client, db)]
     if refused:
         return Check("Redis user", "error", "; ".join(refused), f"allow it: {remedy}")
-    return Check("Redis user", "ok", "may do all that is needed", f"a user of its own: {remedy}")
+    return Check(
+        "Redis user", "ok", "has all required permissions", f"for a dedicated user: {remedy}"
+    )
 
 
 def _refused_commands(client: redis.Redis) -> Iterator[str]:

@@ -61,7 +61,7 @@ def read(text: str, source: str) -> list[RecordedCall]:
             try:
                 calls.append(_call(json.loads(line)))
             except (ValueError, TypeError, RecursionError) as error:
-                message = f"{source}:{number}: this is no recorded model call: {error}"
+                message = f"{source}:{number}: this is not a valid recorded model call: {error}"
                 raise SubmissionRefused(message) from error
     return calls
 
@@ -73,10 +73,10 @@ def _call(value: Any) -> RecordedCall:
     if not isinstance(reply, dict) and not isinstance(error, str):
         raise ValueError("it has neither a 'reply' nor an 'error'")
     if request is not None and not isinstance(request, dict):
-        raise ValueError("'request' is no object")
+        raise ValueError("'request' is not an object")
     node = value.get("node")
     if node is not None and not isinstance(node, str):
-        raise ValueError("'node' is no text")
+        raise ValueError("'node' is not a string")
     return RecordedCall(
         reply=reply if isinstance(reply, dict) else None,
         error=error or "",
@@ -88,7 +88,7 @@ def _call(value: Any) -> RecordedCall:
 
 def _usage(value: Any) -> Usage:
     if not isinstance(value, dict):
-        raise ValueError("'usage' is no object")
+        raise ValueError("'usage' is not an object")
     return Usage.reported(
         value.get("prompt_tokens"),
         value.get("completion_tokens"),

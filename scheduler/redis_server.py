@@ -87,7 +87,7 @@ def find_server(*, written_by: ServerVersion | None = None) -> ServerProgram:
     for path in _candidates():
         version = _version_of(path)
         if version is None:
-            unfit.append(f"{path} does not tell its version")
+            unfit.append(f"{path} does not report its version")
         elif version.number[:2] < OLDEST:
             unfit.append(f"{path} is {version}, older than {'.'.join(map(str, OLDEST))}")
         elif written_by is not None and not version.reads_data_of(written_by):
@@ -98,8 +98,8 @@ def find_server(*, written_by: ServerVersion | None = None) -> ServerProgram:
             return ServerProgram(path, version)
     if older:
         return older[0]
-    found = f" that will do ({'; '.join(unfit)})" if unfit else ""
-    raise EngineUnreachable(f"No Redis found{found}. {_REMEDIES}")
+    found = f"suitable Redis found ({'; '.join(unfit)})" if unfit else "Redis found"
+    raise EngineUnreachable(f"No {found}. {_REMEDIES}")
 
 
 def _candidates() -> Iterator[Path]:

@@ -130,9 +130,9 @@ def _parsed(file: Path, text: str) -> Mapping[str, str]:
     except yaml.MarkedYAMLError as error:
         # Its text would quote the line.
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise SecretsUnusable(f"cannot read {file}: line {line} is no YAML") from None
+        raise SecretsUnusable(f"cannot read {file}: line {line} is not valid YAML") from None
     except yaml.YAMLError:
-        raise SecretsUnusable(f"cannot read {file}: it is no YAML") from None
+        raise SecretsUnusable(f"cannot read {file}: it is not valid YAML") from None
     if not found:
         return {}
     if not isinstance(found, dict) or not all(

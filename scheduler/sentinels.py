@@ -52,7 +52,7 @@ class SentinelUrl:
         if not service:
             raise ValueError(f"the name of the service is missing: {_FORM}")
         if not re.fullmatch(r"\d*", db):
-            raise ValueError(f"'{db}' is no database's number: {_FORM}")
+            raise ValueError(f"'{db}' is not a valid database number: {_FORM}")
         username, _, password = login.partition(":")
         return cls(
             tuple(_address(host) for host in hosts.split(",")),
@@ -121,7 +121,7 @@ class _Connection(SentinelManagedConnection):
 def _address(text: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(text)
     if found is None:
-        raise ValueError(f"'{text}' is no HOST:PORT of a sentinel: {_FORM}")
+        raise ValueError(f"'{text}' is not a valid HOST:PORT of a sentinel: {_FORM}")
     return found[1].strip("[]"), int(found[2] or _PORT)
 
 

@@ -75,7 +75,7 @@ class Scheduler:
         try:
             self._store.disown(self._owner)
         except RedisError as error:
-            logger.warning("cannot give up my partitions: %s", error)
+            logger.warning("cannot release partitions: %s", error)
 
     def run_once(self) -> bool:
         """One tick over all partitions this scheduler owns; True if more is due already."""
@@ -128,7 +128,7 @@ def _look_after(tick: Tick, member: str) -> None:
 def _give_up(tick: Tick, member: str, run_id: str, error: TransitionBroken) -> None:
     """End a run that cannot be looked after; one that cannot be ended is left for a while."""
     logger.error("run %s, timer '%s': %s", run_id, member, error)
-    failure = Failure("R023", f"the run could not go on: {error}", None)
+    failure = Failure("R023", f"the run could not continue: {error}", None)
     try:
         ended = tick.store.close(run_id, "failed", failure)
     except TransitionBroken:

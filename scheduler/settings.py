@@ -246,7 +246,7 @@ def _complaint(error: ErrorDetails, origins: Mapping[str, str]) -> str:
     where = f"{place} (from {origins.get(name, 'settings')})"
     match error["type"]:
         case "extra_forbidden":
-            return f"{where}: there is no such setting"
+            return f"{where}: unknown setting"
         case "value_error":
             return f"{where}: {error['ctx']['error']}"
         case _:

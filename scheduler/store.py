@@ -466,7 +466,7 @@ class RunStore:
             text = encode({"answer": answer})
             self._call("answer_question", run_id, visit, text, self._event(event))
         except RunClosed as error:
-            raise AnswerRefused(f"run {run_id} is over; it takes no answers") from error
+            raise AnswerRefused(f"run {run_id} has ended; it accepts no answers") from error
         except AnswerRefused as error:
             raise AnswerRefused(
                 f"the question of run {run_id} was answered or withdrawn meanwhile"

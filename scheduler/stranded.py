@@ -39,7 +39,7 @@ def defects(run: RunSnapshot) -> list[Defect]:
     try:
         return list(_left_over(run)) if run.is_final else [*stuck(run), *loose_ends(run)]
     except (KeyError, ValueError) as error:
-        return [Defect(f"its record makes no sense: {error!r}")]
+        return [Defect(f"its record is invalid: {error!r}")]
 
 
 # ---- what would never move again
@@ -90,7 +90,7 @@ def _stuck_visit(run: RunSnapshot, trace: VisitTrace, visit: OpenVisit) -> Itera
         case "child":
             yield from _stuck_parent(run, trace, visit.payload)
         case _:
-            yield Defect(f"visit {name} has a record that makes no sense")
+            yield Defect(f"visit {name} has an invalid record")
 
 
 def _stuck_map(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
@@ -161,7 +161,7 @@ def loose_ends(run: RunSnapshot) -> Iterator[Defect]:
     yield from _miscounted_maps(run)
     yield from _unwanted(run)
     if "deadline" in run.record and run.deadline_timer is None:
-        yield Defect("nobody watches its deadline", Repair("watch_deadline"))
+        yield Defect("its deadline has no timer", Repair("watch_deadline"))
 
 
 def _lost_and_stray_visits(run: RunSnapshot) -> Iterator[Defect]:
@@ -213,4 +213,4 @@ def _left_over(run: RunSnapshot) -> Iterator[Defect]:
     if any(run.expires_in[kind] != ABSENT for kind in kinds) or run.deadline_timer is not None:
         yield Defect(f"it is {run.status} and still has visits", Repair("clear"))
     if run.expiry_timer is None:
-        yield Defect(f"it is {run.status} and nothing will forget it", Repair("forget"))
+        yield Defect(f"it is {run.status} and has no retention timer", Repair("forget"))

@@ -210,7 +210,7 @@ class Supervisor:
         told = False
         while self._signals_seen < 2 and member.alive() and (why := member.child.holds_back()):
             if not told:
-                say(f"cannot stop yet: {why}; another signal (Ctrl-C) does not wait for that")
+                say(f"cannot stop yet: {why}; another signal (Ctrl-C) stops it anyway")
             told = True
             self._turn(monotonic() + _BETWEEN_LOOKS_S)
 
@@ -225,7 +225,7 @@ class Supervisor:
             self._turn(deadline)
         for member in members:
             if member.alive():
-                say(f"{member.child.name} did not end in time: killed")
+                say(f"{member.child.name} did not exit in time; killed")
                 member.kill()
         self._end_orphans()
 
@@ -260,11 +260,11 @@ class Supervisor:
             code = member.process.returncode
             if code == member.child.gives_up_with:
                 member.wanted = False
-                say(f"{member.child.name} cannot run, as it says; the others go on without it")
+                say(f"{member.child.name} cannot run, see its message; continuing without it")
                 return False
             pause_s = member.pauses.after(now - member.began_at)
             member.starts_at = now + pause_s
-            say(f"{member.child.name} ended with {code}; next start in {pause_s:.1f} s")
+            say(f"{member.child.name} exited with {code}; restarting in {pause_s:.1f} s")
             self._end_orphans()
         if member.starts_at <= now:
             try:

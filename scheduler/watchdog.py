@@ -57,7 +57,7 @@ class Watched:
                 self._bury(pipe)
                 pipe = None
             except OSError as error:
-                logger.warning("nobody watches whether this worker hangs: %s", error)
+                logger.warning("cannot start the watchdog: %s", error)
             pause.wait(BEAT_S)
 
     def _start(self) -> int:
@@ -102,8 +102,8 @@ def watch(pid: int, silence_s: float, beats: int = 0) -> bool:
             return True
         silent_s = 0.0 if readable or _is_stopped(pid) else silent_s + BEAT_S
     sys.stderr.write(
-        f"sleipnir: process {pid} stood still for {silent_s:.0f} s and is killed; code in C may "
-        "have held its interpreter, such as a search with a pattern that takes for ever\n"
+        f"sleipnir: process {pid} did not respond for {silent_s:.0f} s and is killed; code in C "
+        "may have blocked its interpreter, such as a search with a slow pattern\n"
     )
     sys.stderr.flush()
     if process is not None:

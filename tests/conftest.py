@@ -30,7 +30,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def redis_client(redis_server: RedisServer) -> Iterator[redis.Redis]:
-    """An empty database; afterwards no key may be left that would stay for ever."""
+    """An empty database; afterwards no key may be left that never expires."""
     with connect(redis_server.url) as client:
         client.flushall()
         yield client

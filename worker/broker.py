@@ -107,14 +107,14 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         try:
             return self._read(**options)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            logger.warning("dropped something from the queue that is no message: %r", error)
+            logger.warning("dropped an invalid message from the queue: %r", error)
             raise Empty from error
         except ResponseError as error:
             if not is_transient(error):
                 raise
             # Celery would end the worker. A full disk, or being no primary any more, is reason
             # enough for Redis not to give messages away.
-            logger.warning("cannot take messages now: %s", error)
+            logger.warning("cannot receive messages: %s", error)
             Event().wait(_WHILE_REFUSED_S)
             raise Empty from error
         finally:

@@ -235,11 +235,11 @@ class _Process:
                 # that is one look.
                 silent_s = 0.0 if self._hears() else silent_s + BEAT_S
             except (EOFError, OSError):
-                return _Ended("nobody saw how it ended", begun=False)
+                return _Ended("its exit status is unknown", begun=False)
             if self._pid is None and silent_s >= _START_LIMIT_S:
-                return _Ended("it was not forked", begun=False)
+                return _Ended("it could not be forked", begun=False)
             if silent_s >= (self._silence_s if self._begun else _START_LIMIT_S):
-                self._end(f"it stood still for {silent_s:.0f} s")
+                self._end(f"it did not respond for {silent_s:.0f} s")
             if cancelled.is_set():
                 self._stop()
         if self._status == 0:

@@ -30,5 +30,5 @@ def _announce(client: redis.Redis, machine: str) -> None:
         try:
             client.set(machine_key(machine), "1", ex=_EXPIRES_S)
         except RedisError as error:
-            logger.debug("cannot say that this machine has a worker: %s", error)
+            logger.debug("cannot publish the machine heartbeat: %s", error)
         pause.wait(_EVERY_S)

@@ -49,10 +49,10 @@ class ProgramLimits:
     def exceeded(self, returncode: int, stderr: bytes) -> str | None:
         """Which limit ended a program, in words, as far as that can be told."""
         if self.cpu_s is not None and returncode in _SIGXCPU:
-            return f"took more than {self.cpu_s} s of CPU time (program_cpu_s)"
+            return f"exceeded {self.cpu_s} s of CPU time (program_cpu_s)"
         said = stderr[-_LAST_BYTES:].lower()
         if self.memory_mb is not None and returncode and any(w in said for w in _OUT_OF_MEMORY):
-            return f"wanted more than {self.memory_mb} MB of memory (program_memory_mb)"
+            return f"exceeded {self.memory_mb} MB of memory (program_memory_mb)"
         return None
 
 

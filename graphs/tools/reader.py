@@ -78,7 +78,7 @@ def _check(function: Function, source: Source) -> None:
         source.report("E604", f"function '{name}' has no description", line)
     if not _LEGAL_NAME.fullmatch(name):
         what = "up to 64 letters, digits, '_' and '-'"
-        source.report("E606", f"'{name}' is no function name: expected {what}", line)
+        source.report("E606", f"'{name}' is not a valid function name: expected {what}", line)
     elif name.startswith(RESERVED_PREFIXES):
         prefix = next(prefix for prefix in RESERVED_PREFIXES if name.startswith(prefix))
         source.report("E606", f"function '{name}': names in '{prefix}' are reserved", line)

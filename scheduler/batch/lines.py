@@ -188,7 +188,7 @@ def _json_line(number: int, text: str) -> Line:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a valid JSON number")
 
 
 def _finite(text: str) -> float:

@@ -117,7 +117,7 @@ class ResultsFile:
             known = False
         if not known:
             raise SubmissionRefused(
-                f"{self._path}, line {number}, is no result of the batch '{batch}'; "
+                f"{self._path}, line {number}, is not a result of the batch '{batch}'; "
                 "name another file with -o, or move this one away"
             )
         self.earlier += usage

@@ -54,7 +54,7 @@ def misfits(schema_text: str, value: Any) -> list[Misfit]:
         validator = _validator(schema_text)
         errors = sorted(validator.iter_errors(value), key=lambda error: error.json_path)
     except Unresolvable as error:
-        raise Unchecked(f"the schema refers to something it does not hold: {error}") from error
+        raise Unchecked(f"the schema has a reference that cannot be resolved: {error}") from error
     except (RecursionError, OverflowError, MemoryError) as error:
         # References in a circle; 10^400 to a float.
         raise Unchecked(str(error) or "it takes too much memory") from error

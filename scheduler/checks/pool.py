@@ -110,7 +110,7 @@ class _Helper:
                 raise TookTooLong(limit_s)
             answer: dict[str, Any] = json.loads(self._channel.recv_bytes())
         except (EOFError, OSError) as error:
-            raise _Died(f"the process that checks it ended: {self._process.poll()}") from error
+            raise _Died(f"the process that checked it exited: {self._process.poll()}") from error
         return answer
 
     @property
@@ -179,7 +179,7 @@ def _started() -> _Helper:
     try:
         return _Helper()
     except OSError as error:
-        raise Unchecked(f"no process can be started to check it: {error}") from error
+        raise Unchecked(f"cannot start a process to check it: {error}") from error
 
 
 _POOL = _Pool()

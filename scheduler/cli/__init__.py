@@ -37,16 +37,16 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "validate": ("scheduler.cli.validate:validate", "Check agents for errors and warnings."),
     "draw": ("scheduler.cli.draw:draw", "Draw an agent's graph, or a run's progress."),
     "agents": ("scheduler.cli.agents:agents", "List agents, or show one."),
-    "tools": ("worker.cli.tools:tools", "List an agent's functions, or call one by hand."),
-    "init": ("scheduler.cli.init:init", "Scaffold an agent that runs as it stands."),
+    "tools": ("worker.cli.tools:tools", "List an agent's functions, or call one."),
+    "init": ("scheduler.cli.init:init", "Create an agent from a template."),
     "schema": ("scheduler.cli.schema:schema", "The JSON Schema of graph.yaml."),
     "test": ("scheduler.cli.test:test", "Run an agent's test cases."),
     "worker": ("scheduler.cli.worker:worker", "Run worker processes on a Redis."),
     "scheduler": ("scheduler.cli.scheduler:scheduler", "Run a scheduler on a Redis."),
     "up": ("scheduler.cli.up:up", "Run the whole engine in the foreground."),
-    "monitor": ("scheduler.cli.monitor:monitor", "Serve the web pages."),
+    "monitor": ("scheduler.cli.monitor:monitor", "Start the monitor."),
     "bench": ("worker.bench.command:bench", "Measure a node's cost beside bare Celery."),
-    "doctor": ("scheduler.cli.doctor:doctor", "Check this installation; says what to do."),
+    "doctor": ("scheduler.cli.doctor:doctor", "Check this installation."),
 }
 
 

@@ -39,7 +39,7 @@ def agents(options: Options, name: str | None) -> None:
         for line in columns(("NAME", "KIND", "DESCRIPTION"), texts):
             click.echo(line)
     else:
-        options.say("there are no agents; `sleipnir init NAME` makes one")
+        options.say("no agents found; create one with `sleipnir init NAME`")
 
 
 def _row(name: str, directory: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def answer(options: Options, run_id: str, text: str | None, node: str | None) ->
     Without TEXT the question is asked on the terminal. The first answer wins.
     """
     if text is None and not is_terminal():
-        raise click.UsageError("no TEXT given, and no terminal to ask the question on")
+        raise click.UsageError("TEXT is required: there is no terminal to ask on")
     with open_client(options, workers=False) as client:
         question = client.open_question(client.records.resolve(run_id), node)
         client.answer(question.run_id, ask(question) if text is None else text, question.place)

@@ -86,7 +86,7 @@ def piped_text() -> str:
     text = sys.stdin.read(_PIPED_LIMIT_CHARS + 1)
     if len(text) > _PIPED_LIMIT_CHARS:
         limit = _PIPED_LIMIT_CHARS // MIB
-        raise click.UsageError(f"standard input holds more than {limit} MiB; give less of it")
+        raise click.UsageError(f"standard input is larger than {limit} MiB")
     return text
 
 

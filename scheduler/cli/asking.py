@@ -69,7 +69,7 @@ def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
     for number, option in enumerate(options, 1):
         echo(f"  {number}) {option}\n")
     if options:
-        echo("  a number, or an answer of your own\n")
+        echo("  enter a number, or an answer of your own\n")
     numbered = {str(number): option for number, option in enumerate(options, 1)}
     while True:
         echo("> ")

@@ -28,23 +28,23 @@ _PARAMETERS = (
         "target",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Collect results in FILE instead of on stdout.",
+        help="Write results to FILE instead of stdout.",
     ),
     click.option(
         "--format",
         "form",
         type=click.Choice(["jsonl", "csv", "txt"]),
-        help="Of INPUT; default: by its extension, stdin is jsonl.",
+        help="Format of INPUT. Default: from its extension; stdin is jsonl.",
     ),
-    click.option("--name", help="Name of the batch; default: from INPUT's path and AGENT."),
-    click.option("--ordered", is_flag=True, help="Results in input order."),
-    click.option("--skip-bad", is_flag=True, help="Leave malformed lines out."),
-    click.option("--retry-failed", is_flag=True, help="Run lines again whose last run failed."),
+    click.option("--name", help="Name of the batch. Default: from INPUT's path and AGENT."),
+    click.option("--ordered", is_flag=True, help="Write results in input order."),
+    click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
+    click.option("--retry-failed", is_flag=True, help="Rerun lines whose last run failed."),
     click.option(
         "--max-in-flight",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Runs under way at once; default: what keeps the workers busy.",
+        help="Runs in progress at a time. Default: enough to keep the workers busy.",
     ),
     click.option(
         "--budget",
@@ -52,12 +52,14 @@ _PARAMETERS = (
         metavar="USD",
         help="Start no more runs once the batch has cost this much.",
     ),
-    click.option("--detach", is_flag=True, help="Submit all, print the batch's name, leave."),
+    click.option(
+        "--detach", is_flag=True, help="Submit all lines, print the batch's name and exit."
+    ),
     click.option(
         "--record",
         type=click.Path(dir_okay=False, writable=True, path_type=Path),
         metavar="FILE",
-        help="Write what models were asked and replied, for --replay.",
+        help="Record model calls in FILE, for --replay.",
     ),
     *REQUEST_OPTIONS,
 )
@@ -71,7 +73,7 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @_parameters
-@click.option("--status", metavar="BATCH", help="How a batch stands; takes no argument.")
+@click.option("--status", metavar="BATCH", help="Show the progress of a batch; takes no arguments.")
 @common_options(json=True)
 def batch(options: Options, status: str | None, **parameters: Any) -> int:
     """Run AGENT once per line of INPUT: JSON lines, CSV or plain text, `-` for stdin.
@@ -98,7 +100,7 @@ def batch(options: Options, status: str | None, **parameters: Any) -> int:
 
 def _require(parameters: dict[str, Any]) -> None:
     if parameters["agent"] is None or parameters["source"] is None:
-        raise click.UsageError("name an AGENT and an INPUT, or --status BATCH")
+        raise click.UsageError("give AGENT and INPUT, or --status BATCH")
     if parameters["detach"] and parameters["target"] is not None:
         raise click.UsageError(
             "--detach leaves before there are results to write with -o; "

@@ -150,7 +150,7 @@ class _Start:
         if not self.call.skip_bad:
             require_good(intake, source)
         elif intake.bad_count:
-            self.options.say(f"left out of {source}:\n{intake.describe_bad()}")
+            self.options.say(f"skipped in {source}:\n{intake.describe_bad()}")
         return intake
 
     def _format(self) -> Format:
@@ -200,7 +200,7 @@ class _Start:
         found = live_workers(settings.broker_url or settings.redis_url)
         if not found:
             self.options.say(
-                "no worker answers on this Redis: the runs wait until one is started "
+                "no worker is running on this Redis: the runs wait until one is started "
                 "(sleipnir worker --redis URL)"
             )
         return sum(found.values())
@@ -210,7 +210,7 @@ class _Start:
     def _submit_all(self, terms: Terms) -> int:
         Batch(self.client, self.agent, self.ledger, terms).submit_all()
         click.echo(terms.name)
-        self.options.say(f"see how it stands with: sleipnir batch --status {terms.name}")
+        self.options.say(f"check its progress with: sleipnir batch --status {terms.name}")
         return ExitCode.SUCCEEDED
 
     def _results_file(self, terms: Terms, stack: ExitStack) -> ResultsFile | None:
@@ -253,11 +253,15 @@ class _Start:
     def _say_farewell(self, terms: Terms, progress: Progress) -> None:
         self.options.say(
             f"batch {terms.name}: interrupted after {progress.finished} of {progress.total} lines. "
-            "Start the same command again to go on."
+            "Run the same command again to continue."
         )
         if progress.in_flight:
-            runs = "1 run goes" if progress.in_flight == 1 else f"{progress.in_flight} runs go"
-            say_what_is_left(self.options, f"{runs} on")
+            runs = (
+                "1 run continues"
+                if progress.in_flight == 1
+                else f"{progress.in_flight} runs continue"
+            )
+            say_what_is_left(self.options, runs)
 
     def _say_terminated(self, terms: Terms, progress: Progress) -> None:
         when = "" if settings_of(self.options).redis_url is not None else " whenever an engine runs"

@@ -29,6 +29,6 @@ def cancel(options: Options, run_ids: Sequence[str]) -> ExitCode:
             if cancelled:
                 options.say(f"cancelled run {run_id}")
             else:
-                click.echo(f"error: run {run_id} is over already ({status})", err=True)
+                click.echo(f"error: run {run_id} has already ended ({status})", err=True)
                 code = ExitCode.FAILED
     return code

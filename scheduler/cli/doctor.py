@@ -23,7 +23,7 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL"
 
 
 @click.command
-@click.option("--verify", is_flag=True, help="Check instead that all stored runs are consistent.")
+@click.option("--verify", is_flag=True, help="Check the consistency of all stored runs instead.")
 @common_options(json=True)
 def doctor(options: Options, verify: bool) -> ExitCode:
     """Check Redis, workers, models, MCP servers and interpreters; list every setting.
@@ -70,7 +70,7 @@ def _verify(options: Options) -> ExitCode:
     else:
         for violation in violations:
             click.echo(str(violation))
-        options.say(f"{audit.runs_seen} runs looked at, {len(violations)} violations")
+        options.say(f"{audit.runs_seen} runs checked, {len(violations)} violations")
     return ExitCode.FAILED if violations else ExitCode.SUCCEEDED
 
 

@@ -31,16 +31,20 @@ if TYPE_CHECKING:
     "target",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="By its extension: .mmd, .dot, .svg or .png; without: Mermaid on stdout.",
+    help="Output file: .mmd, .dot, .svg or .png. Default: Mermaid on stdout.",
 )
 @click.option(
-    "--run", "run_id", metavar="RUN", shell_complete=complete_runs, help="Colour a run's progress."
+    "--run",
+    "run_id",
+    metavar="RUN",
+    shell_complete=complete_runs,
+    help="Colour the nodes by a run's progress.",
 )
 @common_options()
 def draw(options: Options, agent: str | None, target: Path | None, run_id: str | None) -> None:
     """Draw the graph of AGENT, or that of a run with what it has done."""
     if (agent is None) == (run_id is None):
-        raise click.UsageError("name an AGENT, or a run with --run")
+        raise click.UsageError("give AGENT, or a run with --run")
     writer = _writer(target)
     if run_id is not None:
         with open_client(options, workers=False) as client:
@@ -70,7 +74,7 @@ def _writer(target: Path | None) -> Writer:
     suffix = ".mmd" if target is None else target.suffix.lower()
     if suffix not in writers:
         raise click.UsageError(
-            f"no picture is written as '{suffix or target}'; use .mmd, .dot, .svg or .png"
+            f"unsupported format '{suffix or target}'; use .mmd, .dot, .svg or .png"
         )
     return writers[suffix]
 

@@ -135,9 +135,13 @@ def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
     if client.records.is_looked_after():
         return
     if settings_of(options).redis_url is None:
-        options.say(f"no engine is running: `sleipnir watch {run_id}` or `sleipnir up` goes on")
+        options.say(
+            f"no engine is running; start one with `sleipnir watch {run_id}` or `sleipnir up`"
+        )
     else:
-        options.say("no worker is running on this Redis: `sleipnir worker --scheduler` goes on")
+        options.say(
+            "no worker is running on this Redis; start one with `sleipnir worker --scheduler`"
+        )
 
 
 def say_what_is_left(options: Options, left: str) -> None:
@@ -151,8 +155,8 @@ def say_what_is_left(options: Options, left: str) -> None:
         options.say(left)
         return
     options.say(
-        f"{left} as soon as an engine runs. One that this command started now gives its nodes "
-        f"{settings.drain_s:g} s to end; Ctrl-C again does not wait for it."
+        f"{left} as soon as an engine runs. If this command started the engine, running nodes "
+        f"have {settings.drain_s:g} s to finish; Ctrl-C again exits at once."
     )
 
 

@@ -76,11 +76,10 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, OSError) and error.strerror:
         # The machine's: no room, no rights, too many open files.
         place = f"{error.filename}: " if error.filename else ""
-        return ExitCode.FAILED, f"error: {place}{error.strerror}; -vv shows where it happened"
+        return ExitCode.FAILED, f"error: {place}{error.strerror}; use -vv for the traceback"
     return (
         ExitCode.FAILED,
-        f"error: {type(error).__name__}: {error}\n"
-        "This should not have happened; -vv shows where it did.",
+        f"error: {type(error).__name__}: {error}\nThis is a bug; use -vv for the traceback.",
     )
 
 
@@ -91,7 +90,7 @@ def _judge_redis(error: BaseException) -> str | None:
 
     if isinstance(error, NoPermissionError):
         return (
-            f"Redis does not allow its user what is needed: {error}; "
-            "`sleipnir doctor` prints the rule for a user that may do just that"
+            f"the Redis user lacks a permission: {error}; "
+            "`sleipnir doctor` prints the rule for a user with the required permissions"
         )
-    return f"Redis does not answer as it should: {error}" if isinstance(error, RedisError) else None
+    return f"unexpected reply from Redis: {error}" if isinstance(error, RedisError) else None

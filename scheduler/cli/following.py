@@ -165,7 +165,7 @@ class Attachment:
         except EOFError:
             self._asks = False
         except Withdrawn:
-            self._options.say("somebody else answered, or no answer is needed any more")
+            self._options.say("the question was already answered or withdrawn")
         except AnswerRefused as refusal:
             self._options.say(str(refusal))
 
@@ -177,7 +177,7 @@ class Attachment:
             )
         elif not self._records.is_looked_after():
             self._options.say(
-                "the run is queued, but no worker seems to be there to take it: "
+                "the run is queued, but no worker seems to be running: "
                 "start one with `sleipnir worker --scheduler`"
             )
 
@@ -191,7 +191,7 @@ class _ToldBackoff(ExponentialWithJitterBackoff):
 
     def compute(self, failures: int) -> float:
         if failures == _SILENT_TRIES:
-            self._options.say("Redis cannot answer now; trying again (Ctrl-C leaves)")
+            self._options.say("Redis is not available; retrying (Ctrl-C exits)")
         return float(super().compute(failures))
 
 

@@ -24,7 +24,7 @@ def inbox(options: Options) -> None:
             print_json(question_document(question))
         return
     if not questions:
-        options.say("no questions are open")
+        options.say("no open questions")
         return
     rows = [
         (

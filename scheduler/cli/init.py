@@ -25,18 +25,18 @@ _SCHEMA_FILE = "graph.schema.json"
     type=click.Choice(sorted(path.name for path in _TEMPLATES.iterdir())),
     default="script",
     show_default=True,
-    help="What it shows: a script that routes; a model with a fallback; a person's approval.",
+    help="Example to start from: a script that routes, a model with a fallback, or an approval.",
 )
 @common_options()
 def init(options: Options, name: str, template: str) -> None:
-    """Make an agent in ./agents/NAME, or in the directory that NAME is a path to.
+    """Create an agent in ./agents/NAME, or in the directory that NAME is a path to.
 
-    It needs no model and no key to run.
+    It runs without a model and without an API key.
     """
     directory = Path(name) if "/" in name else Path("agents", name)
     if not _NAME.fullmatch(directory.name):
         raise click.BadParameter(
-            f"'{directory.name}' cannot name an agent; use letters, digits, '-', '_' and '.'",
+            f"'{directory.name}' is not a valid agent name; use letters, digits, '-', '_' and '.'",
             param_hint="NAME",
         )
     _make(directory)
@@ -56,7 +56,7 @@ def _make(directory: Path) -> None:
         directory.mkdir(parents=True)
     except FileExistsError:
         raise click.UsageError(
-            f"{directory} exists already; nothing was changed; choose another name"
+            f"{directory} already exists; nothing was changed; choose another name"
         ) from None
     except OSError as error:
         raise click.FileError(str(directory), error.strerror) from error

@@ -25,18 +25,18 @@ _BUDGETS = ("BUDGET", "LIMIT", "SPENT", "RESERVED", "LEFT", "ON EXCESS", "WAITIN
     "changes",
     multiple=True,
     metavar="NAME.SETTING=VALUE",
-    help="Change a limit or budget for all workers; `none` lifts it. Repeatable.",
+    help="Change a limit or budget for all workers; `none` removes it. Repeatable.",
 )
 @click.option(
     "--unset",
     "unset",
     multiple=True,
     metavar="NAME.SETTING",
-    help="Go back to what is configured. Repeatable.",
+    help="Revert to the configured value. Repeatable.",
 )
-@click.option("--pause", metavar="NAME", help="Let no call go until --resume.")
-@click.option("--reason", default="by hand", show_default=True, help="Why, for --pause.")
-@click.option("--resume", metavar="NAME", help="End a pause; let a budget be used once more.")
+@click.option("--pause", metavar="NAME", help="Block all calls until --resume.")
+@click.option("--reason", default="by hand", show_default=True, help="Reason for --pause.")
+@click.option("--resume", metavar="NAME", help="End a pause, or renew a used-up budget.")
 @common_options(json=True)
 def limits(
     options: Options,
@@ -71,7 +71,7 @@ def limits(
 
 def _resume(commands: LimitCommands, name: str, options: Options) -> None:
     waiting = commands.resume(name)
-    options.say(f"{name}: {'1 call goes' if waiting == 1 else f'{waiting} calls go'} on")
+    options.say(f"{name}: {waiting} call{'' if waiting == 1 else 's'} resumed")
 
 
 def _print(found: Report, options: Options, *, budgets: bool) -> None:
@@ -83,7 +83,7 @@ def _print(found: Report, options: Options, *, budgets: bool) -> None:
         return
     lines = list(_lines(found))
     if not lines and budgets:
-        options.say("no budget was used yet")
+        options.say("no budget has been used")
     elif not lines:
         options.say("model calls have no limits; set some in config.yaml or with --set")
     for line in lines:
@@ -108,7 +108,7 @@ def _lines(found: Report) -> Iterator[str]:
 
 
 def _limit(limit: LimitLine) -> tuple[str, ...]:
-    lowered = f"lowered to {limit.share:.0%} by refusals" if limit.share < 1 else ""
+    lowered = f"reduced to {limit.share:.0%} after refusals" if limit.share < 1 else ""
     return (
         limit.name,
         limit.setting,

@@ -16,7 +16,7 @@ from scheduler.cli.terminal_output import printable, style
 
 @click.command
 @run_argument
-@click.option("--node", metavar="NODE", help="Of this node only.")
+@click.option("--node", metavar="NODE", help="Only entries of this node.")
 @common_options(json=True)
 def logs(options: Options, run_id: str, node: str | None) -> None:
     """Print what RUN's scripts, tools and models said, as stored with it."""
@@ -36,7 +36,7 @@ def logs(options: Options, run_id: str, node: str | None) -> None:
         else:
             _print(entry)
     if not entries:
-        options.say("nothing was logged")
+        options.say("no log entries")
 
 
 def _print(entry: Mapping[str, Any]) -> None:

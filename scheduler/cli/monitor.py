@@ -20,12 +20,12 @@ from scheduler.supervisor import die_with_parent
 
 @click.command
 @click.option("--port", type=click.IntRange(0, 65535), default=5555, show_default=True)
-@click.option("--address", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--basic-auth",
     metavar="USER:PASSWORD",
     envvar="SLEIPNIR_MONITOR_AUTH",
-    help="What visitors have to know; needed on any address that others can reach.",
+    help="Required login; mandatory on an address that other machines can reach.",
 )
 @common_options()
 def monitor(options: Options, port: int, address: str, basic_auth: str | None) -> int:

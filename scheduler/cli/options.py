@@ -43,16 +43,21 @@ class Options:
 
 
 _ENGINE_OPTIONS = (
-    click.option("--redis", metavar="URL", help="Redis to use; none: the embedded engine."),
+    click.option("--redis", metavar="URL", help="Redis to use. Default: the embedded engine."),
     click.option(
-        "--agents-dir", multiple=True, metavar="DIR", help="Look for agents here too; repeatable."
+        "--agents-dir",
+        multiple=True,
+        metavar="DIR",
+        help="Additional directory of agents. Repeatable.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="No narration, no hints."),
-    click.option("-v", "--verbose", "verbosity", count=True, help="More; -vv: tracebacks too."),
-    click.option("--no-color", is_flag=True, help="Plain text; so does NO_COLOR."),
+    click.option("-q", "--quiet", is_flag=True, help="Print neither narration nor hints."),
+    click.option(
+        "-v", "--verbose", "verbosity", count=True, help="Print more; -vv also prints tracebacks."
+    ),
+    click.option("--no-color", is_flag=True, help="Disable colours, as NO_COLOR does."),
     click.version_option(package_name="sleipnir", prog_name="sleipnir"),
 )
-_JSON_OPTION = click.option("--json", is_flag=True, help="Output for machines.")
+_JSON_OPTION = click.option("--json", is_flag=True, help="Print JSON.")
 
 Command = Callable[..., Any]
 

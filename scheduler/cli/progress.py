@@ -98,7 +98,7 @@ def final_lines(name: str, progress: Progress) -> Iterator[str]:
     if progress.failed:
         yield "--retry-failed runs the failed lines again"
     if progress.total and progress.earlier == progress.total:
-        yield "everything was finished before; --name NAME starts a batch of its own"
+        yield "all lines are already finished; --name NAME starts a new batch"
 
 
 def _outcomes(progress: Progress) -> Iterator[str]:

@@ -33,7 +33,7 @@ class _Filter:
 @click.option("--agent", metavar="NAME", help="Only runs of this agent.")
 @click.option("--batch", metavar="BATCH", help="Only runs of this batch.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--watch", is_flag=True, help="Show the list again every second, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh the list every second until Ctrl-C.")
 @common_options(json=True)
 def ps(
     options: Options,

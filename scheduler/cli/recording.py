@@ -45,7 +45,7 @@ def require_place(file: Path | None, *others: object) -> None:
     if file is None:
         return
     if any(others):
-        raise click.UsageError("--record writes what models reply: leave --replay and --detach out")
+        raise click.UsageError("--record cannot be combined with --replay or --detach")
     if not file.absolute().parent.is_dir():
         raise click.UsageError(f"--record {file}: there is no directory {file.parent}")
     try:

@@ -48,7 +48,7 @@ def print_result(
     if run.status == Status.WAITING:
         for question in questions:
             explain(options, question)
-        options.say(f"and go on with: sleipnir watch {run.run_id}")
+        options.say(f"and continue with: sleipnir watch {run.run_id}")
     elif run.failure is not None:
         _print_failure(run, run.failure)
     return exit_code_of(run.status)
@@ -67,7 +67,7 @@ def _print_failure(run: Run, failure: Failure) -> None:
     message = printable(failure.message)
     click.echo(f"error: run {run.run_id} {ended}{place}: {code}{message}", err=True)
     if run.status == Status.FAILED:
-        click.echo(f"look closer with: sleipnir show {run.run_id}", err=True)
+        click.echo(f"for details: sleipnir show {run.run_id}", err=True)
 
 
 def _print_times(client: Client, run: Run) -> None:

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 @click.command
 @submission_parameters
-@click.option("--detach", is_flag=True, help="Print the run id and leave, as `submit` does.")
+@click.option("--detach", is_flag=True, help="Print the run id and exit, as `submit` does.")
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="Write what models were asked and replied, for --replay.",
+    help="Record model calls in FILE, for --replay.",
 )
 @click.option(
     "--stream/--no-stream",
     default=None,
-    help="Show what models say while they say it; default: on a terminal.",
+    help="Print model replies as they are generated. Default: on a terminal.",
 )
 @common_options(json=True)
 def run(
@@ -83,7 +83,7 @@ def _cancelled(client: Client, attachment: Attachment, options: Options) -> Exit
 
     with contextlib.suppress(RunNotFound):  # it was not submitted yet
         client.cancel(attachment.run_id)
-        options.say(f"cancelling run {attachment.run_id}; Ctrl-C again leaves at once")
+        options.say(f"cancelling run {attachment.run_id}; Ctrl-C again exits at once")
         try:
             print_result(client, attachment.follow(), options, ())
         except KeyboardInterrupt:

@@ -37,5 +37,5 @@ def scheduler(options: Options) -> None:
     service = Scheduler(store)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: service.request_stop())
-    options.say("scheduler: at work; Ctrl-C stops it")
+    options.say("scheduler: running; Ctrl-C stops it")
     service.run()

@@ -17,7 +17,7 @@ from scheduler.cli.options import Options, common_options
     "target",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write it there instead of to stdout.",
+    help="Write to FILE instead of stdout.",
 )
 @common_options()
 def schema(options: Options, target: Path | None) -> None:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 @run_argument
 @click.argument("key", required=False)
 @click.option(
-    "--step", type=click.IntRange(min=0), help="After this super-step; 0: the seeds. Default: now."
+    "--step",
+    type=click.IntRange(min=0),
+    help="State after this super-step; 0 is the initial state. Default: the current state.",
 )
-@click.option("--diff", is_flag=True, help="What each super-step changed.")
+@click.option("--diff", is_flag=True, help="Print what each super-step changed.")
 @common_options(json=True)
 def state(options: Options, run_id: str, key: str | None, step: int | None, diff: bool) -> None:
     """Print RUN's state as JSON, or the value of KEY alone."""

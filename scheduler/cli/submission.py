@@ -33,7 +33,7 @@ REQUEST_OPTIONS = (
         callback=pairs,
         metavar="KEY=VALUE",
         multiple=True,
-        help="Seed the state; VALUE is JSON if it parses.",
+        help="Set a key of the initial state; VALUE is JSON if it parses.",
     ),
     click.option(
         "--var",
@@ -49,24 +49,24 @@ REQUEST_OPTIONS = (
         callback=pairs,
         metavar="NODE=TEXT",
         multiple=True,
-        help="Answer a question ahead of time, one a visit.",
+        help="Answer a question in advance; one answer a visit.",
     ),
     click.option(
         "--workdir",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Where scripts and tools work; default: the current directory.",
+        help="Working directory of scripts and tools. Default: the current directory.",
     ),
     click.option(
         "--timeout",
         type=PositiveNumber(),
         metavar="SECONDS",
-        help="Lower the graph's own limit.",
+        help="Lower the graph's time limit.",
     ),
     click.option(
         "--replay",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Take models' replies from what --record wrote: no key, no cost.",
+        help="Replay model calls from a recording; needs no API key.",
     ),
 )
 _PARAMETERS = (
@@ -74,8 +74,10 @@ _PARAMETERS = (
     click.argument("prompt", default=""),
     *REQUEST_OPTIONS,
     click.option("--session", metavar="NAME", help="Conversation of a normal agent."),
-    click.option("--headless", is_flag=True, help="Nobody is there to ask."),
-    click.option("--ask", is_flag=True, help="Tools that want consent ask for it."),
+    click.option("--headless", is_flag=True, help="Run without a person to ask."),
+    click.option(
+        "--ask", is_flag=True, help="Ask before a tool that requires confirmation is called."
+    ),
 )
 
 

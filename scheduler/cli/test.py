@@ -14,7 +14,7 @@ from scheduler.cli.options import Options, common_options
 @click.argument("names", metavar="[CASE]...", nargs=-1)
 @click.option("-k", "part", metavar="TEXT", help="Only cases with TEXT in their names.")
 @click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first case that fails.")
-@click.option("--record", is_flag=True, help="Ask real models, and renew the cases' recordings.")
+@click.option("--record", is_flag=True, help="Call real models and update the recordings.")
 @common_options(json=True)
 def test(
     options: Options,

@@ -48,7 +48,7 @@ class Selection:
             and (self.part or "").lower() in case.id.lower()
         ]
         if not chosen:
-            raise click.UsageError(f"none of {len(cases)} cases of agent '{agent}' was chosen")
+            raise click.UsageError(f"none of {len(cases)} cases of agent '{agent}' matches")
         return chosen
 
 
@@ -80,7 +80,7 @@ def run_tests(
         return ExitCode.USAGE
     if not cases:
         raise click.UsageError(
-            f"agent '{prepared.name}' has no cases: write some to {directory / 'tests'}/*.yaml"
+            f"agent '{prepared.name}' has no test cases: add some to {directory / 'tests'}/*.yaml"
         )
     chosen = selection.of(cases, prepared.name)
     began_at = monotonic()

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 @click.command
 @click.option(
-    "--processes", type=click.IntRange(min=1), help="Workers; default: `workers`, else 1."
+    "--processes",
+    type=click.IntRange(min=1),
+    help="Worker processes. Default: the setting `workers`, else 1.",
 )
-@click.option("--concurrency", type=click.IntRange(min=1), help="Nodes one process runs at once.")
-@click.option("--monitor/--no-monitor", default=True, help="Serve the web pages.  [default: yes]")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), help="Nodes that one process executes at a time."
+)
+@click.option("--monitor/--no-monitor", default=True, help="Start the monitor.  [default: yes]")
 @common_options()
 def up(options: Options, processes: int | None, concurrency: int | None, monitor: bool) -> None:
     """Run Redis (unless one is configured), workers, scheduler and monitor.

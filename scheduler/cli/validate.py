@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument(
     "agents", metavar="AGENT...", nargs=-1, required=True, shell_complete=complete_agents
 )
-@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @common_options(json=True)
 def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCode:
     """Check each AGENT and print every error and warning with its place.
@@ -74,7 +74,7 @@ def _check(
 
 def _told(unasked: Sequence[Unasked]) -> str:
     nodes = ", ".join(f"{each.node} ({', '.join(each.tools)})" for each in unasked)
-    return f"without asking anybody, unless run with --ask: {nodes}"
+    return f"guarded tools run without confirmation, unless run with --ask: {nodes}"
 
 
 def _verdict(findings: list[Finding]) -> str:

@@ -43,7 +43,7 @@ def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
     try:
         run = attachment.follow()
     except KeyboardInterrupt:
-        say_what_is_left(options, f"detached: run {run_id} goes on")
+        say_what_is_left(options, f"detached: run {run_id} continues")
         raise
     except Terminated:
         say_run_goes_on(options, run_id)

@@ -12,8 +12,14 @@ from scheduler.supervisor import Supervisor
 
 
 @click.command
-@click.option("--processes", type=click.IntRange(min=1), help="Default: `workers`, else 1.")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Nodes one process runs at once.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="Worker processes. Default: the setting `workers`, else 1.",
+)
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), help="Nodes that one process executes at a time."
+)
 @click.option("--scheduler", "with_scheduler", is_flag=True, help="Run a scheduler as well.")
 @common_options()
 def worker(

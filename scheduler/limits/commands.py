@@ -51,12 +51,12 @@ class LimitCommands:
         """Go back to the configured `NAME.SETTING`.
 
         Raises:
-            SettingInvalid: there is no such setting.
+            SettingInvalid: unknown setting.
             ActionRefused: it was not changed.
         """
         name, setting = parse_place(text, self._settings)
         if not self.book.unset(name, setting):
-            raise ActionRefused(f"{name}.{setting} is not set by command")
+            raise ActionRefused(f"{name}.{setting} is not set with --set")
         self._sleep(_KNOWN_AFTER_S)
         self.send_for(name)
 
@@ -94,7 +94,9 @@ class LimitCommands:
     def _require_budget(self, name: str) -> None:
         scope, _, owner = name.partition(":")
         if (scope == "day") == bool(owner):
-            raise ActionRefused(f"'{name}' is no budget; they are `day`, `run:ID` and `batch:NAME`")
+            raise ActionRefused(
+                f"'{name}' is not a valid budget; use `day`, `run:ID` and `batch:NAME`"
+            )
         if not any(budget.scope == scope for budget in self.rules().budgets):
             raise ActionRefused(f"there is no budget for a {scope}; set one in config.yaml")
 

@@ -137,7 +137,7 @@ def parse_place(text: str, settings: ModelSettings) -> tuple[str, str]:
     name = known_name(name, settings)
     known = BUDGET_SETTINGS if name in SCOPES else LIMIT_SETTINGS
     if setting not in known:
-        raise SettingInvalid(f"'{text}': of {name} one can set {', '.join(known)}")
+        raise SettingInvalid(f"'{text}': the settings of {name} are {', '.join(known)}")
     return name, setting
 
 

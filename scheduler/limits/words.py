@@ -10,7 +10,7 @@ from scheduler.limits.rules import Budget, Rules
 _RATES = {
     "requests": ("requests_per_minute", "requests per minute"),
     "tokens": ("tokens_per_minute", "tokens per minute"),
-    "concurrency": ("concurrency", "calls at once"),
+    "concurrency": ("concurrency", "concurrent calls"),
 }
 
 
@@ -21,22 +21,22 @@ def reason(waits: Waits, want: Want | None = None, rules: Rules | None = None) -
         case "pause":
             return f"{name} is paused: {detail}"
         case "command":
-            return f"{name} is paused by command ({detail}); go on with {resume_command(name)}"
+            return f"{name} is paused manually ({detail}); resume with {resume_command(name)}"
         case "budget":
             # What to do comes first: lines of the narration are cut.
             most = f", and this call may take up to {want.worst_tokens} tokens" if want else ""
             return (
-                f"its budget is used up; go on with {resume_command(name)}, or raise it "
-                f"(spent are {_spent(detail)}{most})"
+                f"its budget is used up; resume with {resume_command(name)}, or raise it "
+                f"(spent: {_spent(detail)}{most})"
             )
         case "held":
-            return f"the rest of budget '{name}' is reserved by calls under way"
+            return f"the rest of budget '{name}' is reserved by calls in progress"
         case "booked":
-            return f"its turn at {name} has not come"
+            return f"it is queued for {name}"
         case rate:
             setting, words = _RATES[rate]
             limit = getattr(rules.limit(name), setting) if rules is not None else None
-            return f"{name} takes no more than {limit} {words}"
+            return f"{name} is limited to {limit} {words}"
 
 
 def budget_excess(name: str, budget: Budget, spent: str, want: Want) -> str:
@@ -49,7 +49,7 @@ def budget_excess(name: str, budget: Budget, spent: str, want: Want) -> str:
     most = f"${want.worst_usd:.4f} and " if budget.usd is not None else ""
     return (
         f"budget '{name}' does not allow this model call: its limit is {' and '.join(limits)}, "
-        f"spent are {_spent(spent)}, and it may take up to {most}{want.worst_tokens} "
+        f"spent: {_spent(spent)}, and it may take up to {most}{want.worst_tokens} "
         f"tokens; raise it with: sleipnir limits --set {budget.scope}.usd=… (or .tokens=…)"
     )
 

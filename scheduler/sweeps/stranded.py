@@ -115,7 +115,7 @@ class StrandedSweep:
         hopeless = next((defect for defect in lasting if defect.repair is None), None)
         failure = None
         if hopeless is not None:
-            message = f"the run could not go on: {hopeless.text}"
+            message = f"the run could not continue: {hopeless.text}"
             failure = Failure("R023", message, None)
         repairs = [defect.repair for defect in lasting if defect.repair is not None]
         if not self._store.repair(run.run_id, run.digest, failure, repairs):

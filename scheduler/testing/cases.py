@@ -171,7 +171,7 @@ class _Reading:
         try:
             re.compile(output.matches or "")
         except re.error as error:
-            self._report(f"this is no regular expression: {error}", *path)
+            self._report(f"this is not a valid regular expression: {error}", *path)
 
     # ---- replies
 

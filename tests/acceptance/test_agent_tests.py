@@ -238,7 +238,7 @@ def test_an_interruption_tells_how_far_it_came(sleipnir: Sleipnir) -> None:
     [
         (("nobody",), "no agent named 'nobody'"),
         (("sorter", "no"), "agent 'sorter' has no case 'no' (it has: one::a model sorts)"),
-        (("sorter", "-k", "no"), "none of 1 cases of agent 'sorter' was chosen"),
+        (("sorter", "-k", "no"), "none of 1 cases of agent 'sorter' matches"),
     ],
 )
 def test_naming_what_is_not_there_is_a_usage_error(
@@ -256,7 +256,7 @@ def test_an_agent_without_cases_is_a_usage_error(sleipnir: Sleipnir) -> None:
     refused = sleipnir("test", "sorter")
 
     assert refused.returncode == 2
-    assert "agent 'sorter' has no cases: write some to " in refused.stderr
+    assert "agent 'sorter' has no test cases: add some to " in refused.stderr
 
 
 def test_mistakes_in_a_file_are_found_before_anything_runs(sleipnir: Sleipnir) -> None:

@@ -138,7 +138,7 @@ def test_an_interrupted_batch_goes_on(sleipnir: Sleipnir, tmp_path: Path) -> Non
     again = sleipnir("batch", "shout", file, "-o", str(results))
 
     assert first.returncode == 130
-    assert "Start the same command again" in said
+    assert "Run the same command again" in said
     assert again.returncode == 0
     assert [result["line"] for result in lines_of(results.read_text())] == [1, 2]
 

@@ -64,7 +64,7 @@ def test_a_run_that_is_over_cannot_be_cancelled(sleipnir: Sleipnir) -> None:
     again = sleipnir("cancel", run_id)
 
     assert again.returncode == 1
-    assert again.stderr == f"error: run {run_id} is over already (cancelled)\n"
+    assert again.stderr == f"error: run {run_id} has already ended (cancelled)\n"
 
 
 def test_ctrl_c_in_run_cancels_the_run(sleipnir: Sleipnir) -> None:
@@ -77,7 +77,7 @@ def test_ctrl_c_in_run_cancels_the_run(sleipnir: Sleipnir) -> None:
     _, told = command.communicate(timeout=90)
 
     assert command.returncode == 130
-    assert "; Ctrl-C again leaves at once\n▸ graph cancelled in " in told
+    assert "; Ctrl-C again exits at once\n▸ graph cancelled in " in told
 
 
 def test_ctrl_c_in_watch_leaves_the_run_alone(sleipnir: Sleipnir) -> None:

@@ -28,7 +28,7 @@ def test_an_embedded_engine_that_is_not_running_is_fine(sleipnir: Sleipnir) -> N
 
     assert done.returncode == 0
     assert "ok    Redis: embedded " in done.stdout
-    assert "ok    workers: commands start them" in done.stdout
+    assert "ok    workers: started by commands" in done.stdout
     assert "ok    bash: GNU bash" in done.stdout
 
 
@@ -52,7 +52,7 @@ def test_a_setting_with_parts_has_a_line_for_each(sleipnir: Sleipnir) -> None:
 def test_keys_of_models_are_named_never_shown(sleipnir: Sleipnir) -> None:
     done = sleipnir("doctor", OPENAI_API_KEY="sk-not-to-be-seen")
 
-    assert "ok    model keys: there is one for openai" in done.stdout
+    assert "ok    model keys: found for openai" in done.stdout
     assert "sk-not" not in done.stdout + done.stderr
 
 
@@ -84,4 +84,4 @@ def test_a_worker_with_a_scheduler_makes_it_healthy(
     report = sleipnir.json("doctor", "--redis", redis_server.url)
 
     assert report["healthy"] is True
-    assert checks(report)["workers"]["text"] == "1 answer, 5 nodes at once"
+    assert checks(report)["workers"]["text"] == "1 running, 5 nodes at a time"

@@ -85,7 +85,7 @@ def test_a_failed_run_exits_with_1_and_its_reason(sleipnir: Sleipnir) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert " failed at node 'broken': R001: " in done.stderr
-    assert "look closer with: sleipnir show " in done.stderr
+    assert "for details: sleipnir show " in done.stderr
 
 
 def test_a_redis_that_does_not_answer_exits_with_7(sleipnir: Sleipnir) -> None:
@@ -108,7 +108,7 @@ def test_a_redis_that_does_not_answer_exits_with_7(sleipnir: Sleipnir) -> None:
         (["run", "failing", "--answer", "moon=1"], "names node 'moon', which does not exist"),
         (["run", "failing", "--nonsense"], "No such option"),
         (["nonsense"], "No such command 'nonsense'"),
-        (["answer", "ffff"], "no TEXT given, and no terminal to ask the question on"),
+        (["answer", "ffff"], "TEXT is required: there is no terminal to ask on"),
         (["worker"], "no Redis is configured"),
     ],
 )

@@ -139,7 +139,10 @@ def test_an_answer_that_is_neither_yes_nor_no_is_refused(
 
     refused = sleipnir("answer", run_id, "perhaps")
 
-    assert (refused.returncode, refused.stderr) == (1, "error: 'perhaps' is neither yes nor no\n")
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "error: 'perhaps' is not a valid answer: expected yes or no\n",
+    )
 
 
 def test_what_is_declined_is_not_done_and_the_model_hears_of_it(
@@ -185,7 +188,7 @@ def test_a_headless_run_is_declined_at_once(
 
     assert (done.returncode, done.stdout) == (0, "Tidied.\n")
     assert lines(tmp_path / "burnt") == []
-    assert "nobody is there" in results(server, "Tidy no one.")[1]
+    assert "no person is available" in results(server, "Tidy no one.")[1]
 
 
 def test_on_a_terminal_consent_is_asked_for_with_yes_as_the_default(
@@ -220,7 +223,10 @@ def test_validate_tells_which_nodes_use_such_tools_unasked(sleipnir: Sleipnir) -
     asked = json.loads(sleipnir("validate", "shed", "--json", **ASKED).stdout)
 
     assert told.returncode == 0
-    assert "without asking anybody, unless run with --ask: tidy (burn)\n" in told.stderr
+    assert (
+        "guarded tools run without confirmation, unless run with --ask: tidy (burn)\n"
+        in told.stderr
+    )
     assert document["unasked"] == [{"node": "tidy", "tools": ["burn"]}]
     assert asked["unasked"] == []
 

@@ -139,8 +139,8 @@ def test_a_command_pauses_a_provider_until_it_is_resumed(
         wait_until(lambda: sleipnir.json("show", run)["status"] == "succeeded", "it went on")
 
     assert "waits    openai is paused: sleipnir limits --resume openai" in shown
-    assert "waiting for a person: openai is paused by command" in watcher.communicate()[1]
-    assert "1 call goes on" in resumed.stderr
+    assert "waiting for a person: openai is paused manually" in watcher.communicate()[1]
+    assert "1 call resumed" in resumed.stderr
 
 
 def test_a_run_that_rests_for_a_rate_says_so(sleipnir: Sleipnir, provider: Provider) -> None:

@@ -34,7 +34,10 @@ def test_commands_start_nothing_on_a_configured_redis(sleipnir: Sleipnir) -> Non
     submitted = sleipnir("submit", "hello")
 
     assert submitted.returncode == 0
-    assert "no worker is running on this Redis: `sleipnir worker --scheduler`" in submitted.stderr
+    assert (
+        "no worker is running on this Redis; start one with `sleipnir worker --scheduler`"
+        in submitted.stderr
+    )
     assert not Path(sleipnir.environment["SLEIPNIR_DATA_DIR"]).exists()
     sleipnir("cancel", submitted.stdout.strip())
 
@@ -43,7 +46,7 @@ def test_a_run_that_nobody_takes_is_explained(sleipnir: Sleipnir) -> None:
     command = sleipnir.start("run", "hello")
     assert command.stderr is not None
 
-    while "no worker seems to be there to take it" not in command.stderr.readline():
+    while "no worker seems to be running" not in command.stderr.readline():
         pass
     command.send_signal(signal.SIGINT)
     command.communicate(timeout=90)
@@ -69,7 +72,7 @@ def test_a_scheduler_lets_go_of_its_work_however_it_is_ended(
 ) -> None:
     scheduler = sleipnir.start("scheduler")
     assert scheduler.stderr is not None
-    assert "at work" in scheduler.stderr.readline()
+    assert "running" in scheduler.stderr.readline()
 
     scheduler.send_signal(number)
     scheduler.communicate(timeout=90)

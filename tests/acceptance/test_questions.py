@@ -121,7 +121,7 @@ def test_a_second_answer_is_refused(sleipnir: Sleipnir) -> None:
     refused = sleipnir("answer", run_id, "yes")
 
     assert refused.returncode == 1
-    assert refused.stderr == f"error: run {run_id} is over (succeeded); it takes no answers\n"
+    assert refused.stderr == f"error: run {run_id} is over (succeeded); it accepts no answers\n"
 
 
 def test_a_childs_question_is_told_with_the_id_to_answer(sleipnir: Sleipnir) -> None:
@@ -215,7 +215,7 @@ def test_a_question_that_somebody_else_answers_is_withdrawn(sleipnir: Sleipnir) 
 
     sleipnir("answer", run_id, "no")
 
-    terminal.wait_for("somebody else answered")
+    terminal.wait_for("already answered or withdrawn")
     assert terminal.end() == (0, "refused\n")
 
 

@@ -169,11 +169,23 @@ def test_a_submitted_run_replays_too(
     ("options", "code", "says"),
     [
         (("--replay", "no.jsonl"), 2, "'no.jsonl' does not exist"),
-        (("--replay", "bad.jsonl"), 2, "bad.jsonl:2: this is no recorded model call: Expecting"),
+        (
+            ("--replay", "bad.jsonl"),
+            2,
+            "bad.jsonl:2: this is not a valid recorded model call: Expecting",
+        ),
         (("--replay", "other.jsonl"), 2, "it has neither a 'reply' nor an 'error'"),
         (("--record", "nowhere/calls.jsonl"), 2, "there is no directory nowhere"),
-        (("--record", "c.jsonl", "--replay", "bad.jsonl"), 2, "leave --replay and --detach out"),
-        (("--record", "c.jsonl", "--detach"), 2, "leave --replay and --detach out"),
+        (
+            ("--record", "c.jsonl", "--replay", "bad.jsonl"),
+            2,
+            "--record cannot be combined with --replay or --detach",
+        ),
+        (
+            ("--record", "c.jsonl", "--detach"),
+            2,
+            "--record cannot be combined with --replay or --detach",
+        ),
     ],
 )
 def test_what_cannot_be_recorded_or_replayed_is_refused(

@@ -203,5 +203,5 @@ def test_a_run_submitted_without_an_engine_waits_for_one(tmp_path: Path) -> None
     submitted = sleipnir("submit", "greeter", "Ada")
     run_id = submitted.stdout.strip()
 
-    assert f"no engine is running: `sleipnir watch {run_id}`" in submitted.stderr
+    assert f"no engine is running; start one with `sleipnir watch {run_id}`" in submitted.stderr
     assert sleipnir("watch", run_id).stdout == "friendly hello Ada\n"

@@ -30,7 +30,7 @@ def test_consistent_runs_exit_with_0(
     done = sleipnir(*arguments)
 
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "2 runs looked at, 0 violations\n"
+    assert done.stderr == "2 runs checked, 0 violations\n"
 
 
 def test_a_violation_names_its_run_and_rule(

@@ -78,5 +78,5 @@ def test_a_node_that_freezes_its_own_process_is_found_guilty(
 
     assert failure is not None
     assert (failure.code, failure.node) == ("R022", "s")
-    assert failure.message.endswith("twice in a row: it stood still for 10 s")
+    assert failure.message.endswith("twice in a row: it did not respond for 10 s")
     assert_consistent(redis_client, runs=1)

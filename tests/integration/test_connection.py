@@ -73,7 +73,7 @@ def test_a_replica_is_refused(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as server, connect(server.url) as client:
         client.replicaof("127.0.0.1", "1")
 
-        with pytest.raises(EngineUnfit, match="name the primary"):
+        with pytest.raises(EngineUnfit, match="use the URL of the primary"):
             require_fit(client, allow_unsafe=True)
 
 

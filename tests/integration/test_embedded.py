@@ -467,7 +467,7 @@ def test_up_beside_another_engine_is_an_error_that_names_it(data_dir: Path) -> N
         _, errors = up.communicate(timeout=90)
 
     assert up.returncode == 1
-    assert f"an engine (pid {engine.pid}) already runs in {data_dir}" in errors
+    assert f"an engine (pid {engine.pid}) is already running in {data_dir}" in errors
 
 
 def test_a_log_that_grows_is_put_aside_and_goes_on(data_dir: Path) -> None:

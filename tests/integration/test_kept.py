@@ -84,7 +84,7 @@ def test_an_engine_whose_disk_is_full_refuses_runs_and_does_not_end(
         with pytest.raises(NotKept, match=r"cannot write its data in .*: Errors writing"):
             accepting.submit(RUN)
 
-    assert f"the engine (pid {engine.pid}) cannot end yet" in capfd.readouterr().err
+    assert f"the engine (pid {engine.pid}) cannot stop yet" in capfd.readouterr().err
     assert is_alive(engine.pid)
     full_disk.free(accepting.pid)
     wait_until(lambda: not is_alive(engine.pid), "the engine ends", 60)
@@ -176,7 +176,7 @@ def noted(tmp_path: Path) -> Acceptances:
 
 
 def test_a_noted_run_is_lost_until_it_may_have_expired(noted: Acceptances) -> None:
-    assert "was emptied, replaced or removed" in str(noted.lost("ab", 10_999))
+    assert "was deleted or replaced" in str(noted.lost("ab", 10_999))
     assert noted.lost("ab01", 11_000) is None
     assert noted.lost("ad", 5_000) is None
 

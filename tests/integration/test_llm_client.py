@@ -182,7 +182,7 @@ def test_a_call_is_broken_off_when_nobody_waits_for_it_any_more(server: ModelSer
         wait_until(lambda: server.requests, "the model is asked")
         cancellation.set()
 
-        with pytest.raises(ModelCallFailed, match="broken off: nobody waits for the reply"):
+        with pytest.raises(ModelCallFailed, match="cancelled: the run no longer needs this reply"):
             call.result(timeout=60)
 
 

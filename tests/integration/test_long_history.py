@@ -87,7 +87,7 @@ def test_the_commands_that_read_it_cope(long_run: Engine, redis_server: RedisSer
     shown = CliRunner().invoke(cli, ["show", *at])
 
     assert gone.exit_code == 2
-    assert "step 50 is not kept by itself any more" in gone.stderr
+    assert "step 50 is no longer stored separately" in gone.stderr
     assert kept.stdout == "197\n"
     assert told.stdout.startswith("step 50: ")
     assert told.stdout.endswith("(its changes are among those of a later step)\n")

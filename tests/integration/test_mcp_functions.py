@@ -125,7 +125,7 @@ def test_a_crash_is_told_to_the_model(agent: Agent) -> None:
 
     result = call(offer, "mcp_invoke_fragile", tool="crash")
 
-    assert "invocation failed: the server went away" in result["tool_call_error"]
+    assert "invocation failed: the server disconnected" in result["tool_call_error"]
 
 
 def test_the_rest_of_the_time_bounds_a_call(agent: Agent, workdir: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_direct_server_offers_its_tools_with_its_name_where_they_clash(agent: 
         (McpServer("s", "http", url="http://127.0.0.1:9", oauth=True), "it asks for OAuth"),
         (
             stdio_server("s", env={"A": "{{ONE_SECRET}}", "B": "{{TWO_SECRETS}}"}),
-            "no value for {{ONE_SECRET}}, {{TWO_SECRETS}}: put it into",
+            "no value for {{ONE_SECRET}}, {{TWO_SECRETS}}: set it in",
         ),
     ],
 )

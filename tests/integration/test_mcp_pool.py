@@ -182,7 +182,7 @@ def test_after_a_crash_the_next_call_starts_it_again(pool: McpPool, tmp_path: Pa
     server = stdio_server()
     first = text_of(pool.call(server, tmp_path, "process", {}, LIMIT_S))
 
-    with pytest.raises(McpFailed, match="went away during the call"):
+    with pytest.raises(McpFailed, match="disconnected during the call"):
         pool.call(server, tmp_path, "crash", {}, LIMIT_S)
     second = text_of(pool.call(server, tmp_path, "process", {}, LIMIT_S))
 

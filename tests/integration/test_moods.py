@@ -90,7 +90,7 @@ def test_who_connects_meanwhile_is_told_that_it_is_a_mood(moody: RedisServer) ->
     with refusing(moody.url, "busy"), pytest.raises(EngineUnreachable) as raised:
         connect(moody.url)
 
-    assert "is there, and cannot serve now: BUSY" in str(raised.value)
+    assert "cannot serve requests now: BUSY" in str(raised.value)
 
 
 # Each is a worker's start and some seconds; what differs is what Celery is told.

@@ -35,7 +35,7 @@ def test_a_program_that_wants_too_much_memory_fails_and_learns_of_the_limit(
     ended = finished(tmp_path, ProgramLimits(memory_mb=200), "python3", "-c", HOG)
 
     assert ended.returncode == 1
-    assert ended.exceeded == "wanted more than 200 MB of memory (program_memory_mb)"
+    assert ended.exceeded == "exceeded 200 MB of memory (program_memory_mb)"
 
 
 def test_memory_below_the_limit_is_given(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_memory_below_the_limit_is_given(tmp_path: Path) -> None:
 def test_a_program_that_spins_ends_at_its_limit(tmp_path: Path, script: str) -> None:
     ended = finished(tmp_path, ProgramLimits(cpu_s=1), "bash", "-c", script)
 
-    assert ended.exceeded == "took more than 1 s of CPU time (program_cpu_s)"
+    assert ended.exceeded == "exceeded 1 s of CPU time (program_cpu_s)"
     assert not ended.timed_out
 
 
@@ -70,6 +70,6 @@ def test_a_tool_tells_the_model_which_limit_it_ran_into(tmp_path: Path) -> None:
     value = bundle.value(bundle.tool(TOOL.format(HOG), "hog.py"), limits=surroundings.limits)
 
     assert value["tool_call_error"] == (
-        "hog: wanted more than 200 MB of memory (program_memory_mb): exit code 1"
+        "hog: exceeded 200 MB of memory (program_memory_mb): exit code 1"
     )
     assert "MemoryError" in value["stderr"]

@@ -113,7 +113,7 @@ def test_a_recording_that_is_gone_is_told(
     run = Replaying(recordings, replies("1"))
     redis_client.flushall()
 
-    with pytest.raises(NotRecorded, match="the recording is not kept any more"):
+    with pytest.raises(NotRecorded, match="the recording has expired"):
         run.ask("a")
 
 

@@ -340,4 +340,4 @@ def test_a_script_over_a_limit_says_which(engine: Engine) -> None:
     run = finish(engine, "while :; do :; done", GRAPH.replace("{{k}}", "{{error}}"))
 
     assert run.output is not None
-    assert "took more than 1 s of CPU time (program_cpu_s): signal 24" in run.output
+    assert "exceeded 1 s of CPU time (program_cpu_s): signal 24" in run.output

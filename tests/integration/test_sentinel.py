@@ -51,9 +51,9 @@ def test_kombu_gets_a_url_for_each_sentinel_and_the_service_as_an_option() -> No
     ("url", "complaint"),
     [
         ("sentinel://:secret@one:26379", "the name of the service is missing"),
-        ("sentinel://:secret@one:26379,/service", "'' is no HOST:PORT"),
-        ("sentinel://:secret@one:port/service", "'one:port' is no HOST:PORT"),
-        ("sentinel://:secret@one:26379/service/first", "'first' is no database's number"),
+        ("sentinel://:secret@one:26379,/service", "'' is not a valid HOST:PORT"),
+        ("sentinel://:secret@one:port/service", "'one:port' is not a valid HOST:PORT"),
+        ("sentinel://:secret@one:26379/service/first", "'first' is not a valid database number"),
         ("sentinel://:secret@one/service?ssl=true", "takes no option 'ssl'"),
     ],
 )

@@ -315,7 +315,7 @@ nodes:
     failure = engine.failure(run.run_id)
     assert failure.code == "R021"
     assert failure.message == (
-        "node 'z': a template makes a text of more than 100000 characters (value_limit_bytes)"
+        "node 'z': a template renders to more than 100000 characters (value_limit_bytes)"
     )
 
 

@@ -58,7 +58,7 @@ FAILED_WITH = {
     "HDEL {p}:visits:{run}|2/each": ("stuck", "visit 2/each is neither open nor held back"),
     "DEL {p}:map:{run} 2/each": ("stuck", "map 2/each has lost its items"),
     "HDEL {p}:map:{run} 2/each|item:1": ("stuck", "item 1 of map 2/each is gone"),
-    "HSET {p}:visits:{run}|2/s|nonsense": ("stuck", "visit 2/s has a record that makes no sense"),
+    "HSET {p}:visits:{run}|2/s|nonsense": ("stuck", "visit 2/s has an invalid record"),
 }
 
 

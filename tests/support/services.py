@@ -68,7 +68,7 @@ class Fleet:
         self.sleipnir.environment |= {**SHORT_LEASE, "SLEIPNIR_REDIS_URL": self.redis.url}
 
     def start_scheduler(self) -> None:
-        self.schedulers.append(self._start(["scheduler"], "at work"))
+        self.schedulers.append(self._start(["scheduler"], "scheduler: running"))
 
     def start_worker(self, **environment: str) -> Service:
         """Start a supervisor of one worker process, with more in its environment."""

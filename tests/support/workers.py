@@ -88,7 +88,7 @@ class Workers(Agents):
     def start_scheduler(self, **settings: Any) -> Worker:
         """A scheduler without a worker, at work already."""
         command = ("scheduler.cli", "scheduler", "--redis", self._url)
-        return self._launch(command, "at work", settings)
+        return self._launch(command, "scheduler: running", settings)
 
     def _launch(self, command: tuple[str, ...], ready: str, settings: dict[str, Any]) -> Worker:
         number = len(self._started)

@@ -69,7 +69,7 @@ class _Unanswered(Exception):
     "--workdir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
-    help="Where it runs; default: the current directory.",
+    help="Working directory. Default: the current directory.",
 )
 @click.option("--yes", is_flag=True, help="Guarded functions go ahead without asking.")
 @common_options(json=True)

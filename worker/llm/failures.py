@@ -55,7 +55,7 @@ def _network_failure(chain: Sequence[BaseException], limit_s: float) -> str | No
         return f"connecting{at} timed out"
     # To Python this is a time-out too, but it is the kernel's: the way to the server is lost.
     if any(isinstance(error, OSError) and error.errno == ETIMEDOUT for error in chain):
-        return f"Connection reset{at}: nothing is heard from the server any more"
+        return f"Connection reset{at}: the server stopped responding"
     if _first(chain, httpx.TimeoutException) or _first(chain, TimeoutError):
         return f"timed out after {limit_s:.4g}s"
     if _first(chain, ConnectionRefusedError):

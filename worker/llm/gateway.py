@@ -85,7 +85,7 @@ def call(
         return Reply(_message(response), _usage(response, cost_usd, endpoint))
     except Exception as error:
         if cancellation is not None and cancellation.is_set():
-            raise ModelCallFailed("broken off: nobody waits for the reply any more") from error
+            raise ModelCallFailed("cancelled: the run no longer needs this reply") from error
         raise failure_of(error, limit_s, _missing_keys(endpoint)) from error
     finally:
         LIMIT_BYTES.reset(largest)

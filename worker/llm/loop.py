@@ -98,7 +98,7 @@ class _Turn:
 
     def _refusal(self) -> str:
         most = self._visit.limits.calls
-        return f"not carried out: only the first {most} calls of a reply are (calls_limit)"
+        return f"not executed: only the first {most} calls of a reply are (calls_limit)"
 
     def _tell_of_surplus(self) -> None:
         if self._surplus:
@@ -128,7 +128,9 @@ class _Turn:
             began = monotonic()
             outcome = self._call(call)
             if isinstance(outcome, Guarded) and self._visit.context.headless:
-                outcome = _refused(f"{call.name}: declined, nobody is there: {outcome.question}")
+                outcome = _refused(
+                    f"{call.name}: declined, no person is available: {outcome.question}"
+                )
             if isinstance(outcome, Guarded):
                 turn = self._transcript.question(call.call_id, outcome.question)
                 raise Parked(Asked("confirm", outcome.question, ("yes", "no"), turn=turn))

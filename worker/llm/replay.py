@@ -90,7 +90,7 @@ class Replay:
     def _loaded(self, digest: str) -> Recording:
         calls = self._recordings.get(digest)
         if calls is None:
-            raise NotRecorded("the recording is not kept any more: submit the run again")
+            raise NotRecorded("the recording has expired; submit the run again")
         return Recording(calls)
 
 

@@ -20,5 +20,5 @@ class McpFailed(Exception):
 
 
 def _one_line(reason: str) -> str:
-    line = " ".join(reason.split()) or "it did not say why"
+    line = " ".join(reason.split()) or "no reason was given"
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

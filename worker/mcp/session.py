@@ -122,7 +122,7 @@ class Session:
     async def _ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
         client = self._client
         if client is None or self.over:
-            raise SessionLost("the server went away", refused=True)
+            raise SessionLost("the server disconnected", refused=True)
         with self._in_use():
             try:
                 return await request(client)
@@ -146,10 +146,10 @@ class Session:
     def _told(self, error: MCPError) -> Exception:
         if error.code == mcp_types.CONNECTION_CLOSED:
             self._ending.set()
-            return SessionLost(self._with_traces("the server went away during the call"))
+            return SessionLost(self._with_traces("the server disconnected during the call"))
         if error.message == _FORGOTTEN:
             self._ending.set()
-            return SessionLost("the server forgot the session", refused=True)
+            return SessionLost("the server lost the session", refused=True)
         if error.message == _REFUSED and self._traces.http_error:
             return McpFailed(self._traces.http_error)
         return McpFailed(error.message)

@@ -104,5 +104,5 @@ def test_a_bundle_without_a_usable_manifest_is_refused(
 def test_a_manifest_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps({"agent": name, "aliases": {}}))
 
-    with pytest.raises(BundleError, match="no name of a directory"):
+    with pytest.raises(BundleError, match="not a valid directory name"):
         agent_directory(tmp_path)

@@ -359,11 +359,11 @@ def test_an_id_must_be_that_of_the_key(tmp_path: Path) -> None:
         ("", "it is empty"),
         ("x" * 129, "it is longer than 128 characters"),
         (".a", "it begins with '.'"),
-        ("a/b", "it holds a slash"),
-        ("a\\\\b", "it holds a slash"),
-        ("a b", "it holds a blank"),
-        ("a\\u2003b", "it holds a blank"),
-        ("a\\x07b", "it holds a control character"),
+        ("a/b", "it contains a slash"),
+        ("a\\\\b", "it contains a slash"),
+        ("a b", "it contains a space"),
+        ("a\\u2003b", "it contains a space"),
+        ("a\\x07b", "it contains a control character"),
     ],
 )
 def test_some_keys_are_not_usable_as_ids(tmp_path: Path, key: str, why: str) -> None:

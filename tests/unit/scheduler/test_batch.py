@@ -111,8 +111,8 @@ def test_a_json_line_is_a_prompt_or_an_object() -> None:
     ("text", "expected"),
     [
         ("{", "line 1: this is not JSON"),
-        ('{"state": {"x": NaN}}', "NaN is no JSON number"),
-        ('{"state": {"x": 1e400}}', "1e400 is no JSON number"),
+        ('{"state": {"x": NaN}}', "NaN is not a valid JSON number"),
+        ('{"state": {"x": 1e400}}', "1e400 is not a valid JSON number"),
         ("[1]", "expected a string or an object"),
         ('{"promt": "x"}', "unknown field 'promt' (known: id, prompt, state, vars, answers)"),
         ('{"prompt": 3}', "'prompt': input should be a valid string"),
@@ -292,7 +292,7 @@ def test_a_file_of_something_else_is_left_alone(ledger: Ledger, tmp_path: Path, 
     file = tmp_path / "notes"
     file.write_text(text)
 
-    with pytest.raises(SubmissionRefused, match="line 1, is no result of the batch 'letters'"):
+    with pytest.raises(SubmissionRefused, match="line 1, is not a result of the batch 'letters'"):
         ResultsFile(file, ledger, BATCH, ordered=False)
 
     assert file.read_text() == text

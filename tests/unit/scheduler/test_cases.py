@@ -71,7 +71,10 @@ def test_calls_of_a_case_have_ids_of_their_own(tmp_path: Path) -> None:
         ("name: a\nexpect: {route: [[1]]}", "2:19: E008 one.expect.route[0][0]: expected a string"),
         ("name: a\nexpect: {visits: {n: -1}}", "2:19: E008 one.expect.visits.n: expected at least"),
         ("name: a\nexpect: {output: {is: x}}", "2:19: E006 unknown field 'is' in one"),
-        ("name: a\nexpect: {output: {matches: '('}}", "2:19: E008 this is no regular expression"),
+        (
+            "name: a\nexpect: {output: {matches: '('}}",
+            "2:19: E008 this is not a valid regular expression",
+        ),
         ("name: a\nexpect: {cost: {max_usd: -1}}", "2:17: E008 one.expect.cost.max_usd: expected"),
         ("name: a\nreplies: x", "2:1: E008 one.replies: expected a list, or a mapping from nodes"),
         ("name: a\nreplies: [5]", "2:11: E008 one.replies[0]: expected a text, or a mapping"),

@@ -43,7 +43,7 @@ def test_the_state_after_a_step_is_the_sum_of_all_writes(step: int, state: dict[
 
 @pytest.mark.parametrize("step", [-1, 3])
 def test_a_step_that_was_not_committed_is_refused(step: int) -> None:
-    with pytest.raises(IndexError, match=f"step {step} was not committed; the last one is 2"):
+    with pytest.raises(IndexError, match=f"step {step} does not exist; the last one is 2"):
         state_after(HISTORY, step)
 
 
@@ -116,7 +116,7 @@ def test_a_long_history_is_folded_between_its_first_and_its_newest_steps() -> No
     whole = [checkpoint(f["step"], f["writes"]) for f in map(json.loads, entries)]
     for step in set(range(50)) - set(away):
         assert state_after(history, step) == state_after(whole, step)
-    with pytest.raises(IndexError, match=f"the next one that is kept is step {count - 1}$"):
+    with pytest.raises(IndexError, match=f"the next stored step is {count - 1}$"):
         state_after(history, away[0])
 
 

@@ -70,8 +70,8 @@ def test_a_change_names_its_setting_in_the_standard_form() -> None:
     [
         ("openai.concurrency", "write NAME.SETTING=VALUE"),
         ("nobody.concurrency=3", "'nobody' is neither a provider"),
-        ("openai.usd=3", "of openai one can set requests_per_minute, tokens_per_minute"),
-        ("day.concurrency=3", "of day one can set usd, tokens, on_excess"),
+        ("openai.usd=3", "the settings of openai are requests_per_minute, tokens_per_minute"),
+        ("day.concurrency=3", "the settings of day are usd, tokens, on_excess"),
         ("openai.concurrency=0", "openai.concurrency=0: expected at least 1"),
         ("run.on_excess=stop", "run.on_excess=stop: expected 'fail' or 'pause'"),
     ],

@@ -42,7 +42,7 @@ def test_keys_count_wherever_they_are(config: Path, monkeypatch: pytest.MonkeyPa
 
     found = checks_of(models={"providers": {"azure": {"api_key": "MINE"}}})
 
-    assert found["model keys"].text == "there is one for groq, openai, azure"
+    assert found["model keys"].text == "found for groq, openai, azure"
 
 
 def test_a_secrets_file_that_others_can_read_is_an_error(config: Path) -> None:

@@ -74,13 +74,13 @@ def test_the_environment_overrides_the_section_as_json(
 @pytest.mark.parametrize(
     ("section", "place", "message"),
     [
-        ({"alias": {}}, "models.alias", "there is no such setting"),
+        ({"alias": {}}, "models.alias", "unknown setting"),
         ({"aliases": {"a": "gpt"}}, "models", "aliases.a: unknown model 'gpt'"),
         ({"aliases": {"a": []}}, "models.aliases.a", "at least 1 item"),
-        ({"aliases": {"a:b": "openai:x"}}, "models.aliases.a:b", "a name without a colon"),
+        ({"aliases": {"a:b": "openai:x"}}, "models.aliases.a:b", "must not contain a colon"),
         ({"providers": {"nobody": {}}}, "models", "providers.nobody: no such provider"),
         ({"providers": {"openai": {"api_base": "host"}}}, "models.providers.openai.api_base", ""),
-        ({"providers": {"claude": {}, "anthropic": {}}}, "models.providers", "there twice"),
+        ({"providers": {"claude": {}, "anthropic": {}}}, "models.providers", "given twice"),
         ({"limits": {"openai:x": {"concurrency": 0}}}, "models.limits.openai:x.concurrency", "1"),
         ({"prices": {"openai:x": {"prompt": 1}}}, "models.prices.openai:x.completion", "required"),
         ({"budgets": {"run": {"on_excess": "stop"}}}, "models.budgets.run.on_excess", "'fail'"),

@@ -15,8 +15,8 @@ guard_operation() {
   [[ -z ${AUTO_CONFIRM:-}${LLM_AGENT_VAR_AUTO_CONFIRM:-} ]] || return 0
   local question=${1:-May ${LLM_TOOL_NAME:-${LLM_AGENT_FUNC:-this tool}} go on?}
   if [[ -z ${LLM_GUARD_FILE:-} ]]; then
-    error "nobody can be asked here: $question"
-    error "set AUTO_CONFIRM=true to go on"
+    error "confirmation is required, but no person is available: $question"
+    error "set AUTO_CONFIRM=true to continue"
     _sleipnir_end 1
   fi
   local -a granted

@@ -231,7 +231,10 @@ def test_an_annotation_of_no_kind_is_an_error(
         (
             "tools.sh",
             "# @cmd D\na::b() { :; }\n",
-            ["1: E606 'a::b' is no function name: expected up to 64 letters, digits, '_' and '-'"],
+            [
+                "1: E606 'a::b' is not a valid function name: "
+                "expected up to 64 letters, digits, '_' and '-'"
+            ],
         ),
         (
             "tools.sh",

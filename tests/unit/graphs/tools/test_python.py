@@ -182,7 +182,7 @@ def test_the_description_ends_at_the_first_header(header: str, tmp_path: Path) -
             f"{'x' * 65}.py",
             'def run():\n    "Do."\n',
             [
-                f"1: E606 '{'x' * 65}' is no function name: expected "
+                f"1: E606 '{'x' * 65}' is not a valid function name: expected "
                 "up to 64 letters, digits, '_' and '-'"
             ],
         ),

@@ -154,7 +154,10 @@ export function find(query: string, limit = 3) {}
         (
             "tools.ts",
             "/** F. */\nexport function $() {}",
-            ["2: E606 '$' is no function name: expected up to 64 letters, digits, '_' and '-'"],
+            [
+                "2: E606 '$' is not a valid function name: "
+                "expected up to 64 letters, digits, '_' and '-'"
+            ],
         ),
     ],
 )

@@ -23,7 +23,10 @@ def guard(question: str) -> None:
         return
     asked = os.environ.get("LLM_GUARD_FILE")
     if not asked:
-        sys.exit(f"nobody can be asked here: {question}\nSet AUTO_CONFIRM=true to go on.")
+        sys.exit(
+            f"confirmation is required, but no person is available: {question}\n"
+            "Set AUTO_CONFIRM=true to continue."
+        )
     granted = Path(os.environ["LLM_GUARD_GRANTS_FILE"]).read_bytes().split(b"\0")
     text = question.encode("utf-8", "replace")
     if text in granted:
