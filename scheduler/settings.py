@@ -106,6 +106,9 @@ class Settings(BaseModel):
     value_limit_bytes: int = Field(8 * MIB, ge=1, description="largest single value of a state")
     bundle_limit_bytes: int = Field(64 * MIB, ge=1, description="largest packed agent directory")
     map_items_limit: int = Field(100_000, ge=1, description="most items of one map")
+    batch_lines_limit: int = Field(
+        2_000_000, ge=1, description="most lines of one input of `batch`, blank ones too"
+    )
     output_limit_bytes: int = Field(
         8 * MIB, ge=1, description="most output of one script, per stream"
     )

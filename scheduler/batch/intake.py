@@ -42,15 +42,20 @@ def take_in(
     form: Format,
     check: Callable[[Request], None],
     defaults: Request,
+    limit: int,
 ) -> Intake:
     """Read all lines of a stream (see `read_lines`) into the ledger, the bad ones left out.
 
     Args:
         check: raises SubmissionRefused for a request that the agent would not take.
+        limit: the most lines that there may be.
+
+    Raises:
+        SubmissionRefused: a line, or all of them, do not end.
     """
     intake = Intake()
     digest = hashlib.sha256()
-    for line in read_lines(stream, form):
+    for line in read_lines(stream, form, limit):
         bad = line if isinstance(line, BadLine) else _problem(ledger, line, check, defaults)
         if bad is None and isinstance(line, Line):
             digest.update(f"{line.id}\0{line.to_json()}\0".encode())

@@ -7,6 +7,7 @@ the command is in Redis and in the results file.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from scheduler.temporary import OwnDirectory
 State: TypeAlias = Literal["todo", "open", "waiting", "over", "reported"]
 
 _PAGE = 500
+
+# What the empty tables take, and some lines.
+_LEAST_PAGES = 16
 
 _SCHEMA = """
 CREATE TABLE lines (
@@ -60,6 +64,10 @@ class Ledger:
         )
         # It is thrown away with the command: there is nothing to protect from a crash.
         self._db.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_SCHEMA}")
+        (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
+        # An input may have no end; others need room on that disk too, maybe Redis itself.
+        room = shutil.disk_usage(self._directory.path).free // 2
+        self._db.execute(f"PRAGMA max_page_count = {max(room // page_bytes, _LEAST_PAGES)}")
         self._db.execute("BEGIN")
 
     def __enter__(self) -> Ledger:

@@ -80,23 +80,25 @@ def format_of(path: PurePath) -> Format | None:
     return _EXTENSIONS.get(path.suffix.lower())
 
 
-def read_lines(stream: TextIO, form: Format) -> Iterator[Line | BadLine]:
+def read_lines(stream: TextIO, form: Format, limit: int) -> Iterator[Line | BadLine]:
     """Every line of an input that is not blank.
 
     Args:
         stream: text decoded with `errors="surrogateescape"` and read with `newline=""`.
+        limit: the most lines that it may have, blank and bad ones too.
 
     Raises:
-        SubmissionRefused: at a record of more than `RECORD_LIMIT_CHARS`.
+        SubmissionRefused: at a record of more than `RECORD_LIMIT_CHARS`, or too many lines.
     """
-    return _READERS[form](_Bounded(stream))
+    return _READERS[form](_Bounded(stream, limit))
 
 
 class _Bounded:
-    """The lines of a stream, the records they make up bounded: a quote may never be closed."""
+    """The lines of a stream, which may never end, nor may one of them, nor a quote be closed."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, limit: int) -> None:
         self._stream = stream
+        self._limit = limit
         self._number = 0
         self._begun = 0  # the line where the record began
         self._left = 0
@@ -113,6 +115,11 @@ class _Bounded:
         if not text:
             raise StopIteration
         self._number += 1
+        if self._number > self._limit:
+            raise SubmissionRefused(
+                f"the input has more than {self._limit:,} lines, so nothing was submitted; "
+                "give it in parts, or raise batch_lines_limit"
+            )
         self._left -= len(text)
         if self._left < 0:
             raise SubmissionRefused(

@@ -89,8 +89,9 @@ def _room_for_files() -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         raise SleipnirError(
-            f"cannot write temporary files in {tempfile.gettempdir()} ({error}); make room there, "
-            "or set TMPDIR, and start the same command again: runs under way go on"
+            f"cannot write temporary files in {tempfile.gettempdir()} ({error}), of whose room a "
+            "batch takes half at most; make room there, or set TMPDIR, and start the same command "
+            "again: runs under way go on"
         ) from error
 
 
@@ -145,6 +146,7 @@ class _Start:
                 form,
                 lambda request: self.client.check(self.agent, request),
                 defaults,
+                settings_of(self.options).batch_lines_limit,
             )
         source = "stdin" if self.call.source == _STDIN else self.call.source
         if not self.call.skip_bad:

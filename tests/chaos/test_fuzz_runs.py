@@ -323,7 +323,7 @@ def a_batch(
     def check(request: Request) -> None:
         workers.client.check(agent, request)
 
-    intake = take_in(ledger, as_stream(content), form, check, defaults)
+    intake = take_in(ledger, as_stream(content), form, check, defaults, 10_000)
     intake.describe_bad().encode()
     return Batch(workers.client, agent, ledger, Terms(name, sys.maxsize, defaults=defaults))
 

@@ -50,7 +50,7 @@ def test_a_line_is_a_request_or_says_why_not(examples: int) -> None:
     def check(example: tuple[str, Format]) -> None:
         content, form = example
         try:
-            for line in read_lines(as_stream(content), form):
+            for line in read_lines(as_stream(content), form, 10_000):
                 _check_line(line)
         except SubmissionRefused as error:
             assert_one_line(str(error))

@@ -88,7 +88,7 @@ def start(engine: Engine) -> Iterator[Start]:
             text = "".join(
                 json.dumps({"id": prompt, "prompt": prompt}) + "\n" for prompt in prompts
             )
-            take_in(ledger, io.StringIO(text), "jsonl", lambda _: None, Request())
+            take_in(ledger, io.StringIO(text), "jsonl", lambda _: None, Request(), 10_000)
             return Started(engine, agent, ledger, replace(TERMS, **terms))
 
         yield begin

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
@@ -21,6 +23,7 @@ from scheduler.run import Context, Failure, Run, Status, Usage
 from scheduler.submit import Request
 
 BATCH = "letters"
+LIMIT = 10_000
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def read(text: str | bytes, form: Format) -> list[Line | BadLine]:
     stream = io.TextIOWrapper(
         io.BytesIO(data), encoding="utf-8-sig", errors="surrogateescape", newline=""
     )
-    return list(read_lines(stream, form))
+    return list(read_lines(stream, form, LIMIT))
 
 
 def problem(text: str | bytes, form: Format = "jsonl") -> str:
@@ -43,7 +46,7 @@ def problem(text: str | bytes, form: Format = "jsonl") -> str:
 
 
 def take(ledger: Ledger, text: str, form: Format = "txt", check: Any = lambda _: None) -> Intake:
-    return take_in(ledger, io.StringIO(text), form, check, Request())
+    return take_in(ledger, io.StringIO(text), form, check, Request(), LIMIT)
 
 
 def items(ledger: Ledger) -> list[str]:
@@ -319,3 +322,25 @@ def test_a_record_without_an_end_is_given_up(form: Format, monkeypatch: pytest.M
         read('"id"\n"' + "word," * 5000, form)
     with pytest.raises(SubmissionRefused, match="line 2 of the input goes on for more than"):
         read('"id"\n"' + ("word\n" if form == "csv" else "word") * 5000, form)
+
+
+# ---- inputs without end
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "txt"])
+@pytest.mark.parametrize("line", ["", "7", '{"bad'])
+def test_an_input_without_end_is_given_up(ledger: Ledger, form: Format, line: str) -> None:
+    class Endless(io.StringIO):
+        def readline(self, size: int | None = -1, /) -> str:
+            return f"{line}\n"
+
+    with pytest.raises(SubmissionRefused, match="more than 10,000 lines, so nothing was submitted"):
+        take_in(ledger, Endless(), form, lambda _: None, Request(), LIMIT)
+
+
+def test_a_batch_leaves_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(".")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1024 * 1024))
+
+    with Ledger() as ledger, pytest.raises(sqlite3.OperationalError, match="full"):
+        take(ledger, "".join(f"{number:01000}\n" for number in range(1_000)))
