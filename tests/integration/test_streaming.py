@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,7 +13,15 @@ import pytest
 from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.model_server import Reply as ServerReply
 from worker.cancellation import Cancellation
-from worker.llm.client import ModelCallFailed, Reply, Request, complete, preload
+from worker.llm.client import (
+    OPENAI_COMPATIBLE,
+    Endpoint,
+    ModelCallFailed,
+    Reply,
+    Request,
+    complete,
+    preload,
+)
 
 REQUEST = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], temperature=0.5)
 
@@ -117,3 +129,42 @@ def test_a_reply_that_nobody_wants_any_more_is_broken_off(server: ModelServer) -
         complete(REQUEST, listener=gone, cancellation=cancellation)
 
     assert (len(gone.texts), gone.ends) == (1, 1)
+
+
+@pytest.fixture
+def no_garbage_collection() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+def test_a_stream_that_cannot_be_read_is_hung_up_on_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as pool:
+        served = pool.submit(say_oddly, listening)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        endpoint = Endpoint(f"{OPENAI_COMPATIBLE}/m", api_base=url, api_key="k")
+
+        # What is raised refers to all that took part.
+        with pytest.raises(ModelCallFailed):
+            complete(REQUEST, 60, endpoint, Heard())
+
+        assert served.result(timeout=90)
+
+
+def say_oddly(listening: socket.socket) -> bool:
+    """Start a stream with what is no piece of a reply; returns when the other side hangs up."""
+    listening.settimeout(60)
+    connection, _ = listening.accept()
+    with connection:
+        connection.settimeout(60)
+        connection.recv(1)
+        connection.sendall(
+            b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {"choices": 5}\n\n'
+        )
+        try:
+            while connection.recv(65_536):
+                pass
+        except ConnectionResetError:
+            pass
+    return True

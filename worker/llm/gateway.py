@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -23,13 +24,12 @@ from worker.llm.client import (
     Message,
     ModelCallFailed,
     Reply,
-    ReplyTooLarge,
     Request,
 )
 from worker.llm.failures import failure_of
 from worker.llm.network import CANCELLATION
 from worker.llm.pieces import Pieces
-from worker.llm.transport import DEADLINE, LIMIT_BYTES, SharedTransport
+from worker.llm.transport import DEADLINE, LIMIT_BYTES, REPLIES, SharedTransport
 
 # Read by litellm while it is imported: without these it fetches its price list and header
 # tables from the network, and loads whatever `.env` lies near the working directory.
@@ -75,6 +75,8 @@ def call(
     deadline = DEADLINE.set(monotonic() + limit_s)
     heeded = CANCELLATION.set(cancellation)
     largest = LIMIT_BYTES.set(limit_bytes)
+    replies = ExitStack()
+    opened = REPLIES.set(replies)
     try:
         if listener is None:
             response = litellm.completion(**arguments)
@@ -88,6 +90,8 @@ def call(
             raise ModelCallFailed("cancelled: the run no longer needs this reply") from error
         raise failure_of(error, limit_s, _missing_keys(endpoint)) from error
     finally:
+        replies.close()
+        REPLIES.reset(opened)
         LIMIT_BYTES.reset(largest)
         CANCELLATION.reset(heeded)
         DEADLINE.reset(deadline)
@@ -124,25 +128,13 @@ def _in_pieces(arguments: Mapping[str, Any], listener: Listener, limit_bytes: in
             **arguments, stream=True, stream_options={"include_usage": True}, drop_params=True
         )
         pieces = Pieces(limit_bytes, stream.chunks)
-        try:
-            for piece in stream:
-                text = pieces.take(piece)
-                if text:
-                    listener.hear(text)
-        except ReplyTooLarge:
-            _hang_up(stream)
-            raise
+        for piece in stream:
+            text = pieces.take(piece)
+            if text:
+                listener.hear(text)
     finally:
         listener.end()
     return litellm.stream_chunk_builder(pieces.all, messages=arguments["messages"])
-
-
-def _hang_up(stream: Any) -> None:
-    """End a reply that is still coming; its connection is of no more use."""
-    # What a provider's stream is differs; those that cannot be closed end with their last user.
-    close = getattr(stream.completion_stream, "close", None)
-    if close is not None:
-        close()
 
 
 def _cost_usd(response: Any, model: str) -> float | None:

@@ -6,6 +6,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import monotonic
@@ -22,6 +23,11 @@ DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
 
 # Most bytes of a reply to the calling thread's request.
 LIMIT_BYTES: ContextVar[int] = ContextVar("LIMIT_BYTES", default=REPLY_LIMIT_BYTES)
+
+# Closes the replies to the calling thread's requests. Whoever stops reading in the middle leaves
+# that to the garbage collector, and it may run while the same thread holds the lock of the pool,
+# which closing wants: neither this thread nor any other would ever ask a model again.
+REPLIES: ContextVar[ExitStack | None] = ContextVar("REPLIES", default=None)
 
 # A streamed reply comes a word at a time, and each word in an object of its own. What is in them
 # is counted by whoever puts them together.
@@ -72,6 +78,14 @@ class SharedTransport(httpx.BaseTransport):
         }
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self._response(request)
+        replies = REPLIES.get()
+        if replies is not None:
+            assert isinstance(response.stream, httpx.SyncByteStream)
+            replies.callback(response.stream.close)
+        return response
+
+    def _response(self, request: httpx.Request) -> httpx.Response:
         transport = self._transport_for(request.url)
         # Most servers heed this, and then nothing has to be unpacked.
         request.headers["Accept-Encoding"] = "identity"
