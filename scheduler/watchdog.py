@@ -4,6 +4,9 @@ Some code in C holds the interpreter for as long as it runs, a search with a bad
 no thread gets a turn, no signal is handled, no lease renewed. So a process of its own listens for
 a sign of life each second, and ends the one that has given none for too long.
 
+It outlives that process by a moment. Where there is no supervisor, or that was killed too, nobody
+else would end the programs that a killed worker leaves behind.
+
 Run as a file, with the standard library alone: it costs some MB and no time.
 """
 
@@ -27,19 +30,26 @@ BEAT_S: Final = 1.0
 SHORTEST_SILENCE_S: Final = 10.0
 
 _STOPPED = "Tt"  # by a signal or a debugger, which is somebody's will
+# What belongs to a dead worker and ends by itself gets so many looks to do so: a visit in a process
+# of its own is given back. The lease of what is left ends later.
+_GRACE_LOOKS = 6
+_KILLING_LOOKS = 10
 _DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Watched:
     """Has this process watched, and shows that it lives, for as long as it does."""
 
-    def __init__(self, silence_s: float) -> None:
+    def __init__(self, silence_s: float, programs: str) -> None:
         """Start the thread that beats, and that starts the watchdog, whenever there is none.
 
         Args:
             silence_s: how long no sign of life is the end of this process; 10 s at least.
+            programs: what a variable in the environment of each of its programs begins with,
+                as `NAME=VALUE`.
         """
         self._silence_s = max(silence_s, SHORTEST_SILENCE_S)
+        self._programs = programs
         self._process: subprocess.Popen[bytes] | None = None
         threading.Thread(target=self._keep_beating, name="beat", daemon=True).start()
 
@@ -65,8 +75,9 @@ class Watched:
         theirs, ours = os.pipe()
         try:
             os.set_blocking(ours, False)
+            of_us = (str(os.getpid()), str(self._silence_s), self._programs)
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(self._silence_s)],
+                [sys.executable, "-I", "-S", __file__, *of_us],
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 # In our session, as all that ends by itself when we do, but not in our group.
@@ -121,12 +132,45 @@ def _is_stopped(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] in _STOPPED
 
 
+def end_programs(marked: bytes) -> None:
+    """End what is left of a dead worker's programs, told by what is in their environment."""
+    for look in range(_GRACE_LOOKS + _KILLING_LOOKS):
+        pids = [int(directory.name) for directory in Path("/proc").glob("[0-9]*")]
+        left = [pid for pid in pids if _has(pid, marked)]
+        if not left:
+            return
+        if look >= _GRACE_LOOKS:
+            for pid in left:
+                _kill(pid, marked)
+        select.select([], [], [], BEAT_S)
+
+
+def _has(pid: int, marked: bytes) -> bool:
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended, or is somebody else's
+        return False
+    return any(variable.startswith(marked) for variable in variables)
+
+
+def _kill(pid: int, marked: bytes) -> None:
+    with suppress(OSError):  # it has ended
+        process = os.pidfd_open(pid)
+        try:
+            if _has(pid, marked):  # still that one, and not another of its number
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        finally:
+            os.close(process)
+
+
 def main() -> None:
-    """`watchdog.py PID SECONDS`, with the signs of life on standard input."""
+    """`watchdog.py PID SECONDS NAME=VALUE`, with the signs of life on standard input."""
     for number in _DEAF_TO:  # those are for the one it watches: it goes when that has gone
         signal.signal(number, signal.SIG_IGN)
     with suppress(ProcessLookupError):
         watch(int(sys.argv[1]), float(sys.argv[2]))
+    if sys.platform == "linux":
+        end_programs(os.fsencode(sys.argv[3]))
 
 
 if __name__ == "__main__":

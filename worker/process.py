@@ -35,7 +35,7 @@ from worker.llm.offering import Tools
 from worker.mcp.pool import Limits as McpLimits
 from worker.mcp.pool import McpPool
 from worker.presence import announce
-from worker.programs import end_all, take_in_orphans
+from worker.programs import end_all, marks, take_in_orphans
 from worker.runtime import Runtime
 from worker.sandbox import GRACE_S
 from worker.tasks import run_visit
@@ -131,7 +131,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     app = make_app(broker_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, runtime))
     # One that hangs is as dead as one that died: its visits are lost, and found.
-    Watched(2 * settings.lease_s)
+    Watched(2 * settings.lease_s, marks())
     scheduler = Scheduler(runtime.store) if with_scheduler else None
     if scheduler is not None:
         scheduler.start()

@@ -59,12 +59,21 @@ def take_in_orphans(below: str | None = None) -> None:
     _running.outer = below or _running.outer
 
 
+def marks() -> str:
+    """What the mark of each program of this process begins with, as it is in its environment."""
+    return f"{MARK}={_own_marks()}"
+
+
+def _own_marks() -> str:
+    own = f"{os.getpid()}:{_TOKEN}:"
+    return f"{_running.outer}/{own}" if _running.outer else own
+
+
 def begin() -> Program:
     """A program is about to be started; give it its mark."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
     with _running.lock:
-        own = f"{os.getpid()}:{_TOKEN}:{next(_running.numbers)}"
-        program = Program(f"{_running.outer}/{own}" if _running.outer else own, now)
+        program = Program(f"{_own_marks()}{next(_running.numbers)}", now)
         _running.programs.add(program)
         if _running.first is None:
             _running.first = now

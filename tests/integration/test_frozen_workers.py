@@ -39,7 +39,7 @@ def watched(*signals: signal.Signals) -> Iterator[subprocess.Popen[bytes]]:
         process.send_signal(number)
     theirs, ours = os.pipe()
     dog = subprocess.Popen(
-        [sys.executable, watchdog.__file__, str(process.pid), str(SILENCE_S)],
+        [sys.executable, watchdog.__file__, str(process.pid), str(SILENCE_S), "NOBODY=1"],
         stdin=theirs,
         stderr=subprocess.DEVNULL,
     )

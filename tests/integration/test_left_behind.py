@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +96,21 @@ def test_a_supervisor_ends_what_a_killed_worker_left_behind(
 
     wait_until(lambda: not alive(workdir), "the programs are gone", LIMIT_S)
     wait_until(lambda: children_of(supervisor.pid) - {killed}, "another worker is there", LIMIT_S)
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+def test_what_nobody_is_left_to_end_is_ended_by_the_watchdog(
+    workers: Workers, workdir: Path, supervised: bool
+) -> None:
+    # A supervisor's worker dies with it. What has thrown its environment away is not found.
+    killed = workers.start_supervised(1) if supervised else workers.start()
+    submit(workers, workdir, STAYS.replace("env -i", "env"))
+    wait_until((workdir / "ready").exists, "the programs run", LIMIT_S)
+
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.exit_code(LIMIT_S)
+
+    wait_until(lambda: not alive(workdir), "the programs are gone", 2 * LIMIT_S)
 
 
 HANGS = """
