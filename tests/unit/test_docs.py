@@ -249,7 +249,7 @@ PROMISE = re.compile(
 # Advice, not promises.
 NO_PROMISES = (
     "`--processes` up to the number of cores is sensible",
-    "| `state_limit_bytes` (16 MiB), `value_limit_bytes` (8 MiB) | hardly ever",
+    "| `state_limit_bytes` (16 MiB), `value_limit_bytes` (8 MiB) | rarely",
     "| `retention_s` (7 days) | people ask about old runs",
 )
 promising = pytest.mark.parametrize("page", ["operating.md", "security.md"])
