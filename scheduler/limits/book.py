@@ -12,7 +12,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import redis
 
@@ -96,11 +96,15 @@ class Used:
     took_s: float = 0.0
 
 
+# Too many calls, or a server that has too much to do; nobody there; nothing left to spend.
+ProviderFailureKind: TypeAlias = Literal["throttled", "unavailable", "quota_exceeded"]
+
+
 @dataclass(frozen=True, slots=True)
-class Setback:
+class ProviderFailure:
     """A failure that passes by itself: the name it is counted against pauses."""
 
-    kind: str  # busy: too many calls | outage: nobody there | quota: nothing left to use
+    kind: ProviderFailureKind
     name: str
     reason: str
     shortest_s: float  # of the first pause; it doubles with each failure after a pause
@@ -156,9 +160,9 @@ class LimitBook:
                 return Refused(name, why, detail)
 
     def settle(
-        self, granted: Granted, used: Used, setback: Setback | None = None
+        self, granted: Granted, used: Used, failure: ProviderFailure | None = None
     ) -> tuple[Waits | None, list[str]]:
-        """Note what a call used; with a setback, whether it waits. And whose turn it is now."""
+        """Note what a call used; if it failed, whether it waits. And whose turn it is now."""
         want = granted.want
         spec = {
             **self._wanted(want),
@@ -168,8 +172,8 @@ class LimitBook:
             "used_cost": _nano(used.usd),
             "took_ms": int(used.took_s * 1000),
         }
-        if setback is not None:
-            spec["setback"] = _setback(setback)
+        if failure is not None:
+            spec["failure"] = _failure(failure)
         verdict, delay_ms, name, detail, woken = self._call(
             "settle_call", want.call, json.dumps(spec)
         )
@@ -328,15 +332,15 @@ def _budget(owner: str, budget: Budget) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _setback(setback: Setback) -> dict[str, Any]:
+def _failure(failure: ProviderFailure) -> dict[str, Any]:
     values = {
-        "kind": setback.kind,
-        "name": setback.name,
-        "reason": setback.reason,
-        "shortest_ms": int(setback.shortest_s * 1000),
-        "longest_ms": int(setback.longest_s * 1000),
+        "kind": failure.kind,
+        "name": failure.name,
+        "reason": failure.reason,
+        "shortest_ms": int(failure.shortest_s * 1000),
+        "longest_ms": int(failure.longest_s * 1000),
         "retry_after_ms": None
-        if setback.retry_after_s is None
-        else math.ceil(setback.retry_after_s * 1000),
+        if failure.retry_after_s is None
+        else math.ceil(failure.retry_after_s * 1000),
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -38,7 +38,7 @@ class PauseLine:
     """Something no call may use for now."""
 
     name: str
-    kind: str  # busy | outage | quota | command
+    kind: str  # throttled | unavailable | quota_exceeded | command
     reason: str
     since: str | None
     until: str | None  # None: until a person resumes it

@@ -45,7 +45,7 @@ for _, name in ipairs(want.names) do
   local pause = read_pause(name)
   if pause and (want.next_model or patience_ms > 0) then
     local closed = now_ms < pause.until_ms
-    local tried = not closed and pause.kind ~= 'busy' and pause.probe ~= call
+    local tried = not closed and pause.kind ~= 'throttled' and pause.probe ~= call
       and now_ms < (pause.probe_until or 0)
     if (closed or tried) and want.next_model then
       return {'OK', {}, 'refused', 0, name, 'pause', pause.reason}
@@ -57,7 +57,7 @@ for _, name in ipairs(want.names) do
         local at = after_pause(mine, name, from, patience_ms)
         return wait('waiting', name, 'pause', at, pause.reason)
       end
-      if pause.kind ~= 'busy' then
+      if pause.kind ~= 'throttled' then
         probing[name] = pause
       end
     end

@@ -63,11 +63,11 @@ for _, limit in ipairs(did.limits) do
 end
 
 -- ---- how it failed
-local setback = did.setback
-if not setback then
+local failure = did.failure
+if not failure then
   for _, name in ipairs(did.names) do
     local pause = read_pause(name)
-    if pause and pause.kind ~= 'busy' then
+    if pause and pause.kind ~= 'throttled' then
       write('HDEL', partition .. ':pauses', name)
       write('HDEL', id('state', name), 'pause.late', 'pause.line')
     end
@@ -76,18 +76,18 @@ if not setback then
   return reply('done', 0, '', '', woken)
 end
 
-local name, asked_ms = setback.name, setback.retry_after_ms or 0
+local name, asked_ms = failure.name, failure.retry_after_ms or 0
 local pause = read_pause(name)
-if setback.kind == 'busy' then
+if failure.kind == 'throttled' then
   cut(name, asked_ms)
 end
 if not pause or now_ms >= pause.until_ms or now_ms + asked_ms > pause.until_ms then
   -- Calls that went together fail together: the pause grows when one fails that went after it.
   local again = pause and now_ms >= pause.until_ms and now_ms < pause.until_ms + KEPT_MS
   local failures = pause and (again and pause.failures + 1 or pause.failures) or 0
-  local grown_ms = math.min(setback.longest_ms, setback.shortest_ms * 2 ^ failures)
+  local grown_ms = math.min(failure.longest_ms, failure.shortest_ms * 2 ^ failures)
   pause = {
-    kind = setback.kind, reason = setback.reason, failures = failures,
+    kind = failure.kind, reason = failure.reason, failures = failures,
     since_ms = again and pause.since_ms or now_ms,
     until_ms = now_ms + (asked_ms > 0 and asked_ms or grown_ms),
   }

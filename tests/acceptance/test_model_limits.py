@@ -93,6 +93,7 @@ def newest(sleipnir: Sleipnir) -> Any:
     return sleipnir.json("ps", "--limit", "1")
 
 
+@pytest.mark.timeout(600)
 def test_a_batch_outlasts_refusals_and_an_outage(
     sleipnir: Sleipnir, provider: Provider, tmp_path: Path
 ) -> None:
@@ -100,15 +101,15 @@ def test_a_batch_outlasts_refusals_and_an_outage(
     lines.write_text("".join(f"question {number}\n" for number in range(LINES)))
     with provider.serving(says("fine"), SLOW_DOWN, says("fine"), SLOW_DOWN):
         batch = sleipnir.start("batch", "ask", str(lines), "--name", "trouble")
-        wait_until(lambda: len(provider.asked_at) > LINES // 4, "a part is done", 30)
+        wait_until(lambda: len(provider.asked_at) > LINES // 4, "a part is done", 180)
     wait_until(
-        lambda: [pause for pause in status(sleipnir)["pauses"] if pause["kind"] == "outage"],
+        lambda: [pause for pause in status(sleipnir)["pauses"] if pause["kind"] == "unavailable"],
         "the outage is noticed",
-        30,
+        180,
     )
 
     with provider.serving():
-        output, _ = batch.communicate(timeout=60)
+        output, _ = batch.communicate(timeout=180)
 
     results = [json.loads(line) for line in output.splitlines()]
     assert [result["status"] for result in results] == ["succeeded"] * LINES

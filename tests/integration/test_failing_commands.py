@@ -19,7 +19,7 @@ from scheduler.errors import TransitionBroken
 from scheduler.events import QuestionAnswered
 from scheduler.keys import LANE_SEPARATOR, QUEUE, batch_key, partition_of, run_key
 from scheduler.limits.book import PARTITION as LIMITS
-from scheduler.limits.book import Granted, LimitBook, Setback, Used
+from scheduler.limits.book import Granted, LimitBook, ProviderFailure, Used
 from scheduler.limits.rules import Budget, Limit
 from scheduler.lua import compose, script_names
 from scheduler.run import Failure, Lease, Usage
@@ -296,7 +296,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     ),
     "settle_call that failed": (
         lambda e: book(e).reserve(CALL),
-        lambda e: book(e).settle(Granted(CALL, ("day",)), Used(9, 0.5, 1.0), BUSY),
+        lambda e: book(e).settle(Granted(CALL, ("day",)), Used(9, 0.5, 1.0), THROTTLED),
     ),
     "renew_calls": (
         lambda e: book(e).reserve(CALL),
@@ -354,7 +354,7 @@ WRITING = re.compile(r"\b(write\w*|in_pieces|push|pop|remove\w*|tell)\(|\badd\('
 
 DAY = ("day", Budget("day", usd=9.0, tokens=99))
 CALL = want(1, Limit("p:m", 5, 100, 1), budgets=(DAY,), tokens=10)
-BUSY = Setback("busy", "p:m", "HTTP 429", 1.0, 60.0)
+THROTTLED = ProviderFailure("throttled", "p:m", "HTTP 429", 1.0, 60.0)
 
 
 def book(engine: Engine) -> LimitBook:

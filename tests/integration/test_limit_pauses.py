@@ -1,13 +1,13 @@
-"""Providers that are away, busy or out of quota: who waits, how long, and who tries first."""
+"""Providers that are unavailable, throttle or have no quota: who waits, for how long, in turn."""
 
 from __future__ import annotations
 
 import pytest
 import redis
 
-from scheduler.limits.book import Granted, LimitBook, Refused, Setback, Used, Waits
+from scheduler.limits.book import Granted, LimitBook, ProviderFailure, Refused, Used, Waits
 from tests.support.engine import Clock
-from tests.support.limits import OUTAGE, granted, waits, want
+from tests.support.limits import UNAVAILABLE, granted, waits, want
 
 PATIENT = 3_600.0
 
@@ -17,10 +17,12 @@ def book(redis_client: redis.Redis, clock: Clock) -> LimitBook:
     return LimitBook(redis_client, clock)
 
 
-def fail(book: LimitBook, number: int, setback: Setback = OUTAGE, **fields: float) -> Waits | None:
+def fail(
+    book: LimitBook, number: int, failure: ProviderFailure = UNAVAILABLE, **fields: float
+) -> Waits | None:
     """The call of that number goes and fails."""
     call = want(number, patience_s=fields.get("patience_s", PATIENT))
-    return book.settle(Granted(call), Used(), setback)[0]
+    return book.settle(Granted(call), Used(), failure)[0]
 
 
 def test_a_failed_call_waits_until_the_pause_is_over(book: LimitBook, clock: Clock) -> None:
@@ -118,7 +120,11 @@ def test_a_call_that_has_another_model_to_ask_does_not_wait(book: LimitBook) -> 
 
 
 def test_what_the_server_asks_for_holds_for_everybody(book: LimitBook, clock: Clock) -> None:
-    fail(book, 1, Setback("busy", "p:m", "HTTP 429: slow down", 1.0, 60.0, retry_after_s=20))
+    fail(
+        book,
+        1,
+        ProviderFailure("throttled", "p:m", "HTTP 429: slow down", 1.0, 60.0, retry_after_s=20),
+    )
 
     waiting = waits(book.reserve(want(2, patience_s=PATIENT)))
 

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from scheduler.connection import connect
-from scheduler.limits.book import Granted, LimitBook, Refused, Setback, Used, Waits
+from scheduler.limits.book import Granted, LimitBook, ProviderFailure, Refused, Used, Waits
 from scheduler.limits.rules import Limit
 from tests.support.engine import Clock
 from tests.support.limits import MINUTE_MS, Simulation, granted, waits, want
@@ -237,7 +237,7 @@ def test_threads_get_an_instant_each(redis_server: RedisServer, redis_client: re
 
 def test_refusals_lower_a_rate_and_it_recovers(book: LimitBook, clock: Clock) -> None:
     limit = Limit("p", requests_per_minute=60)
-    busy = Setback("busy", "p", "HTTP 429: slow down", 1.0, 60.0)
+    throttled = ProviderFailure("throttled", "p", "HTTP 429: slow down", 1.0, 60.0)
 
     def apart() -> float:
         clock.move(10)
@@ -250,7 +250,7 @@ def test_refusals_lower_a_rate_and_it_recovers(book: LimitBook, clock: Clock) ->
         return delays[-1] - delays[-2]
 
     before = apart()
-    book.settle(Granted(want(1, limit)), Used(), busy)
+    book.settle(Granted(want(1, limit)), Used(), throttled)
     lowered = apart()
     clock.move(200)
 
@@ -261,10 +261,10 @@ def test_refusals_lower_a_rate_and_it_recovers(book: LimitBook, clock: Clock) ->
 
 def test_calls_that_are_refused_together_count_once(book: LimitBook, clock: Clock) -> None:
     limit = Limit("p", concurrency=40)
-    busy = Setback("busy", "p", "HTTP 429: slow down", 1.0, 60.0)
+    throttled = ProviderFailure("throttled", "p", "HTTP 429: slow down", 1.0, 60.0)
 
     for number in range(20):
-        book.settle(Granted(want(number, limit)), Used(), busy)
+        book.settle(Granted(want(number, limit)), Used(), throttled)
 
     verdicts = [book.reserve(want(100 + number, limit)) for number in range(40)]
     assert sum(isinstance(verdict, Granted) for verdict in verdicts) == 20

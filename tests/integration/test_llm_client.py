@@ -97,14 +97,14 @@ def test_an_http_error_carries_status_and_the_servers_message(server: ModelServe
     error = failure(server, fails(400, "no such model"))
 
     assert error.message == "HTTP 400: no such model"
-    assert error.retry_after_s is None
+    assert (error.kind, error.status, error.retry_after_s) == ("other", 400, None)
 
 
 def test_a_rate_limit_carries_the_time_the_server_asks_for(server: ModelServer) -> None:
     error = failure(server, fails(429, "slow down", {"Retry-After": "2"}))
 
     assert error.message == "HTTP 429: slow down"
-    assert error.retry_after_s == 2.0
+    assert (error.kind, error.status, error.retry_after_s) == ("throttled", 429, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,10 @@ def test_a_failed_call_is_sent_once(server: ModelServer) -> None:
 
 
 def test_a_reset_connection_says_so(server: ModelServer) -> None:
-    assert failure(server, RESETS).message.startswith("Connection reset at http://127.0.0.1:")
+    error = failure(server, RESETS)
+
+    assert error.message.startswith("Connection reset at http://127.0.0.1:")
+    assert error.kind == "unavailable"
 
 
 def test_a_refused_connection_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,8 +162,12 @@ def test_a_refused_connection_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENAI_BASE_URL", closed.base_url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
 
-    with pytest.raises(ModelCallFailed, match=r"Connection refused at http://127\.0\.0\.1:"):
+    with pytest.raises(
+        ModelCallFailed, match=r"Connection refused at http://127\.0\.0\.1:"
+    ) as raised:
         complete(Request("openai:gpt-4o-mini", HELLO))
+
+    assert raised.value.kind == "unavailable"
 
 
 @pytest.mark.parametrize("reply", [HANGS, DRIPS], ids=["silence", "an endless body"])
@@ -169,7 +176,7 @@ def test_a_call_ends_at_its_time_limit(server: ModelServer, reply: Reply) -> Non
 
     error = failure(server, reply, timeout_s=0.3)
 
-    assert error.message == "timed out after 0.3s"
+    assert (error.message, error.kind) == ("timed out after 0.3s", "timed_out")
     assert 0.3 <= monotonic() - began < 5.0
 
 
@@ -230,7 +237,7 @@ def test_another_provider_fails_in_the_same_words(
     with pytest.raises(ModelCallFailed, match=r"timed out after 0\.3s"):
         complete(Request("anthropic:claude-sonnet-4-5", HELLO), 0.3)
 
-    assert limited.value.retry_after_s == 2.0
+    assert (limited.value.kind, limited.value.retry_after_s) == ("throttled", 2.0)
 
 
 def test_a_hundred_calls_wait_side_by_side(server: ModelServer) -> None:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from scheduler.limits.book import Granted, LimitBook, Refused, Setback, Used, Waits, Want
+from scheduler.limits.book import Granted, LimitBook, ProviderFailure, Refused, Used, Waits, Want
 from scheduler.limits.rules import Budget, Limit
 from tests.support.engine import Clock
 
 MINUTE_MS = 60_000
-OUTAGE = Setback("outage", "p", "Connection refused", 1.0, 60.0)
+UNAVAILABLE = ProviderFailure("unavailable", "p", "Connection refused", 1.0, 60.0)
 
 
 def want(number: int, *limits: Limit, **fields: Any) -> Want:

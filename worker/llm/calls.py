@@ -54,7 +54,7 @@ class ModelCalls:
             raise ModelCallFailed("no model set in the graph or as engine default")
         left = self.visit.seconds_left(self.timeout_s)
         if left is not None and left <= 0:
-            raise ModelCallFailed("timed out before the model was called")
+            raise ModelCallFailed("timed out before the model was called", "timed_out")
         self.transcript.record()
         request = Request(
             self.model, messages, tools, self.temperature, self.top_p, self.reasoning_effort

@@ -56,10 +56,17 @@ def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> 
 
 
 def _together(failures: dict[str, ModelCallFailed]) -> ModelCallFailed:
-    """One failure that holds the words of all: whether to try again is decided on them."""
+    """One failure that holds the words of all, and the facts that they have in common."""
     delays = [failure.retry_after_s for failure in failures.values()]
     known = [delay for delay in delays if delay is not None]
     # Whoever asked for no pause may be asked again at once.
     retry_after_s = min(known) if len(known) == len(delays) else None
     text = "; ".join(f"{model}: {failure}" for model, failure in failures.items())
-    return ModelCallFailed(text, retry_after_s)
+    kinds = {failure.kind for failure in failures.values()}
+    statuses = {failure.status for failure in failures.values()}
+    return ModelCallFailed(
+        text,
+        kinds.pop() if len(kinds) == 1 else "other",
+        status=statuses.pop() if len(statuses) == 1 else None,
+        retry_after_s=retry_after_s,
+    )

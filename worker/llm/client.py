@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from graphs.models import missing_keys, standard_model
+from scheduler.limits.book import ProviderFailureKind
 from scheduler.model_settings import Price
 from scheduler.run import Usage
 from worker.cancellation import Cancellation
@@ -92,18 +93,35 @@ class Reply:
         )
 
 
+# What is known of the cause of a failed call. `timed_out`: the call's own limit.
+FailureKind: TypeAlias = ProviderFailureKind | Literal["timed_out", "other"]
+
+
 class ModelCallFailed(Exception):
     """A model call failed.
 
     The message holds the HTTP status and the server's words, or `timed out`,
-    `Connection refused`, `Connection reset`: whether to try again is decided on this text.
+    `Connection refused`, `Connection reset`: whether a node tries again is decided on this text,
+    as the graph language says. Everything else is decided on the facts beside it.
+
+    Args:
+        status: of the server's HTTP answer, if there was one.
+        retry_after_s: what the server asked for; None if it did not.
     """
 
     may_pass = True  # False: another attempt would fail in the same way, whatever the text says
 
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        kind: FailureKind = "other",
+        *,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
         self.message = message
-        # What the server asked for; None if it did not.
+        self.kind = kind
+        self.status = status
         self.retry_after_s = retry_after_s
         super().__init__(message)
 

@@ -20,8 +20,8 @@ from scheduler.limits.book import (
     Granted,
     LimitBook,
     Notices,
+    ProviderFailure,
     Refused,
-    Setback,
     Used,
     Waits,
     Want,
@@ -37,7 +37,7 @@ from scheduler.store import RunStore
 from worker.llm.caller import Caller, MustWait
 from worker.llm.client import ModelCallFailed, Request
 from worker.llm.estimate import ReplyLengths, prompt_tokens
-from worker.llm.setbacks import setback_of
+from worker.llm.provider_failures import provider_failure_of
 from worker.llm.tariff import Tariff
 
 logger = logging.getLogger(__name__)
@@ -66,14 +66,14 @@ class Permit:
         """The call failed.
 
         Raises:
-            MustWait: it is to be made again later: a setback, and the caller has patience.
+            MustWait: it is to be made again later: the failure passes, and the caller has patience.
         """
         provider, model = names_of(self._model)
         limited = [limit.name for limit in self.granted.want.limits]
-        setback = setback_of(failure, provider, limited[-1] if limited else model)
-        if not self._counted and setback is None:
+        passing = provider_failure_of(failure, provider, limited[-1] if limited else model)
+        if not self._counted and passing is None:
             return
-        waits = self._gate.close(self, self._used(NO_USAGE), setback)
+        waits = self._gate.close(self, self._used(NO_USAGE), passing)
         if waits is not None:
             raise MustWait(waits.delay_s, reason(waits))
 
@@ -198,11 +198,13 @@ class Gate:
             for name in want.names
         )
 
-    def close(self, permit: Permit, used: Used, setback: Setback | None = None) -> Waits | None:
+    def close(
+        self, permit: Permit, used: Used, failure: ProviderFailure | None = None
+    ) -> Waits | None:
         """Give back what a permit held; whether its call is to wait for another try."""
         with self._lock:
             self._open.discard(permit)
-        waits, woken = self._book.settle(permit.granted, used, setback)
+        waits, woken = self._book.settle(permit.granted, used, failure)
         for call in woken:
             self._recall(*visit_of(call))
         return waits

@@ -7,7 +7,7 @@ import pytest
 from scheduler.run import NO_USAGE
 from worker.llm.caller import MustWait
 from worker.llm.chain import first_reply
-from worker.llm.client import ModelCallFailed, Reply
+from worker.llm.client import FailureKind, ModelCallFailed, Reply
 
 HI = Reply({"content": "hi"}, NO_USAGE)
 
@@ -37,7 +37,7 @@ def test_the_first_that_replies_is_the_last_that_is_asked() -> None:
 
 
 def test_a_single_model_fails_in_its_own_words() -> None:
-    failure = ModelCallFailed("no", 2.0)
+    failure = ModelCallFailed("no", retry_after_s=2.0)
 
     with pytest.raises(ModelCallFailed) as raised:
         first_reply(["a"], Asking(failure), 5.0)
@@ -80,12 +80,30 @@ def test_a_model_that_was_to_reply_later_and_fails_leaves_the_question_to_the_ot
 def test_a_pause_is_asked_for_if_all_of_them_ask_for_one(
     pauses: tuple[float | None, ...], expected: float | None
 ) -> None:
-    ask = Asking(*(ModelCallFailed("429", pause) for pause in pauses))
+    ask = Asking(*(ModelCallFailed("429", retry_after_s=pause) for pause in pauses))
 
     with pytest.raises(ModelCallFailed, match="a: 429; b: 429") as raised:
         first_reply(["a", "b"], ask, None)
 
     assert raised.value.retry_after_s == expected
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [(("throttled", 429), ("throttled", 429)), (("unavailable", None), ("other", None))],
+)
+def test_together_they_fail_with_the_facts_they_have_in_common(
+    second: tuple[FailureKind, int | None], expected: tuple[FailureKind, int | None]
+) -> None:
+    kind, status = second
+    ask = Asking(
+        ModelCallFailed("no", "throttled", status=429), ModelCallFailed("no", kind, status=status)
+    )
+
+    with pytest.raises(ModelCallFailed) as raised:
+        first_reply(["a", "b"], ask, None)
+
+    assert (raised.value.kind, raised.value.status) == expected
 
 
 def test_nobody_is_asked_when_the_time_is_over() -> None:

@@ -1,0 +1,25 @@
+"""How many tokens a call is likely to use."""
+
+from __future__ import annotations
+
+from worker.llm.client import Request
+from worker.llm.estimate import ReplyLengths, prompt_tokens
+
+
+def test_a_prompt_is_estimated_by_its_length() -> None:
+    short = Request("m", [{"role": "user", "content": "x" * 400}])
+    tools = Request("m", short.messages, [{"type": "function", "function": {"name": "y" * 400}}])
+
+    assert 100 <= prompt_tokens(short) <= 120
+    assert prompt_tokens(tools) - prompt_tokens(short) >= 100
+
+
+def test_expected_lengths_follow_what_was_seen() -> None:
+    lengths = ReplyLengths(assumed=4096)
+    assert lengths.expected("m") == 4096
+
+    for _ in range(50):
+        lengths.saw("m", 100)
+    lengths.saw("m", 200)
+
+    assert lengths.expected("m") == 110
