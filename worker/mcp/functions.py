@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 
 from graphs.mcp_config import McpConfig, McpServer, function_suffix
 from graphs.tools.function import declaration_of
+from scheduler.checks import pool as checks
+from scheduler.checks.checking import SchemaInvalid, Unchecked
 from scheduler.errors import SecretsMissing, SecretsUnusable
 from scheduler.secrets import Secrets, hidden
 from worker.cancellation import Cancellation
@@ -27,6 +29,7 @@ from worker.mcp.tool import McpTool
 _LONGEST_NAME = 64
 _DEFAULT_TOP_K = 8
 _MOST_TOP_K = 20
+_MISFITS_SHOWN = 5  # the first is usually the cause of the others
 
 _Arguments: TypeAlias = Mapping[str, Any]
 _Act: TypeAlias = Callable[[_Arguments, float], Any]
@@ -101,9 +104,24 @@ class McpServers:
         return self.pool.tools(server, self.workdir, timeout_s, self.cancellation)
 
     def invoke(
-        self, server: McpServer, tool: str, arguments: _Arguments, timeout_s: float
+        self, server: McpServer, tool: McpTool, arguments: _Arguments, timeout_s: float
     ) -> dict[str, Any]:
-        return self.pool.call(server, self.workdir, tool, arguments, timeout_s, self.cancellation)
+        self._refuse_misfits(tool, arguments)
+        return self.pool.call(
+            server, self.workdir, tool.name, arguments, timeout_s, self.cancellation
+        )
+
+    def _refuse_misfits(self, tool: McpTool, arguments: _Arguments) -> None:
+        """Check arguments against what the tool declares, where that can be made sense of."""
+        try:
+            found = checks.misfits(dict(tool.parameters), dict(arguments), self.pool.check_limit_s)
+        except checks.TookTooLong as error:
+            raise McpFailed(f"the arguments {error}") from error
+        except (SchemaInvalid, Unchecked):
+            return  # the server knows what it means
+        if found:
+            shown = "; ".join(f"{path}: {message}" for path, message in found[:_MISFITS_SHOWN])
+            raise McpFailed(f"the arguments are not what the tool declares: {shown}")
 
 
 class _Offering:
@@ -209,7 +227,7 @@ class _Offering:
                 tool.description,
                 tool.parameters,
                 "invocation",
-                lambda arguments, limit: invoke(server, tool.name, arguments, limit),
+                lambda arguments, limit: invoke(server, tool, arguments, limit),
             )
         )
 
@@ -321,7 +339,7 @@ def _invoke(
 ) -> dict[str, Any]:
     tool = _named(servers.tools(server, timeout_s), arguments)
     passed_on = _given(arguments, "arguments", dict, "an object", {})
-    return servers.invoke(server, tool.name, passed_on, timeout_s)
+    return servers.invoke(server, tool, passed_on, timeout_s)
 
 
 def _named(tools: Sequence[McpTool], arguments: _Arguments) -> McpTool:

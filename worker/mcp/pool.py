@@ -69,6 +69,11 @@ class McpPool:
         self._tools: dict[str, tuple[float, tuple[McpTool, ...]]] = {}
         self._reaper: asyncio.Task[None] | None = None
 
+    @property
+    def check_limit_s(self) -> float:
+        """Processor time that one check against a server's schema may take."""
+        return self._limits.check_s
+
     # ---- for all threads
 
     def tools(

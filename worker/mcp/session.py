@@ -7,6 +7,7 @@ opens, waits until somebody asks it to stop or the server goes away, and closes.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -26,8 +27,12 @@ from worker.mcp.transports import Traces, connection
 
 T = TypeVar("T")
 
-# A list that goes on after this many pages is a mistake of the server.
+# A list that goes on after this many pages, or tools, is a mistake of the server.
 _MOST_PAGES = 100
+MOST_TOOLS = 5_000
+
+# So many mistakes are not looked at one by one: that would take longer than finding them.
+_MOST_MISTAKES = 1_000
 
 
 @dataclass
@@ -101,6 +106,8 @@ class Session:
             tools += [
                 McpTool(tool.name, tool.description or "", tool.input_schema) for tool in page.tools
             ]
+            if len(tools) > MOST_TOOLS:
+                raise McpFailed(f"it lists more than {MOST_TOOLS:,} tools")
             cursor = page.next_cursor
             if cursor is None:
                 break
@@ -152,6 +159,8 @@ class Session:
             return SessionLost("the server lost the session", refused=True)
         if error.message == _REFUSED and self._traces.http_error:
             return McpFailed(self._traces.http_error)
+        if _UNREADABLE.match(error.message):  # in many words of a library
+            return McpFailed("its answer does not fit the protocol")
         return McpFailed(error.message)
 
     async def _live(self) -> None:
@@ -237,6 +246,8 @@ async def _page(cursor: str | None, client: Client) -> mcp_types.ListToolsResult
 # What the SDK makes of HTTP 404 where there was a session, and of other refusals by HTTP.
 _FORGOTTEN = "Session terminated"
 _REFUSED = "Server returned an error response"
+# What it makes of a message that is none, by HTTP.
+_UNREADABLE = re.compile(r"Failed to parse [\w ]{1,40}: [0-9]+ validation error")
 
 
 def _in_words(error: BaseException) -> str:
@@ -246,6 +257,8 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no '{error.filename}'"
     if isinstance(error, ValidationError):
+        if error.error_count() > _MOST_MISTAKES:
+            return f"its answer does not fit the protocol in {error.error_count()} places"
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         return f"its answer does not fit the protocol: {place}: {first['msg']}"

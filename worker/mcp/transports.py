@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import Any
@@ -25,6 +26,9 @@ from mcp.client.streamable_http import streamable_http_client
 from graphs.mcp_config import McpServer
 from scheduler.secrets import hidden
 from worker import programs
+from worker.mcp import messages
+from worker.mcp.bodies import bounded
+from worker.mcp.messages import LONGEST_MESSAGE, MOST_UNASKED, UNASKED, Unasked
 from worker.mcp.target import Target
 from worker.sandbox import GRACE_S, base_environment
 
@@ -41,10 +45,8 @@ _LONGEST_LINE = 2_000
 _LINES_A_MINUTE = 100
 
 
-# Of one message of a program; the SDK puts it together in memory, in a time that grows faster than
-# it. Of events over HTTP it takes 1 MiB each by itself.
-LONGEST_MESSAGE = 8 * 1024 * 1024
 _TOO_LONG = b"a message of more than %d bytes" % LONGEST_MESSAGE
+_TOO_MUCH_UNASKED = b"more than %d messages a minute that nobody asked for" % MOST_UNASKED
 
 
 @dataclass(slots=True)
@@ -66,11 +68,12 @@ async def connection(
     """The two streams of messages from and to a server; `on_end` tells that it went away."""
     server = target.server
 
-    def too_much() -> None:
-        traces.stderr.append(_TOO_LONG)
+    def too_much(what: bytes) -> None:
+        traces.stderr.append(what)
         on_end()
 
-    _TOO_MUCH.set(too_much)
+    _TOO_LONG_CAME.set(partial(too_much, _TOO_LONG))
+    UNASKED.set(Unasked(partial(too_much, _TOO_MUCH_UNASKED)))
     opened: AbstractAsyncContextManager[tuple[Any, Any]]
     match server.type:
         case "stdio":
@@ -123,7 +126,7 @@ async def _streams_of(target: Target, traces: Traces, mark: str) -> AsyncIterato
 
 
 # Says that a message was too long; of the server whose program the current task reads from.
-_TOO_MUCH: ContextVar[Callable[[], None]] = ContextVar("_TOO_MUCH")
+_TOO_LONG_CAME: ContextVar[Callable[[], None]] = ContextVar("_TOO_LONG_CAME")
 
 
 class _Lines(TextReceiveStream):
@@ -136,11 +139,12 @@ class _Lines(TextReceiveStream):
         ended = text.rfind("\n") + 1
         self._line = len(text) - ended if ended else self._line + len(text)
         if self._line > LONGEST_MESSAGE:
-            _TOO_MUCH.get()()
+            _TOO_LONG_CAME.get()()
             raise anyio.EndOfStream
         return text
 
 
+messages.install()
 # The SDK has no parameter for it.
 mcp.client.stdio.TextReceiveStream = _Lines  # type: ignore[attr-defined]
 
@@ -224,9 +228,11 @@ def _http_client(headers: dict[str, str] | None, traces: Traces) -> httpx2.Async
     async def note(response: httpx2.Response) -> None:
         if response.status_code >= 400:
             traces.http_error = f"HTTP {response.status_code} {response.reason_phrase}"
+        bounded(response)
 
     # How long an answer may take is the caller's to say.
     timeout = httpx2.Timeout(_CONNECT_LIMIT_S, read=None)
+    headers = {**(headers or {}), "Accept-Encoding": "identity"}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [note]})
 
 

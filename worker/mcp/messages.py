@@ -1,0 +1,200 @@
+"""What servers say, before the SDK takes it in.
+
+A message of a few megabytes can cost the SDK minutes and gigabytes, all of it with the interpreter
+held: it tries each part against all that it might be. And what it cannot read it passes over, so
+that whoever asked would wait for nothing. Here such an answer becomes one that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final, NoReturn
+
+import mcp.client.streamable_http
+import mcp_types
+
+# Bytes of one message; of an event over HTTP the SDK takes 1 MiB by itself. It puts messages
+# together in memory, in a time that grows faster than they do.
+LONGEST_MESSAGE: Final = 8 * 1024 * 1024
+MOST_PARTS: Final = 20_000
+MOST_VALUES: Final = 500_000
+DEEPEST: Final = 100
+MOST_UNASKED: Final = 5_000
+MOST_UNASKED_BYTES: Final = 64 * 1024 * 1024
+_WINDOW_S = 60.0
+
+# What is in these is nobody's but the tool's, and not looked at by the SDK.
+_FREE = {"structuredContent", "inputSchema", "outputSchema"}
+
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+_ID = re.compile(r'"id"\s{0,20}:\s{0,20}("[^"\\]{1,100}"|[0-9]{1,18})\s{0,20}[,}]')
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a character, if the other one does not follow
+_NEAR = 1_000  # characters from an end of a message that cannot be read, in which its id is sought
+_TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
+_REFUSED = -32603  # "internal error" of JSON-RPC
+
+
+@dataclass(slots=True)
+class Unasked:
+    """How much a server says that answers nothing: notifications, requests, what is no message."""
+
+    on_too_much: Callable[[], None]
+    clock: Callable[[], float] = monotonic
+    _ends_at: float = 0.0
+    _count: int = 0
+    _size: int = 0
+
+    def take(self, size: int) -> None:
+        """Count one more, of so many characters."""
+        now = self.clock()
+        if now >= self._ends_at:
+            self._ends_at = now + _WINDOW_S
+            self._count = self._size = 0
+        was_too_much = self._is_too_much
+        self._count += 1
+        self._size += size
+        if self._is_too_much and not was_too_much:
+            self.on_too_much()
+
+    @property
+    def _is_too_much(self) -> bool:
+        return self._count > MOST_UNASKED or self._size > MOST_UNASKED_BYTES
+
+
+# Of the connection that the current task reads from; None where that is read answer by answer.
+UNASKED: ContextVar[Unasked | None] = ContextVar("UNASKED", default=None)
+
+
+class _Careful:
+    """The SDK's reader of messages, for messages that it can read."""
+
+    def __init__(self, sdk: Any) -> None:
+        self._sdk = sdk
+
+    def validate_json(self, data: str | bytes, **options: Any) -> Any:
+        """The message.
+
+        Raises:
+            ValueError: it is none.
+        """
+        text = data.decode(errors="replace") if isinstance(data, bytes) else data
+        message = self._read(text, **options)
+        unasked = UNASKED.get()
+        if unasked is not None and isinstance(
+            message, mcp_types.JSONRPCRequest | mcp_types.JSONRPCNotification
+        ):
+            unasked.take(len(text))
+        return message
+
+    def _read(self, text: str, **options: Any) -> Any:
+        if not _may_be_large(text):
+            try:
+                return self._sdk.validate_json(text, **options)
+            except ValueError:
+                pass  # it may be mended
+        try:
+            return self._sdk.validate_json(_mended(text), **options)
+        except ValueError:
+            if (unasked := UNASKED.get()) is not None:
+                unasked.take(len(text))
+            raise
+
+
+def install() -> None:
+    """Have the SDK read with care; it has no parameter for that."""
+    careful = _Careful(mcp_types.jsonrpc_message_adapter)
+    modules: list[Any] = [mcp_types, mcp.client.streamable_http]
+    for module in modules:
+        module.jsonrpc_message_adapter = careful
+
+
+def _may_be_large(text: str) -> bool:
+    """Whether there may be more in it than is taken; cheap, and right for all that is small."""
+    return _separators(text) > MOST_PARTS or text.count("[") + text.count("{") > DEEPEST
+
+
+def _separators(text: str) -> int:
+    """About as many as there are values."""
+    return text.count(",") + text.count("[") + text.count("{")
+
+
+def _mended(text: str) -> str:
+    """A message that the SDK can read; where an answer cannot be one, an error in its place.
+
+    Raises:
+        ValueError: there is nothing to answer to.
+    """
+    if _separators(_STRING.sub("", text)) > MOST_VALUES:  # too many even to look at
+        return _refusal(_id_near(text), f"the answer {_TOO_MANY_VALUES}")
+    try:
+        message = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        return _refusal(_id_near(text), f"the answer cannot be read: {error}")
+    if not isinstance(message, dict):
+        raise ValueError("this is no message")
+    if wrong := _too_much(message):
+        request_id = message.get("id")
+        is_answer = "method" not in message and isinstance(request_id, int | str)
+        return _refusal(json.dumps(request_id) if is_answer else None, f"the answer {wrong}")
+    return json.dumps(_without_surrogates(message)) if _HALF.search(text) else text
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _id_near(text: str) -> str | None:
+    """What is probably the id of a message that is no JSON."""
+    if not text.lstrip().startswith("{") or '"method"' in text[:_NEAR]:
+        return None
+    found = _ID.search(text[:_NEAR]) or _ID.search(text[-_NEAR:])
+    return found and found[1]
+
+
+def _refusal(request_id: str | None, reason: str) -> str:
+    if request_id is None:
+        raise ValueError(reason)
+    error = json.dumps({"code": _REFUSED, "message": reason})
+    return f'{{"jsonrpc": "2.0", "id": {request_id}, "error": {error}}}'
+
+
+def _too_much(message: Any) -> str | None:
+    parts = 0
+    for depth, is_free in _walk(message):
+        parts += not is_free
+        if depth > DEEPEST:
+            return f"is nested deeper than {DEEPEST} levels"
+        if parts > MOST_PARTS:
+            return f"has more than {MOST_PARTS:,} parts"
+    return None
+
+
+def _walk(message: Any) -> Iterator[tuple[int, bool]]:
+    """Every value: how deep it lies, and whether only the tool knows what it is."""
+    left: list[Iterator[tuple[Any, bool]]] = [iter([(message, False)])]
+    while left:
+        value, is_free = next(left[-1], (None, None))
+        if is_free is None:
+            left.pop()
+            continue
+        yield len(left), is_free
+        if isinstance(value, dict):
+            left.append(iter([(part, is_free or key in _FREE) for key, part in value.items()]))
+        elif isinstance(value, list):
+            left.append(iter([(part, is_free) for part in value]))
+
+
+def _without_surrogates(value: Any) -> Any:
+    """Halves of characters stand for nothing, and no text with one can be sent or stored."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(part) for part in value]
+    return value
