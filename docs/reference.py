@@ -18,13 +18,13 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
-from graphs.json_schema import json_schema
-from graphs.models import PROVIDER_KEYS
-from graphs.schema import BaseNode, Section, WritingNode
-from scheduler.cli import VERBS, cli
-from scheduler.settings import PREFIX, Settings
-from scheduler.testing.cases import CaseFields, Expected, OutputFields
-from scheduler.testing.replies import ReplyFields, ToolCallFields
+from sleipnir.graphs.json_schema import json_schema
+from sleipnir.graphs.models import PROVIDER_KEYS
+from sleipnir.graphs.schema import BaseNode, Section, WritingNode
+from sleipnir.scheduler.cli.app import VERBS, cli
+from sleipnir.scheduler.config.settings import PREFIX, Settings
+from sleipnir.scheduler.testing.cases import CaseFields, Expected, OutputFields
+from sleipnir.scheduler.testing.replies import ReplyFields, ToolCallFields
 
 HERE = Path(__file__).parent
 

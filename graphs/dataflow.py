@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from graphs.schema import (
+from sleipnir.graphs.schema import (
     AgentNode,
     ApprovalNode,
     EndNode,
@@ -18,7 +18,7 @@ from graphs.schema import (
     RagNode,
     ScriptNode,
 )
-from graphs.template import references
+from sleipnir.graphs.template import references
 
 FieldPath: TypeAlias = tuple[str, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphs.files import read_text
+from sleipnir.graphs.files import read_text
 
 ENV_FILE = ".env"
 _LIMIT_BYTES = 1024 * 1024

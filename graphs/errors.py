@@ -5,7 +5,7 @@ GraphError
 ├── AgentNotFound       no such agent where we looked
 ├── MissingVariables    a run was asked for without values its agent needs (E215)
 ├── BundleError         an agent directory cannot be packed, or a bundle not unpacked
-├── NoFonts             a PNG needs fonts, and this machine has none (graphs.drawing)
+├── NoFonts             a PNG needs fonts, and this machine has none (sleipnir.graphs.drawing)
 ├── MissingReference    a strict template names something that is not there
 └── NodeFailed          a visit failed with a run-time code (R…)
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphs.finding import Finding
+from sleipnir.graphs.document.finding import Finding
 
 
 class GraphError(Exception):

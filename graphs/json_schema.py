@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphs.schema import NODE_TYPES, Graph
+from sleipnir.graphs.schema import NODE_TYPES, Graph
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NODE_ID = {"maxLength": 128, "pattern": r"^[^.\s/\\\x00-\x1f\x7f][^\s/\\\x00-\x1f\x7f]*$"}

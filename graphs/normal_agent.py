@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from graphs.schema import PositiveInt, SkillFields, Variable
+from sleipnir.graphs.schema import PositiveInt, SkillFields, Variable
 
 NotNegativeInt = Annotated[int, Field(ge=0)]
 

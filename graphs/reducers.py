@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from graphs.errors import NodeFailed
+from sleipnir.graphs.errors import NodeFailed
 
 
 class Absent:

@@ -13,8 +13,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
-from graphs.errors import MissingReference, TextTooLong
-from graphs.state import encode
+from sleipnir.graphs.errors import MissingReference, TextTooLong
+from sleipnir.graphs.state import encode
 
 Path: TypeAlias = tuple[str | int, ...]
 Layer: TypeAlias = Mapping[str, Any]

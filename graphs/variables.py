@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from graphs.errors import MissingVariables
-from graphs.normal_agent import NormalAgent
-from graphs.schema import Graph
-from graphs.state import encode
+from sleipnir.graphs.errors import MissingVariables
+from sleipnir.graphs.normal_agent import NormalAgent
+from sleipnir.graphs.schema import Graph
+from sleipnir.graphs.state import encode
 
 VARIABLE_PREFIX = "LLM_AGENT_VAR_"  # of the environment variables that hold their values
 

@@ -12,34 +12,34 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from graphs.bundle import Part, pack, unpack
-from graphs.bundle_layout import agent_directory, bundle_parts
-from graphs.document import printable
-from graphs.errors import AgentNotFound, BundleError, InvalidAgent
-from graphs.finding import Finding
-from graphs.loader import Agent, load_agent
-from graphs.references import AgentSearch
-from graphs.schema import AgentNode, Graph
-from graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
-from graphs.validator import Resources, validate
-from scheduler.acceptances import Acceptances
-from scheduler.connection import connect, is_private, require_fit
-from scheduler.consent import consent
-from scheduler.directories import config_dir
-from scheduler.dispatch import make_dispatcher
-from scheduler.errors import AnswerRefused, NotKept, SubmissionRefused
-from scheduler.events import NarrationEntry, QuestionAnswered, RunEnded
-from scheduler.keys import machine_key
-from scheduler.limits.report import held_up
-from scheduler.limits.stops import Stops
-from scheduler.mcp import configured_servers
-from scheduler.recordings import Recordings
-from scheduler.records import Records
-from scheduler.run import Failure, NewRun, Question, Run
-from scheduler.settings import Settings
-from scheduler.store import RunStore
-from scheduler.submit import Request, new_run
-from scheduler.temporary import OwnDirectory
+from sleipnir.graphs.bundles.archive import Part, pack, unpack
+from sleipnir.graphs.bundles.layout import agent_directory, bundle_parts
+from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import Agent, load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
+from sleipnir.graphs.schema import AgentNode, Graph
+from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
+from sleipnir.graphs.validator import Resources, validate
+from sleipnir.scheduler.config.directories import config_dir
+from sleipnir.scheduler.config.mcp_servers import configured_servers
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.embedded.acceptances import Acceptances
+from sleipnir.scheduler.errors import AnswerRefused, NotKept, SubmissionRefused
+from sleipnir.scheduler.limits.budget_check import Stops
+from sleipnir.scheduler.limits.report import held_up
+from sleipnir.scheduler.runs.consent import consent
+from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
+from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
+from sleipnir.scheduler.runs.submit import Request, new_run
+from sleipnir.scheduler.store.connection import connect, is_private, require_fit
+from sleipnir.scheduler.store.dispatch import make_dispatcher
+from sleipnir.scheduler.store.keys import machine_key
+from sleipnir.scheduler.store.queries import Records
+from sleipnir.scheduler.store.recordings import Recordings
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.temporary import OwnDirectory
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from typing import Any
 
 from redis.exceptions import ConnectionError
 
-from scheduler.errors import SettingInvalid
+from sleipnir.scheduler.errors import SettingInvalid
 
 VARIABLE = "SLEIPNIR_FAILPOINT"
 _AMID_S = 0.1

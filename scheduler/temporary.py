@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from graphs.bundle import remove_unpacked
+from sleipnir.graphs.bundles.archive import remove_unpacked
 
 _PREFIX = "sleipnir-tmp-"
 

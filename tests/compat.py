@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.redis_server import find_server
+from sleipnir.scheduler.embedded.redis_server import find_server
 from tests.support.redis_server import TRIED
 
 ROOT = Path(__file__).parents[1]
@@ -115,7 +115,8 @@ def _try(source: Source) -> str:
     except Unavailable as error:
         return f"could not be had: {error}"
     print(f"\n{version} ({program})", flush=True)  # noqa: T201 - for the person who started it
-    tests = [f"tests/integration/test_{name}.py" for name in TESTS]
+    integration = ROOT / "tests" / "integration"
+    tests = [str(file) for name in TESTS for file in integration.rglob(f"test_{name}.py")]
     options = ["-q", "--numprocesses", "2", "--dist", "loadfile", *sys.argv[1:]]
     code = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *tests],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from scheduler.connection import connect
+from sleipnir.scheduler.store.connection import connect
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer

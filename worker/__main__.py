@@ -6,13 +6,13 @@ import argparse
 import logging
 import sys
 
-from scheduler.cli.terminal_output import protect_terminals
-from scheduler.errors import SleipnirError
-from scheduler.failpoints import install_requested
-from scheduler.settings import load_settings
-from scheduler.store import RunStore
-from worker import tasks
-from worker.process import serve
+from sleipnir.scheduler.cli.terminal_output import protect_terminals
+from sleipnir.scheduler.config.settings import load_settings
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.failpoints import install_requested
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.worker.bootstrap import serve
+from sleipnir.worker.delivery import run_visit
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
         # Records of each run cost a reading of its history; they are there when asked for.
         logging.getLogger("sleipnir.graph").setLevel(logging.WARNING)
     try:
-        install_requested(RunStore, tasks)
+        install_requested(RunStore, run_visit)
         settings = load_settings(
             {
                 "redis_url": arguments.redis,

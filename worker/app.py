@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from celery import Celery
 from kombu import Queue
 
-from scheduler.connection import kombu_url, transport_options
-from scheduler.dispatch import TASK
-from scheduler.keys import LANES, QUEUE
-from worker.broker import EagerAMQP, use_tolerant_transport
+from sleipnir.scheduler.store.connection import kombu_url, transport_options
+from sleipnir.scheduler.store.dispatch import TASK
+from sleipnir.scheduler.store.keys import LANES, QUEUE
+from sleipnir.worker.broker import EagerAMQP, use_tolerant_transport
 
 # A connection may die without a word. The wait for a message is given up and begun again after
 # six to eleven seconds of silence; every other command fails after fifteen.
@@ -59,6 +59,6 @@ def make_app(broker_url: str, concurrency: int, queues: Sequence[str] = (QUEUE,)
 def register_visits(app: Celery, visit: Callable[[str, str, str], None]) -> None:
     """Make `visit(run_id, visit_id, digest)` what the app's messages call."""
 
-    @app.task(name=TASK, ignore_result=True, Strategy="worker.strategy:visit_strategy")  # type: ignore[untyped-decorator]  # no stubs
+    @app.task(name=TASK, ignore_result=True, Strategy="sleipnir.worker.strategy:visit_strategy")  # type: ignore[untyped-decorator]  # no stubs
     def run(run_id: str, visit_id: str, digest: str) -> None:
         visit(run_id, visit_id, digest)

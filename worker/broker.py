@@ -14,8 +14,8 @@ from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
-from scheduler.connection import is_transient, masked
-from scheduler.keys import LANES, TURN_MARK, turns_key
+from sleipnir.scheduler.store.connection import is_transient, masked
+from sleipnir.scheduler.store.keys import LANES, TURN_MARK, turns_key
 
 logger = logging.getLogger("sleipnir.worker")
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from scheduler.secrets import hidden, lines_too
+from sleipnir.scheduler.config.secrets import hidden, lines_too
 
 # Shorter values would mask ordinary words.
 _SHORTEST = 6

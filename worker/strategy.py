@@ -17,7 +17,7 @@ from typing import Any
 from celery.worker.strategy import default as celery_strategy
 from kombu.exceptions import DecodeError
 
-from worker.broker import Credit
+from sleipnir.worker.broker import Credit
 
 logger = logging.getLogger("sleipnir.worker")
 

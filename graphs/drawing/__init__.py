@@ -4,10 +4,10 @@ Drawn is what the file declares: `next`, `routes`, `on_other`, `fallback` and th
 maps. Where a script's `_next` may lead is known only when it runs.
 """
 
-from graphs.drawing.dot import to_dot
-from graphs.drawing.mermaid import to_mermaid
-from graphs.drawing.outline import Progress
-from graphs.drawing.png import NoFonts, to_png
-from graphs.drawing.svg import to_svg
+from sleipnir.graphs.drawing.dot import to_dot
+from sleipnir.graphs.drawing.mermaid import to_mermaid
+from sleipnir.graphs.drawing.outline import Progress
+from sleipnir.graphs.drawing.png import NoFonts, to_png
+from sleipnir.graphs.drawing.svg import to_svg
 
 __all__ = ["NoFonts", "Progress", "to_dot", "to_mermaid", "to_png", "to_svg"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from graphs.drawing.outline import Box
+from sleipnir.graphs.drawing.outline import Box
 
 INK: Final = "#1f2933"
 LINE: Final = "#64748b"

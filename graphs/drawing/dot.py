@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from graphs.drawing.colours import INK, LINE, paint_of
-from graphs.drawing.outline import Arrow, Box, Kind, Progress, outline_of
-from graphs.schema import Graph
+from sleipnir.graphs.drawing.colours import INK, LINE, paint_of
+from sleipnir.graphs.drawing.outline import Arrow, Box, Kind, Progress, outline_of
+from sleipnir.graphs.schema import Graph
 
 SHAPES: Final[Mapping[str, str]] = {
     "agent": 'shape=box, style="filled", peripheries=2',

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from graphs.drawing.outline import Arrow, Box, Kind, Outline
-from graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
+from sleipnir.graphs.drawing.outline import Arrow, Box, Kind, Outline
+from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 
 TEXT_LENGTH: Final = 40
 LABEL_LENGTH: Final = 32

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from graphs.drawing.colours import INK, OF_PROGRESS, OF_TYPE, paint_name
-from graphs.drawing.outline import Box, Kind, Progress, outline_of
-from graphs.schema import Graph
+from sleipnir.graphs.drawing.colours import INK, OF_PROGRESS, OF_TYPE, paint_name
+from sleipnir.graphs.drawing.outline import Box, Kind, Progress, outline_of
+from sleipnir.graphs.schema import Graph
 
 SHAPES: Final[Mapping[str, tuple[str, str]]] = {
     "agent": ("[[", "]]"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from graphs.schema import (
+from sleipnir.graphs.schema import (
     AgentNode,
     ApprovalNode,
     EndNode,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphs.drawing.outline import Progress
-from graphs.drawing.svg import FONT, to_svg
-from graphs.errors import GraphError
-from graphs.schema import Graph
+from sleipnir.graphs.drawing.outline import Progress
+from sleipnir.graphs.drawing.svg import FONT, to_svg
+from sleipnir.graphs.errors import GraphError
+from sleipnir.graphs.schema import Graph
 
 ZOOM = 2.0  # sharp on dense screens and in print
 

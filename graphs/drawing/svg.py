@@ -7,11 +7,11 @@ from math import hypot
 from typing import Final
 from xml.sax.saxutils import escape
 
-from graphs.drawing.colours import INK, LINE, paint_of
-from graphs.drawing.layout import Placed, Point, Route, place
-from graphs.drawing.outline import Kind, Progress, outline_of
-from graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
-from graphs.schema import Graph
+from sleipnir.graphs.drawing.colours import INK, LINE, paint_of
+from sleipnir.graphs.drawing.layout import Placed, Point, Route, place
+from sleipnir.graphs.drawing.outline import Kind, Progress, outline_of
+from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
+from sleipnir.graphs.schema import Graph
 
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 MARGIN: Final = 24

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from graphs.tools.function import BashParameter, BashVariable, Choices
+from sleipnir.graphs.tools.function import BashParameter, BashVariable, Choices
 
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
 _OPTION_NAME = re.compile(rf"(?:-\w\s+)?--(?P<long>{_NAME})|-(?P<short>\w)")

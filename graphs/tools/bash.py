@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from graphs.tools.annotation import (
+from sleipnir.graphs.tools.annotation import (
     BadAnnotation,
     read_aliases,
     read_argument,
@@ -15,8 +15,8 @@ from graphs.tools.annotation import (
     read_programs,
     read_variable,
 )
-from graphs.tools.function import BashDetails, BashParameter, BashVariable, Function
-from graphs.tools.source import INSTRUCTIONS, Parameter, Source
+from sleipnir.graphs.tools.function import BashDetails, BashParameter, BashVariable, Function
+from sleipnir.graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
 _ANNOTATION = re.compile(r"\s*#\s*@([A-Za-z][\w-]*)(?:\s+(.*))?")
 _COMMENT = re.compile(r"\s*#(?!!)\s?(.*)")

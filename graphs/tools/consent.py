@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from graphs.tools.bash import FUNCTION
-from graphs.tools.function import Function
+from sleipnir.graphs.tools.bash import FUNCTION
+from sleipnir.graphs.tools.function import Function
 
 # What asks: the helpers for bash and Python, and the file helpers that ask where it is needed.
 _HELPERS = frozenset({"guard_operation", "guard_path", "guard", "to_write", "to_remove"})

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 
-from graphs.tools.annotation import BadAnnotation, read_aliases, read_programs, read_variable
-from graphs.tools.function import BashDetails, BashVariable
-from graphs.tools.source import Source
+from sleipnir.graphs.tools.annotation import (
+    BadAnnotation,
+    read_aliases,
+    read_programs,
+    read_variable,
+)
+from sleipnir.graphs.tools.function import BashDetails, BashVariable
+from sleipnir.graphs.tools.source import Source
 
 
 def read_needs(source: Source, comment: str) -> BashDetails:

@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from graphs.tools.docstring import Docstring, read_docstring
-from graphs.tools.function import BashDetails, Function
-from graphs.tools.needs import read_needs
-from graphs.tools.source import INSTRUCTIONS, Parameter, Source
+from sleipnir.graphs.tools.docstring import Docstring, read_docstring
+from sleipnir.graphs.tools.function import BashDetails, Function
+from sleipnir.graphs.tools.needs import read_needs
+from sleipnir.graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 # A schema, and whether None may stand for the value.

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphs.files import read_text, reason
-from graphs.finding import Finding
-from graphs.tools.bash import bash_functions
-from graphs.tools.function import Function
-from graphs.tools.python import python_functions
-from graphs.tools.source import INSTRUCTIONS, Source
-from graphs.tools.typescript import typescript_functions
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.files import read_text, reason
+from sleipnir.graphs.tools.bash import bash_functions
+from sleipnir.graphs.tools.function import Function
+from sleipnir.graphs.tools.python import python_functions
+from sleipnir.graphs.tools.source import INSTRUCTIONS, Source
+from sleipnir.graphs.tools.typescript import typescript_functions
 
 _READERS: Mapping[str, Callable[[Source], list[Function]]] = {
     ".py": python_functions,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphs.document import printable
-from graphs.finding import Finding
-from graphs.tools.function import BashDetails, Function
+from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.tools.function import BashDetails, Function
 
 INSTRUCTIONS = "_instructions"
 

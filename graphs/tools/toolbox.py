@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphs.finding import Finding
-from graphs.tools.function import Function
-from graphs.tools.library import Resolved, ToolLibrary
-from graphs.tools.reader import EXTENSIONS, ToolFile, read_tool_file
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.tools.function import Function
+from sleipnir.graphs.tools.library import Resolved, ToolLibrary
+from sleipnir.graphs.tools.reader import EXTENSIONS, ToolFile, read_tool_file
 
 SERVER_PREFIX = "mcp:"
 

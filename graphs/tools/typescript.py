@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from graphs.tools.function import BashDetails, Function
-from graphs.tools.needs import read_needs
-from graphs.tools.source import INSTRUCTIONS, Parameter, Source
+from sleipnir.graphs.tools.function import BashDetails, Function
+from sleipnir.graphs.tools.needs import read_needs
+from sleipnir.graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
 # What is not closed goes on to its end: to look for the end of each anew takes too long.
 _TOKEN = re.compile(

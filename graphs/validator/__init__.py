@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from graphs.finding import Finding, in_order
-from graphs.loader import Agent
-from graphs.tools.toolbox import Toolbox
-from graphs.validator import (
+from sleipnir.graphs.document.finding import Finding, in_order
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.tools.toolbox import Toolbox
+from sleipnir.graphs.validator import (
     agents,
     files,
     ignored,
@@ -23,8 +23,8 @@ from graphs.validator import (
     tool_files,
     tools,
 )
-from graphs.validator.context import Context
-from graphs.validator.resources import Resources
+from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.validator.resources import Resources
 
 __all__ = ["Resources", "validate"]
 

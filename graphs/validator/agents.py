@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from graphs.errors import AgentNotFound, InvalidAgent
-from graphs.finding import Finding
-from graphs.loader import load_agent
-from graphs.schema import AgentNode
-from graphs.validator.context import Context
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
+from sleipnir.graphs.schema import AgentNode
+from sleipnir.graphs.validator.context import Context
 
 
 def children_can_start(context: Context) -> Iterator[Finding]:

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from graphs.document import name_place
-from graphs.finding import Finding
-from graphs.loader import Agent
-from graphs.schema import Graph, MapNode
-from graphs.shape import near
-from graphs.tools.toolbox import Toolbox
-from graphs.validator.edges import (
+from sleipnir.graphs.document.document import name_place
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.document.shape import near
+from sleipnir.graphs.schema import Graph, MapNode
+from sleipnir.graphs.tools.toolbox import Toolbox
+from sleipnir.graphs.validator.edges import (
     Adjacency,
     Edge,
     declared_edges,
@@ -20,7 +20,7 @@ from graphs.validator.edges import (
     next_edges,
     reachable,
 )
-from graphs.validator.resources import Resources
+from sleipnir.graphs.validator.resources import Resources
 
 # Near names are looked for in all known names: worth it for typing errors, not for thousands.
 MAX_HINTS = 10

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from graphs.schema import ApprovalNode, EndNode, MapNode, Node
+from sleipnir.graphs.schema import ApprovalNode, EndNode, MapNode, Node
 
 Adjacency: TypeAlias = Mapping[str, list[str]]
 

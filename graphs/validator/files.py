@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from graphs.env_file import ENV_FILE, read_env_file
-from graphs.files import reason
-from graphs.finding import Finding
-from graphs.schema import RagNode, ScriptNode
-from graphs.validator.context import Context
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.env_file import ENV_FILE, read_env_file
+from sleipnir.graphs.files import reason
+from sleipnir.graphs.schema import RagNode, ScriptNode
+from sleipnir.graphs.validator.context import Context
 
 _SCRIPT_TYPES = (".sh", ".py", ".ts")
 # What must be known to build a knowledge base without asking.

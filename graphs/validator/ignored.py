@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphs.finding import Finding
-from graphs.schema import AgentNode, LlmNode, RagNode, SkillFields
-from graphs.validator.context import Context, place
-from graphs.validator.edges import ignores_next
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.schema import AgentNode, LlmNode, RagNode, SkillFields
+from sleipnir.graphs.validator.context import Context, place
+from sleipnir.graphs.validator.edges import ignores_next
 
 _SKILLS = tuple(SkillFields.model_fields)
 _RESERVED = {

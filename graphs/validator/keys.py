@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphs.dataflow import STATE_UPDATES, schema_keys
-from graphs.finding import Finding
-from graphs.schema import Graph, MapNode
-from graphs.template import is_identifier
-from graphs.validator.context import Context
-from graphs.variables import environment_name, is_variable_name
+from sleipnir.graphs.dataflow import STATE_UPDATES, schema_keys
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.schema import Graph, MapNode
+from sleipnir.graphs.template import is_identifier
+from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.variables import environment_name, is_variable_name
 
 
 def name_is_the_directory(context: Context) -> Iterator[Finding]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphs.finding import Finding
-from graphs.schema import AgentNode, LlmNode, MapNode, RagNode, ScriptNode
-from graphs.template import is_identifier
-from graphs.validator.context import Context
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.schema import AgentNode, LlmNode, MapNode, RagNode, ScriptNode
+from sleipnir.graphs.template import is_identifier
+from sleipnir.graphs.validator.context import Context
 
 _BRANCH_TYPES = (LlmNode, AgentNode, RagNode, ScriptNode)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphs.finding import Finding
-from graphs.models import PROVIDERS, is_known_model
-from graphs.schema import Graph, LlmNode, RagNode
-from graphs.validator.context import Context, near_names, place
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.models import PROVIDERS, is_known_model
+from sleipnir.graphs.schema import Graph, LlmNode, RagNode
+from sleipnir.graphs.validator.context import Context, near_names, place
 
 
 def models_are_known(context: Context) -> Iterator[Finding]:

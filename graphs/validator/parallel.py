@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphs.dataflow import STATE_UPDATES, Read, declared_writes, schema_keys, state_reads
-from graphs.finding import Finding
-from graphs.schema import (
+from sleipnir.graphs.dataflow import (
+    STATE_UPDATES,
+    Read,
+    declared_writes,
+    schema_keys,
+    state_reads,
+)
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.schema import (
     MAX_BRANCHES,
     ApprovalNode,
     EndNode,
@@ -19,8 +25,8 @@ from graphs.schema import (
     MapNode,
     ScriptNode,
 )
-from graphs.validator.context import Context, listing
-from graphs.validator.edges import Edge
+from sleipnir.graphs.validator.context import Context, listing
+from sleipnir.graphs.validator.edges import Edge
 
 
 def ends_stand_alone(context: Context) -> Iterator[Finding]:

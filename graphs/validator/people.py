@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphs.expression import parse_validation
-from graphs.finding import Finding
-from graphs.schema import ApprovalNode, InputNode
-from graphs.validator.context import Context
-from graphs.validator.routes import repeated
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.expression import parse_validation
+from sleipnir.graphs.schema import ApprovalNode, InputNode
+from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.validator.routes import repeated
 
 
 def options_match_routes(context: Context) -> Iterator[Finding]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphs.finding import Finding
-from graphs.schema import AgentNode, EndNode, InputNode, LlmNode, MapNode, RagNode
-from graphs.validator.context import Context, listing
-from graphs.validator.edges import cycles
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.schema import AgentNode, EndNode, InputNode, LlmNode, MapNode, RagNode
+from sleipnir.graphs.validator.context import Context, listing
+from sleipnir.graphs.validator.edges import cycles
 
 _NEEDS_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 

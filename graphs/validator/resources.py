@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphs.finding import Finding
-from graphs.references import AgentSearch
-from graphs.tools.library import DEFAULT_ALIASES, ToolLibrary
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.tools.library import DEFAULT_ALIASES, ToolLibrary
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from graphs.finding import Finding
-from graphs.validator.context import Context, every_edge, near_names
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.validator.context import Context, every_edge, near_names
 
 
 def targets_exist(context: Context) -> Iterator[Finding]:

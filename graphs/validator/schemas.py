@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from graphs.finding import Finding
-from graphs.state import encode
-from graphs.validator.context import Context
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.state import encode
+from sleipnir.graphs.validator.context import Context
 
 _DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from graphs.dataflow import (
+from sleipnir.graphs.dataflow import (
     SCOPED_VARIABLES,
     STATE_UPDATES,
     Read,
@@ -13,10 +13,10 @@ from graphs.dataflow import (
     state_reads,
     templates,
 )
-from graphs.finding import Finding
-from graphs.schema import ScriptNode
-from graphs.template import references
-from graphs.validator.context import Context, near_names, place
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.schema import ScriptNode
+from sleipnir.graphs.template import references
+from sleipnir.graphs.validator.context import Context, near_names, place
 
 # Braces that look like a reference, on one line. Stops at the next `{{`, so that the search
 # stays linear.

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePath
 
-from graphs.env_file import ENV_FILE, read_env_file
-from graphs.finding import Finding
-from graphs.loader import Agent
-from graphs.tools.function import Function
-from graphs.tools.reader import EXTENSIONS
-from graphs.tools.toolbox import Toolbox
-from graphs.validator.context import listing, near_names
-from graphs.validator.resources import Resources
-from graphs.variables import VARIABLE_PREFIX, environment_name
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.env_file import ENV_FILE, read_env_file
+from sleipnir.graphs.tools.function import Function
+from sleipnir.graphs.tools.reader import EXTENSIONS
+from sleipnir.graphs.tools.toolbox import Toolbox
+from sleipnir.graphs.validator.context import listing, near_names
+from sleipnir.graphs.validator.resources import Resources
+from sleipnir.graphs.variables import VARIABLE_PREFIX, environment_name
 
 # What starts the tools of a language; bash runs everywhere we run.
 _INTERPRETERS = {"bash": "bash", "python": "python3", "typescript": "npx"}

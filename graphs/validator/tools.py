@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from graphs.finding import Finding
-from graphs.mcp_config import ALL_SERVERS, function_suffix
-from graphs.schema import LlmNode
-from graphs.tools.toolbox import SERVER_PREFIX
-from graphs.validator import tool_files
-from graphs.validator.context import Context, near_names
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.mcp.config import ALL_SERVERS, function_suffix
+from sleipnir.graphs.schema import LlmNode
+from sleipnir.graphs.tools.toolbox import SERVER_PREFIX
+from sleipnir.graphs.validator import tool_files
+from sleipnir.graphs.validator.context import Context, near_names
 
 
 def servers_are_configured(context: Context) -> Iterator[Finding]:

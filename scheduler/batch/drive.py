@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from time import monotonic
 
-from scheduler.batch.identity import run_id_of
-from scheduler.batch.ledger import Item, Ledger
-from scheduler.batch.lines import request_of
-from scheduler.client import Client, PreparedAgent
-from scheduler.errors import BudgetUsedUp, SubmissionRefused
-from scheduler.records import Endings, Standing
-from scheduler.run import NO_USAGE, Run, Status, Usage
-from scheduler.submit import Request
+from sleipnir.scheduler.batch.identity import run_id_of
+from sleipnir.scheduler.batch.ledger import Item, Ledger
+from sleipnir.scheduler.batch.lines import request_of
+from sleipnir.scheduler.client import Client, PreparedAgent
+from sleipnir.scheduler.errors import BudgetUsedUp, SubmissionRefused
+from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.queries import Endings, Standing
 
 _WAIT_S = 0.5
 # Putting what was submitted on disk takes about as long for one run as for many.

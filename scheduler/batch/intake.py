@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from scheduler.batch.ledger import DuplicateId, Ledger
-from scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
-from scheduler.errors import SubmissionRefused
-from scheduler.submit import Request
+from sleipnir.scheduler.batch.ledger import DuplicateId, Ledger
+from sleipnir.scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.submit import Request
 
 # Of a file in the wrong format, every line is bad.
 _SHOWN = 20

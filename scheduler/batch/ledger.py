@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, TypeAlias
 
-from scheduler.batch.lines import Line
-from scheduler.temporary import OwnDirectory
+from sleipnir.scheduler.batch.lines import Line
+from sleipnir.scheduler.temporary import OwnDirectory
 
 # open: its run is under way; waiting: for a person; over: but not yet reported, for want of order
 State: TypeAlias = Literal["todo", "open", "waiting", "over", "reported"]

@@ -13,11 +13,11 @@ from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from graphs.document import printable
-from graphs.files import MIB
-from graphs.state import encode
-from scheduler.errors import SubmissionRefused
-from scheduler.submit import Request
+from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.files import MIB
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.submit import Request
 
 Format: TypeAlias = Literal["jsonl", "csv", "txt"]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from graphs.files import is_plain_or_new, open_output, reason
-from graphs.state import encode
-from scheduler.batch.identity import is_run_of
-from scheduler.batch.ledger import Item, Ledger
-from scheduler.errors import SubmissionRefused
-from scheduler.run import NO_USAGE, Run, Status, Usage
+from sleipnir.graphs.files import is_plain_or_new, open_output, reason
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.batch.identity import is_run_of
+from sleipnir.scheduler.batch.ledger import Item, Ledger
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
 
 # Of every line that is written here.
 _BEGINNING = b'{"id":'

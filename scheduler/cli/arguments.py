@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from graphs.files import MIB
-from scheduler.directories import config_dir, data_dir
+from sleipnir.graphs.files import MIB
+from sleipnir.scheduler.config.directories import config_dir, data_dir
 
 # More than a state may hold by default: what it may hold is checked at submission.
 _PIPED_LIMIT_CHARS = 64 * MIB
@@ -119,12 +119,12 @@ def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
 
 def _recent_runs(redis_url: str | None) -> list[tuple[str, str, str]]:
     # What talks to Redis is loaded for this completion only.
-    from scheduler.cli.engine import settings_of  # noqa: PLC0415
-    from scheduler.cli.options import Options  # noqa: PLC0415
-    from scheduler.connection import connect  # noqa: PLC0415
-    from scheduler.engine_process import Place  # noqa: PLC0415
-    from scheduler.errors import SleipnirError  # noqa: PLC0415
-    from scheduler.records import Records  # noqa: PLC0415
+    from sleipnir.scheduler.cli.connect import settings_of  # noqa: PLC0415
+    from sleipnir.scheduler.cli.options import Options  # noqa: PLC0415
+    from sleipnir.scheduler.embedded.process import Place  # noqa: PLC0415
+    from sleipnir.scheduler.errors import SleipnirError  # noqa: PLC0415
+    from sleipnir.scheduler.store.connection import connect  # noqa: PLC0415
+    from sleipnir.scheduler.store.queries import Records  # noqa: PLC0415
 
     try:
         found = settings_of(Options(redis=redis_url)).redis_url

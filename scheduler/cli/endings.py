@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
-from scheduler.errors import Terminated
+from sleipnir.scheduler.errors import Terminated
 
 _TERMINATING = (signal.SIGTERM, signal.SIGHUP)
 

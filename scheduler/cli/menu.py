@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import click
 
-from scheduler.cli.layout import first_line
-from scheduler.cli.terminal import read_input
-from scheduler.cli.terminal_output import control, style
+from sleipnir.scheduler.cli.formatting import first_line
+from sleipnir.scheduler.cli.terminal import read_input
+from sleipnir.scheduler.cli.terminal_output import control, style
 
 OTHER = "another answer …"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from scheduler.cli.exits import report
-from scheduler.cli.terminal_output import PLAIN
+from sleipnir.scheduler.cli.exit_codes import report
+from sleipnir.scheduler.cli.terminal_output import PLAIN
 
 
 @dataclass(frozen=True, slots=True)

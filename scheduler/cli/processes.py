@@ -6,13 +6,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from scheduler.cli.exits import ExitCode
-from scheduler.supervisor import Child
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.embedded.supervisor import Child
 
 if TYPE_CHECKING:
-    from scheduler.settings import Settings
+    from sleipnir.scheduler.config.settings import Settings
 
-# -P: a directory of the user's that happens to be called `worker` is not ours.
+# -P: a directory of the user's that happens to be called `sleipnir` is not ours.
 _PYTHON = (sys.executable, "-P", "-m")
 
 
@@ -20,7 +20,7 @@ def worker_children(
     settings: Settings, processes: int, *, with_scheduler: bool, verbosity: int = 0
 ) -> list[Child]:
     """Worker processes on the configured Redis; the first one runs the scheduler, if asked."""
-    command = [*_PYTHON, "worker", "--concurrency", str(settings.concurrency)]
+    command = [*_PYTHON, "sleipnir.worker", "--concurrency", str(settings.concurrency)]
     command += ["--verbose"] * verbosity
     environment = environment_of(settings)
     return [
@@ -35,7 +35,7 @@ def worker_children(
 
 def monitor_child(settings: Settings) -> Child:
     """The web pages."""
-    command = [*_PYTHON, "scheduler.cli", "monitor"]
+    command = [*_PYTHON, "sleipnir", "monitor"]
     # A taken port, say, is a mistake in how it is called.
     return Child(
         "monitor", command, env=environment_of(settings), gives_up_with=int(ExitCode.USAGE)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduler.cli.layout import age, cost, tokens
-from scheduler.cli.options import Options
-from scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.cli.formatting import age, cost, tokens
+from sleipnir.scheduler.cli.options import Options
+from sleipnir.scheduler.cli.terminal_output import printable
 
 if TYPE_CHECKING:
-    from scheduler.batch.drive import Progress
+    from sleipnir.scheduler.batch.drive import Progress
 
 _BETWEEN_LINES_S = 10.0
 

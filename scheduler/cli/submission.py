@@ -14,16 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scheduler.cli.arguments import PositiveNumber, agent_argument, json_or_text, pairs, piped_text
-from scheduler.cli.recording import stored_recording
-from scheduler.cli.terminal import is_terminal, read_line
-from scheduler.cli.terminal_output import printable
-from scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.cli.arguments import (
+    PositiveNumber,
+    agent_argument,
+    json_or_text,
+    pairs,
+    piped_text,
+)
+from sleipnir.scheduler.cli.recording_flags import stored_recording
+from sleipnir.scheduler.cli.terminal import is_terminal, read_line
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.errors import SubmissionRefused
 
 if TYPE_CHECKING:
-    from graphs.schema import Variable
-    from scheduler.client import Client, PreparedAgent
-    from scheduler.submit import Request
+    from sleipnir.graphs.schema import Variable
+    from sleipnir.scheduler.client import Client, PreparedAgent
+    from sleipnir.scheduler.runs.submit import Request
 
 # What a request may say besides its prompt.
 REQUEST_OPTIONS = (
@@ -133,7 +139,7 @@ class Submission:
 
     def _request(self, prepared: PreparedAgent, run_id: str) -> Request:
         # The language's schema comes with it.
-        from scheduler.submit import Request  # noqa: PLC0415
+        from sleipnir.scheduler.runs.submit import Request  # noqa: PLC0415
 
         answers: dict[str, list[str]] = defaultdict(list)
         for node, text in self.answers:

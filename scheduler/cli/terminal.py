@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import click
 
-from scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.cli.terminal_output import printable
 
 # How often a question is looked at that somebody else may answer meanwhile.
 _LOOK_S = 1.0

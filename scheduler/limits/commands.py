@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from scheduler.errors import ActionRefused
-from scheduler.limits.book import PARTITION, LimitBook, visit_of
-from scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
-from scheduler.model_settings import ModelSettings
-from scheduler.store import RunStore
+from sleipnir.scheduler.config.models import ModelSettings
+from sleipnir.scheduler.errors import ActionRefused
+from sleipnir.scheduler.limits.limiter import PARTITION, LimitBook, visit_of
+from sleipnir.scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
+from sleipnir.scheduler.store.runs import RunStore
 
 _AT_ONCE = 500
 # So that a hundred thousand visits do not come back in one moment.

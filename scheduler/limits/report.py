@@ -10,10 +10,10 @@ from typing import Any
 
 import redis
 
-from scheduler.clock import to_rfc3339
-from scheduler.limits.book import PARTITION, PAUSES, PEOPLE, LimitBook
-from scheduler.limits.rules import LIMIT_SETTINGS, SCOPES, Budget, Limit, Rules, Scope
-from scheduler.limits.words import resume_command
+from sleipnir.scheduler.limits.limiter import PARTITION, PAUSES, PEOPLE, LimitBook
+from sleipnir.scheduler.limits.messages import resume_command
+from sleipnir.scheduler.limits.rules import LIMIT_SETTINGS, SCOPES, Budget, Limit, Rules, Scope
+from sleipnir.scheduler.store.clock import to_rfc3339
 
 # Budgets of runs and batches: those that were used last.
 _MOST_BUDGETS = 50

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from graphs.models import PROVIDERS, is_known_model, standard_model
-from scheduler.errors import SettingInvalid
-from scheduler.model_settings import ModelSettings, RateLimits, RunBudget, SharedBudget
+from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model
+from sleipnir.scheduler.config.models import ModelSettings, RateLimits, RunBudget, SharedBudget
+from sleipnir.scheduler.errors import SettingInvalid
 
 Scope = Literal["run", "batch", "day"]
 Changes = Mapping[str, str]
@@ -175,7 +175,7 @@ def _read(name: str, setting: str, text: str) -> Any:
     try:
         return getattr(section.model_validate({setting: text}), setting)
     except ValidationError as error:
-        from graphs.shape import expected_by  # noqa: PLC0415  (brings the whole language)
+        from sleipnir.graphs.document.shape import expected_by  # noqa: PLC0415  (brings the whole language)
 
         problem = f"expected {expected_by(error.errors()[0])}"
         raise SettingInvalid(f"{name}.{setting}={text}: {problem}") from error

@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from graphs.document import Document, KeyPath, read_document, wrong_value
-from graphs.finding import Finding, in_order
-from graphs.schema import JsonObject, Seconds, Section
-from graphs.shape import shape
-from scheduler.recording import RecordedCall
-from scheduler.testing.replies import ReplyFields, ToolCallFields, scripted_call
+from sleipnir.graphs.document.document import Document, KeyPath, read_document, wrong_value
+from sleipnir.graphs.document.finding import Finding, in_order
+from sleipnir.graphs.document.shape import shape
+from sleipnir.graphs.schema import JsonObject, Seconds, Section
+from sleipnir.scheduler.runs.recording import RecordedCall
+from sleipnir.scheduler.testing.replies import ReplyFields, ToolCallFields, scripted_call
 
 S = TypeVar("S", bound=Section)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from difflib import ndiff
 from typing import Any
 
-from graphs.state import encode, same_json
-from scheduler.checks import DEFAULT_LIMIT_S, pool
-from scheduler.checks.checking import SchemaInvalid, Unchecked
-from scheduler.run import Failure
-from scheduler.testing.cases import Expected, OutputFields, Step
+from sleipnir.graphs.state import encode, same_json
+from sleipnir.scheduler.runs.model import Failure
+from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, pool
+from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
+from sleipnir.scheduler.testing.cases import Expected, OutputFields, Step
 
 _SHOWN = 200
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
-from graphs.schema import JsonObject, Section
-from graphs.state import encode
-from scheduler.recording import RecordedCall
+from sleipnir.graphs.schema import JsonObject, Section
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.recording import RecordedCall
 
 
 class ToolCallFields(Section):

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from graphs.errors import GraphError
-from graphs.files import open_output, read_text, reason
-from graphs.state import encode
-from scheduler.client import Client, PreparedAgent
-from scheduler.errors import SubmissionRefused
-from scheduler.keys import new_child_id, new_run_id
-from scheduler.recording import LIMIT_BYTES, read, written
-from scheduler.run import NO_USAGE, Run, Status, Usage
-from scheduler.submit import Request
-from scheduler.temporary import OwnDirectory
-from scheduler.testing.cases import Case
-from scheduler.testing.judgement import Course, problems
+from sleipnir.graphs.errors import GraphError
+from sleipnir.graphs.files import open_output, read_text, reason
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.client import Client, PreparedAgent
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
+from sleipnir.scheduler.runs.recording import LIMIT_BYTES, read, written
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.keys import new_child_id, new_run_id
+from sleipnir.scheduler.temporary import OwnDirectory
+from sleipnir.scheduler.testing.cases import Case
+from sleipnir.scheduler.testing.judgement import Course, problems
 
 # How long one wait for news lasts before every run is looked at.
 _LOOK_MS = 500

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import redis
 
-from scheduler.keys import BUNDLES, bundle_key
+from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
 from tests.support.command_line import Sleipnir
 from tests.support.redis_server import RedisServer
 from tests.support.services import Fleet

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sleipnir.worker.bench.peers import is_installed
 from tests.support.command_line import Sleipnir
-from worker.bench.peers import is_installed
 
 
 def test_a_node_is_measured_beside_bare_celery(tmp_path: Path) -> None:

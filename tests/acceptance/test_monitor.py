@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.connection import connect
+from sleipnir.scheduler.store.connection import connect
 from tests.support.command_line import Sleipnir
 from tests.support.processes import children_of
 from tests.support.redis_server import RedisServer

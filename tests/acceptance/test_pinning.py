@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from scheduler.keys import machine_key
+from sleipnir.scheduler.store.keys import machine_key
 from tests.support.command_line import TIME_LIMIT_S, Sleipnir
 from tests.support.proxy import Proxy
 from tests.support.services import Fleet

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.supervisor import die_with_parent
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from tests.support.command_line import COMMAND, TIME_LIMIT_S, Sleipnir
 
 # Sets a title, rings, clears the screen, colours, hides, and turns the direction of writing.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.keys import run_key
+from sleipnir.scheduler.store.keys import run_key
 from tests.support.command_line import Sleipnir
 from tests.support.engine import Engine
 from tests.support.redis_server import RedisServer

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from scheduler.run import Run
-from scheduler.submit import Request
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.runs.submit import Request
 from tests.support.fleet import Fleet, under_fire
 from tests.support.invariants import assert_consistent
 from tests.support.workers import Workers

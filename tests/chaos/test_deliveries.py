@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import redis
 
-from scheduler.keys import LANES, QUEUE, lane_key
+from sleipnir.scheduler.store.keys import LANES, QUEUE, lane_key
+from sleipnir.worker.delivery.run_visit import run_visit
 from tests.support.engine import Engine
 from tests.support.fleet import SETTINGS, Load, under_fire
 from tests.support.invariants import assert_consistent
 from tests.support.tour import Tour
 from tests.support.workers import Workers
-from worker.tasks import run_visit
 
 
 @pytest.mark.parametrize(

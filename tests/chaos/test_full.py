@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
-from scheduler.connection import connect
+from sleipnir.scheduler.store.connection import connect
 from tests.support import full_disk
 from tests.support.fleet import SETTINGS, Load
 from tests.support.invariants import assert_consistent

@@ -18,16 +18,16 @@ import redis
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from graphs.errors import GraphError
-from scheduler.batch.drive import Batch, Terms
-from scheduler.batch.intake import take_in
-from scheduler.batch.ledger import Ledger
-from scheduler.batch.lines import Format
-from scheduler.batch.results import result_line
-from scheduler.client import PreparedAgent
-from scheduler.errors import SleipnirError
-from scheduler.run import FINAL
-from scheduler.submit import Request
+from sleipnir.graphs.errors import GraphError
+from sleipnir.scheduler.batch.drive import Batch, Terms
+from sleipnir.scheduler.batch.intake import take_in
+from sleipnir.scheduler.batch.ledger import Ledger
+from sleipnir.scheduler.batch.lines import Format
+from sleipnir.scheduler.batch.results import result_line
+from sleipnir.scheduler.client import PreparedAgent
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.scheduler.runs.submit import Request
 from tests.fuzz import test_mcp_replies as mcp
 from tests.fuzz.test_batch_lines import as_stream, inputs
 from tests.fuzz.test_graph_files import files

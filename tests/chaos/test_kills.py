@@ -11,8 +11,8 @@ from time import monotonic
 import pytest
 import redis
 
-from scheduler.connection import connect
-from scheduler.run import Checkpoint
+from sleipnir.scheduler.runs.model import Checkpoint
+from sleipnir.scheduler.store.connection import connect
 from tests.support.fleet import SETTINGS, Fleet, Load, under_fire
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from scheduler.run import Run
+from sleipnir.scheduler.runs.model import Run
 from tests.support.fleet import SETTINGS, Fleet, Load, under_fire
 from tests.support.invariants import assert_consistent
 from tests.support.processes import is_alive

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.connection import connect
-from scheduler.dispatch import DirectDispatcher
-from scheduler.run import Run
-from scheduler.settings import Settings
-from scheduler.store import RunStore
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.store.connection import connect
+from sleipnir.scheduler.store.dispatch import DirectDispatcher
+from sleipnir.scheduler.store.runs import RunStore
 from tests.support.agents import Agents
 from tests.support.fleet import SETTINGS
 from tests.support.invariants import assert_consistent

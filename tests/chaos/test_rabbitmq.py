@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from scheduler.dispatch import make_dispatcher
-from scheduler.settings import Settings
-from scheduler.store import RunStore
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.dispatch import make_dispatcher
+from sleipnir.scheduler.store.runs import RunStore
 from tests.support.fleet import Fleet, Load, under_fire
 from tests.support.invariants import assert_consistent
 from tests.support.rabbitmq import RabbitMQ, find_rabbitmq

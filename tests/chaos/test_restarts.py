@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.connection import connect
-from scheduler.errors import AnswerRefused
-from scheduler.keys import run_key
-from scheduler.run import Question
-from scheduler.store import RunStore
+from sleipnir.scheduler.errors import AnswerRefused
+from sleipnir.scheduler.runs.model import Question
+from sleipnir.scheduler.store.connection import connect
+from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.runs import RunStore
 from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from sleipnir.worker.llm.client import Endpoint, Request, complete
 from tests.support.dying import IN_A_CONVERSATION, Deaths
 from tests.support.engine import Engine
 from tests.support.fleet import SETTINGS, Fleet
@@ -17,7 +18,6 @@ from tests.support.model_server import ModelServer, says
 from tests.support.tool_load import TEXTS, ToolLoad, script
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
-from worker.llm.client import Endpoint, Request, complete
 
 CONCURRENCY = 4
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from graphs.errors import NodeFailed
-from graphs.schema import ApprovalNode, Graph, InputNode
-from graphs.state import Snapshot, encode
-from scheduler.consent import consent
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.schema import ApprovalNode, Graph, InputNode
+from sleipnir.graphs.state import Snapshot, encode
+from sleipnir.scheduler.runs.consent import consent
+from sleipnir.worker.executors.approval import run_approval
+from sleipnir.worker.executors.input import run_input
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Wrote
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, texts
-from worker.executors.approval import run_approval
-from worker.executors.input import run_input
-from worker.outcome import Wrote
-from worker.visit import Visit
 
 VALIDATIONS = [None, "len(input) > 3", "len(input) == 0", "len(input) <= " + "9" * 5_000, "x > 1"]
 

@@ -9,9 +9,9 @@ from typing import TextIO
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
-from scheduler.errors import SubmissionRefused
-from scheduler.submit import Request
+from sleipnir.scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.submit import Request
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, objects, rarely, scalars, texts
 
 

@@ -10,13 +10,13 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from graphs.drawing.dot import to_dot
-from graphs.drawing.mermaid import to_mermaid
-from graphs.errors import InvalidAgent
-from graphs.loader import load_agent
-from graphs.references import AgentSearch
-from graphs.schema import NODE_TYPES
-from graphs.validator import Resources, validate
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.drawing.dot import to_dot
+from sleipnir.graphs.drawing.mermaid import to_mermaid
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.graphs.schema import NODE_TYPES
+from sleipnir.graphs.validator import Resources, validate
 from tests.support.fuzzing import (
     EXAMPLES,
     assert_one_line,

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from graphs.mcp_config import McpConfig, McpServer
-from graphs.state import encode
-from scheduler.secrets import Secrets
+from sleipnir.graphs.mcp.config import McpConfig, McpServer
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.config.secrets import Secrets
+from sleipnir.worker.mcp.failures import McpFailed
+from sleipnir.worker.mcp.functions import McpServers
+from sleipnir.worker.mcp.pool import Limits, McpPool
 from tests.support.fuzzing import (
     EXAMPLES,
     assert_one_line,
@@ -26,9 +29,6 @@ from tests.support.fuzzing import (
     texts,
     values,
 )
-from worker.mcp.failures import McpFailed
-from worker.mcp.functions import McpServers
-from worker.mcp.pool import Limits, McpPool
 
 LIMIT_S = 60.0
 PROGRAM = Path(__file__).parents[1] / "support" / "odd_mcp_server.py"

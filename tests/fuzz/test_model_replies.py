@@ -11,12 +11,18 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from graphs.state import encode
-from scheduler.run import Usage
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
+from sleipnir.worker.llm.client import (
+    OPENAI_COMPATIBLE,
+    Endpoint,
+    ModelCallFailed,
+    Request,
+    complete,
+)
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, mutated, texts, values
 from tests.support.loopback import Loopback
-from worker.llm.client import OPENAI_COMPATIBLE, Endpoint, ModelCallFailed, Request, complete
-from worker.llm.structured import ExtractionFailed, extract
 
 LIMIT_S = 60.0
 LARGEST = 2**53  # what Lua and readers of JSON hold exactly

@@ -7,10 +7,10 @@ import json
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from graphs.schema import EndNode, Graph, InputNode, Variable
-from scheduler.errors import SubmissionRefused
-from scheduler.run import Context
-from scheduler.submit import Request, new_run
+from sleipnir.graphs.schema import EndNode, Graph, InputNode, Variable
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import Context
+from sleipnir.scheduler.runs.submit import Request, new_run
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, texts, values
 
 GRAPH = Graph(

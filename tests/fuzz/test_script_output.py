@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from graphs.errors import NodeFailed
-from graphs.schema import Graph, ScriptNode
-from graphs.state import Snapshot, encode
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.schema import Graph, ScriptNode
+from sleipnir.graphs.state import Snapshot, encode
+from sleipnir.worker.executors.script import run_script
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Wrote
 from tests.support.fuzzing import EXAMPLES, fuzz, objects, rarely, texts, values
-from worker.executors.script import run_script
-from worker.outcome import Wrote
-from worker.visit import Visit
 
 # The file ends with the script's exit status.
 SCRIPT = """

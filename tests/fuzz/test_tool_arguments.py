@@ -9,11 +9,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from graphs.tools.reader import read_tool_file
+from sleipnir.graphs.tools.reader import read_tool_file
+from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.directory import call_directory
+from sleipnir.worker.tools.validate import Refused, prepare
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, rarely, texts
-from worker.tools.directory import call_directory
-from worker.tools.preparation import Refused, prepare
-from worker.tools.surroundings import Surroundings
 
 BASH = """\
 #!/usr/bin/env bash

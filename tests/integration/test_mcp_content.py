@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from graphs.mcp_config import McpConfig, McpServer
-from scheduler.secrets import Secrets
+from sleipnir.graphs.mcp.config import McpConfig, McpServer
+from sleipnir.scheduler.config.secrets import Secrets
+from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
+from sleipnir.worker.mcp.functions import McpServers
+from sleipnir.worker.mcp.pool import Limits, McpPool
 from tests.support.loopback import Loopback
-from worker.mcp.failures import McpFailed, McpUnavailable
-from worker.mcp.functions import McpServers
-from worker.mcp.pool import Limits, McpPool
 
 # Nothing here may be waited for.
 LIMIT_S = 300.0

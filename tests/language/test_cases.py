@@ -23,15 +23,15 @@ from typing import Any
 import pytest
 import yaml
 
-import graphs
-from graphs.errors import InvalidAgent, MissingVariables
-from graphs.finding import Finding
-from graphs.loader import load_agent
-from graphs.mcp_config import read_mcp_config
-from graphs.references import AgentSearch
-from graphs.tools.library import SHIPPED_TOOLS
-from graphs.validator import Resources, validate
-from graphs.variables import resolve_variables
+from sleipnir import graphs
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.errors import InvalidAgent, MissingVariables
+from sleipnir.graphs.mcp.config import read_mcp_config
+from sleipnir.graphs.tools.library import SHIPPED_TOOLS
+from sleipnir.graphs.validator import Resources, validate
+from sleipnir.graphs.variables import resolve_variables
 
 HERE = Path(__file__).parent
 CASES = [

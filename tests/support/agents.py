@@ -7,11 +7,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from graphs.references import AgentSearch
-from scheduler.client import Client
-from scheduler.run import Failure, Run
-from scheduler.store import RunStore
-from scheduler.submit import Request
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.runs.model import Failure, Run
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.runs import RunStore
 
 
 class Agents:

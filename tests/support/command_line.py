@@ -14,11 +14,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from scheduler.supervisor import die_with_parent
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from tests.support.wait import wait_until
 
 TIME_LIMIT_S = 90
-COMMAND = (sys.executable, "-m", "scheduler.cli")
+COMMAND = (sys.executable, "-m", "sleipnir")
 
 
 class Sleipnir:

@@ -9,10 +9,10 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from scheduler.failpoints import install
-from scheduler.store import RunStore
+from sleipnir.scheduler.failpoints import install
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.worker.delivery import run_visit
 from tests.support.engine import Engine
-from worker import tasks
 
 _TRANSITIONS = ("advance", "stage", "stage_item", "open_map", "spawn", "ask")
 IN_A_WORKER = (
@@ -40,7 +40,7 @@ def survives(failpoint: str | None, action: Callable[[], object]) -> bool:
     if pid == 0:
         try:
             if failpoint is not None:
-                install(failpoint, RunStore, tasks)
+                install(failpoint, RunStore, run_visit)
             action()
         except BaseException:
             traceback.print_exc()

@@ -9,23 +9,23 @@ from typing import Any, TypeVar
 
 import redis
 
-from scheduler.dispatch import DirectDispatcher
-from scheduler.events import Event
-from scheduler.run import Lease, Run
-from scheduler.service import Scheduler
-from scheduler.settings import Settings
-from scheduler.store import RunStore
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.model import Lease, Run
+from sleipnir.scheduler.service.scheduler import Scheduler
+from sleipnir.scheduler.store.dispatch import DirectDispatcher
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.worker.conversation.tool_resolver import Tools
+from sleipnir.worker.delivery.bundle_cache import AgentCache
+from sleipnir.worker.delivery.run_visit import run_visit
+from sleipnir.worker.llm.limits.gate import Gate
+from sleipnir.worker.llm.models import Models
+from sleipnir.worker.mcp.pool import McpPool
+from sleipnir.worker.services import Runtime
+from sleipnir.worker.visit.context import Limits
+from sleipnir.worker.visit.lease import Leases
 from tests.support.agents import Agents
 from tests.support.queue import take, waiting
-from worker.agents import AgentCache
-from worker.lease import Leases
-from worker.llm.gate import Gate
-from worker.llm.models import Models
-from worker.llm.offering import Tools
-from worker.mcp.pool import McpPool
-from worker.runtime import Runtime
-from worker.tasks import run_visit
-from worker.visit import Limits
 
 E = TypeVar("E", bound=Event)
 

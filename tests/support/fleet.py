@@ -14,9 +14,9 @@ from typing import Any
 
 import redis
 
-from scheduler.keys import run_key
-from scheduler.run import Run, Status
-from scheduler.submit import Request
+from sleipnir.scheduler.runs.model import Run, Status
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.keys import run_key
 from tests.support.workers import Worker, Workers
 
 # Short, so that what was lost is found soon. Kills are no fault of the visits they hit.

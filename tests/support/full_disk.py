@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.redis_server import find_server
+from sleipnir.scheduler.embedded.redis_server import find_server
 
 
 def use_limitable_server(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphs.tools.function import Function
-from graphs.tools.reader import read_tool_file
-from worker.tools.call import Guarded, call_function
-from worker.tools.surroundings import Surroundings
+from sleipnir.graphs.tools.function import Function
+from sleipnir.graphs.tools.reader import read_tool_file
+from sleipnir.worker.tools.call import Guarded, call_function
+from sleipnir.worker.tools.context import Surroundings
 
 SHIPPED = Path(__file__).parents[2] / "graphs/functions/tools"
 

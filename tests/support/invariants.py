@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from scheduler.audit import Audit
+from sleipnir.scheduler.doctor.consistency import Audit
 
 
 def assert_consistent(client: redis.Redis, *, runs: int) -> None:

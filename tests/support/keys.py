@@ -6,7 +6,7 @@ from typing import Any
 
 import redis
 
-from scheduler.run import FINAL
+from sleipnir.scheduler.runs.model import FINAL
 
 # Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept.
 PERMANENT_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner", "swept")

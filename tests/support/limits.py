@@ -10,8 +10,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from scheduler.limits.book import Granted, LimitBook, ProviderFailure, Refused, Used, Waits, Want
-from scheduler.limits.rules import Budget, Limit
+from sleipnir.scheduler.limits.limiter import (
+    Granted,
+    LimitBook,
+    ProviderFailure,
+    Refused,
+    Used,
+    Waits,
+    Want,
+)
+from sleipnir.scheduler.limits.rules import Budget, Limit
 from tests.support.engine import Clock
 
 MINUTE_MS = 60_000

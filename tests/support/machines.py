@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from scheduler.redis_server import find_server, socket_directory
-from scheduler.supervisor import die_with_parent
+from sleipnir.scheduler.embedded.redis_server import find_server, socket_directory
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from tests.support.wait import wait_until
 from tests.support.workers import Worker
 
@@ -86,7 +86,7 @@ class Machine:
                 [
                     *("ip", "netns", "exec", self._namespace, "unshare", "--mount", "--uts"),
                     *("sh", "-c", own_disk, "sh", str(self._directory), self.name),
-                    *(sys.executable, "-m", "worker", "--scheduler", "-vv"),
+                    *(sys.executable, "-m", "sleipnir.worker", "--scheduler", "-vv"),
                 ],
                 env=os.environ | {f"SLEIPNIR_{k.upper()}": str(v) for k, v in values.items()},
                 stdout=log,

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from graphs.mcp_config import McpServer
-from scheduler.supervisor import die_with_parent
+from sleipnir.graphs.mcp.config import McpServer
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from tests.support.wait import wait_until
 
 ROOT = Path(__file__).parents[2]

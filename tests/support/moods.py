@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from scheduler.connection import connect, is_transient
+from sleipnir.scheduler.store.connection import connect, is_transient
 from tests.support.wait import wait_until
 
 _NOBODY = ("127.0.0.1", "1")  # no primary of anybody's

@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from worker.programs import MARK
+from sleipnir.worker.sandbox.programs import MARK
 
 
 def state_of(pid: int) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import redis
 
-from scheduler.keys import LANES, QUEUE, TURN_MARK, lane_key, turns_key
+from sleipnir.scheduler.store.keys import LANES, QUEUE, TURN_MARK, lane_key, turns_key
 
 
 def take(client: redis.Redis, queue: str = QUEUE, *, newest: bool = False) -> str | None:

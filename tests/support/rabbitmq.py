@@ -15,8 +15,8 @@ from typing import Any
 
 from kombu import Connection
 
-from scheduler.keys import QUEUE
-from scheduler.supervisor import die_with_parent
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
+from sleipnir.scheduler.store.keys import QUEUE
 from tests.support.wait import wait_until
 
 # Debian's program of this name changes its user and its directories first; the one behind it

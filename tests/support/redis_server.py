@@ -13,14 +13,14 @@ import subprocess
 from pathlib import Path
 from types import TracebackType
 
-from scheduler.redis_server import (
+from sleipnir.scheduler.embedded.redis_server import (
     OLDEST,
     PrivateRedis,
     ServerProgram,
     ServerVersion,
     socket_directory,
 )
-from scheduler.supervisor import die_with_parent
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
 
 # Names a server that is to be tried, in place of the one that an engine would choose.
 TRIED = "TRIED_SERVER"

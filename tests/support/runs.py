@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from scheduler.advance import Branch, Plan
-from scheduler.inspection import Inspector
-from scheduler.keys import partition_of
-from scheduler.run import Context, Failure, Lease, NewRun, Question
-from scheduler.snapshot import RunSnapshot
+from sleipnir.scheduler.runs.model import Context, Failure, Lease, NewRun, Question
+from sleipnir.scheduler.runs.plan import Branch, Plan
+from sleipnir.scheduler.runs.snapshot import RunSnapshot
+from sleipnir.scheduler.store.inspection import Inspector
+from sleipnir.scheduler.store.keys import partition_of
 from tests.support.engine import Engine
 from tests.support.keys import dump
 

@@ -13,8 +13,8 @@ from typing import Any
 import redis
 from redis.exceptions import RedisError
 
-from scheduler.redis_server import find_server
-from scheduler.supervisor import die_with_parent
+from sleipnir.scheduler.embedded.redis_server import find_server
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from tests.support.wait import wait_until
 
 SERVICE = "my-service"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from scheduler.supervisor import die_with_parent
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from tests.support.command_line import COMMAND, TIME_LIMIT_S, Sleipnir
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until

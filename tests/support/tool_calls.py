@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from graphs.tools.function import Function
-from graphs.tools.reader import read_tool_file
-from worker.tools.call import Answered, Guarded, call_function
-from worker.tools.surroundings import Surroundings
+from sleipnir.graphs.tools.function import Function
+from sleipnir.graphs.tools.reader import read_tool_file
+from sleipnir.worker.tools.call import Answered, Guarded, call_function
+from sleipnir.worker.tools.context import Surroundings
 
 
 class ToolBundle:

@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from scheduler.run import Status
-from scheduler.submit import Request
+from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.runs.submit import Request
 from tests.support import model_server
 from tests.support.agents import Agents
 from tests.support.conversations import converses, turn_of

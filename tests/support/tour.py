@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scheduler.run import Failure
+from sleipnir.scheduler.runs.model import Failure
 from tests.support.agents import Agents
 
 GRAPH = """

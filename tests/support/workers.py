@@ -12,10 +12,10 @@ from typing import Any
 
 import redis
 
-from scheduler.dispatch import DirectDispatcher
-from scheduler.settings import Settings
-from scheduler.store import RunStore
-from scheduler.supervisor import die_with_parent
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
+from sleipnir.scheduler.store.dispatch import DirectDispatcher
+from sleipnir.scheduler.store.runs import RunStore
 from tests.support.agents import Agents
 from tests.support.processes import end_programs_of, state_of
 from tests.support.wait import wait_until
@@ -77,17 +77,17 @@ class Workers(Agents):
         Args:
             url: another way to the same Redis.
         """
-        command = ("worker", "--redis", url or self._url, "--verbose", *arguments)
+        command = ("sleipnir.worker", "--redis", url or self._url, "--verbose", *arguments)
         return self._launch(command, " ready.", settings)
 
     def start_supervised(self, processes: int, **settings: Any) -> Worker:
         """Worker processes that are started again when they die."""
         options = ("--processes", str(processes), "--redis", self._url, "-v")
-        return self._launch(("scheduler.cli", "worker", *options), " ready.", settings)
+        return self._launch(("sleipnir", "worker", *options), " ready.", settings)
 
     def start_scheduler(self, **settings: Any) -> Worker:
         """A scheduler without a worker, at work already."""
-        command = ("scheduler.cli", "scheduler", "--redis", self._url)
+        command = ("sleipnir", "scheduler", "--redis", self._url)
         return self._launch(command, "scheduler: running", settings)
 
     def _launch(self, command: tuple[str, ...], ready: str, settings: dict[str, Any]) -> Worker:

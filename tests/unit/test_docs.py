@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from docs.reference import renewed
-from graphs.finding import Finding
-from graphs.loader import load_agent
-from graphs.references import AgentSearch
-from graphs.schema import (
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.schema import (
     NODE_TYPES,
     AgentNode,
     Graph,
@@ -24,14 +24,19 @@ from graphs.schema import (
     Settings,
     Variable,
 )
-from graphs.tools.library import SHIPPED_TOOLS
-from graphs.validator import Resources, validate
-from scheduler.cli import VERBS
-from scheduler.cli.documents import question_document, row_document, run_document, show_document
-from scheduler.cli.exits import ExitCode
-from scheduler.history import NodeTimes
-from scheduler.run import NO_USAGE, Context, Question, Run, Status
-from scheduler.settings import Settings as EngineSettings
+from sleipnir.graphs.tools.library import SHIPPED_TOOLS
+from sleipnir.graphs.validator import Resources, validate
+from sleipnir.scheduler.cli.app import VERBS
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.config.settings import Settings as EngineSettings
+from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.model import NO_USAGE, Context, Question, Run, Status
+from sleipnir.scheduler.views.documents import (
+    question_document,
+    row_document,
+    run_document,
+    show_document,
+)
 from tests.support.pages import PAGES, ROOT, TEXTS, blocks
 
 SOURCES = {

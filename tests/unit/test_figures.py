@@ -8,17 +8,23 @@ from typing import Any
 
 import pytest
 
-from graphs import document, env_file
-from graphs.tools import reader
-from scheduler import connection, recording, service, store, timekeeper, watchdog
-from scheduler.batch import lines
-from scheduler.cli import arguments
-from scheduler.settings import Settings
-from scheduler.sweeps.bundles import BundleSweep
-from scheduler.sweeps.stranded import StrandedSweep
+from sleipnir.graphs import env_file
+from sleipnir.graphs.document import document
+from sleipnir.graphs.tools import reader
+from sleipnir.scheduler.batch import lines
+from sleipnir.scheduler.cli import arguments
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.embedded import watchdog
+from sleipnir.scheduler.runs import recording
+from sleipnir.scheduler.service import clock_monitor as timekeeper
+from sleipnir.scheduler.service import scheduler as service
+from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
+from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
+from sleipnir.scheduler.store import connection
+from sleipnir.scheduler.store import runs as store
+from sleipnir.worker.delivery import isolated, isolation
+from sleipnir.worker.llm.provider import gateway
 from tests.support.pages import ROOT, TEXTS
-from worker import isolated, isolation
-from worker.llm import gateway
 
 MIB = 1024 * 1024
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400

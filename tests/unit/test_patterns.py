@@ -16,11 +16,11 @@ from types import FrameType, ModuleType
 
 import pytest
 
+from sleipnir.worker.conversation.structured_output import clean
+from sleipnir.worker.llm.provider.failures import _unwrapped
+from sleipnir.worker.masking import mask
+from sleipnir.worker.tools.sanitize import without_escapes
 from tests.support.pumping import adversarial
-from worker.llm.failures import _unwrapped
-from worker.llm.structured import clean
-from worker.masking import mask
-from worker.tools.texts import without_escapes
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(

@@ -14,15 +14,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from graphs.references import AgentSearch
-from scheduler.client import Client, PreparedAgent
-from scheduler.engine_process import Place
-from scheduler.redis_server import PrivateRedis, socket_directory
-from scheduler.settings import load_settings
-from scheduler.submit import Request
-from worker.bench import agents
-from worker.bench.baseline import CANVAS_QUEUE, DONE, HOP_QUEUE, make_baseline
-from worker.bench.rows import Sample
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.scheduler.client import Client, PreparedAgent
+from sleipnir.scheduler.config.settings import load_settings
+from sleipnir.scheduler.embedded.process import Place
+from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.worker.bench import agents
+from sleipnir.worker.bench.baseline import CANVAS_QUEUE, DONE, HOP_QUEUE, make_baseline
+from sleipnir.worker.bench.rows import Sample
 
 THREADS = 8
 LENGTH = 100  # nodes or hops in a row
@@ -76,7 +76,7 @@ class Arena:
         """One more worker process of ours."""
         self.ours.append(
             self.start(
-                "worker.bench.engine_worker",
+                "sleipnir.worker.bench.engine_worker",
                 "--redis",
                 self.redis_url,
                 "--concurrency",
@@ -91,7 +91,7 @@ class Arena:
             return
         flags = ("--results",) if results else ()
         self.theirs[results] = self.start(
-            "worker.bench.baseline", self.broker_url, self.redis_url, str(THREADS), *flags
+            "sleipnir.worker.bench.baseline", self.broker_url, self.redis_url, str(THREADS), *flags
         )
 
     def run_baseline(self, task: str, size: int, *, results: bool) -> Sample:

@@ -1,6 +1,6 @@
 """What we are measured against: a Celery worker that does nothing but Celery.
 
-`python -m worker.bench.baseline BROKER_URL REDIS_URL THREADS [--results]`
+`python -m sleipnir.worker.bench.baseline BROKER_URL REDIS_URL THREADS [--results]`
 """
 
 from __future__ import annotations

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
-from scheduler.acceptances import Acceptances
-from scheduler.client import PreparedAgent
-from scheduler.embedded import attach
-from scheduler.events import QuestionAsked, RunEnded
-from scheduler.submit import Request
-from worker.bench.agents import PAUSE_MS
-from worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
-from worker.bench.fair import fair
-from worker.bench.llm import llm, llm_many, tool
-from worker.bench.rows import Row, Sample, interleaved, row
+from sleipnir.scheduler.client import PreparedAgent
+from sleipnir.scheduler.embedded.acceptances import Acceptances
+from sleipnir.scheduler.embedded.attach import attach
+from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.worker.bench.agents import PAUSE_MS
+from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
+from sleipnir.worker.bench.fair import fair
+from sleipnir.worker.bench.llm import llm, llm_many, tool
+from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 
 RUNS = 1_000  # small ones, at once
 SUBMISSIONS = 20
@@ -140,7 +140,7 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
     """`sleipnir run` of a trivial graph, engine started for it and engine already up."""
     environment = {**os.environ, "SLEIPNIR_DATA_DIR": str(arena.home / "cold")}
     agent = str(arena.home / "agents" / "linear-4")
-    command = [sys.executable, "-P", "-m", "scheduler.cli"]
+    command = [sys.executable, "-P", "-m", "sleipnir"]
 
     def once() -> Sample:
         began = perf_counter()

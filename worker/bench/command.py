@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 import click
 
-from worker.bench.arena import BACKLOG, open_arena
-from worker.bench.cases import CASES
-from worker.bench.peers import REMEDY, is_installed, peers
-from worker.bench.rows import Row
+from sleipnir.worker.bench.arena import BACKLOG, open_arena
+from sleipnir.worker.bench.cases import CASES
+from sleipnir.worker.bench.peers import REMEDY, is_installed, peers
+from sleipnir.worker.bench.rows import Row
 
 
 @click.command()

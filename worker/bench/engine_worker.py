@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from threading import Event
 
-from graphs.schema import ScriptNode
-from worker.__main__ import main
-from worker.bench.agents import PAUSES_MS
-from worker.executors import EXECUTORS
-from worker.outcome import Outcome, Wrote
-from worker.visit import Visit
+from sleipnir.graphs.schema import ScriptNode
+from sleipnir.worker.__main__ import main
+from sleipnir.worker.bench.agents import PAUSES_MS
+from sleipnir.worker.executors import EXECUTORS
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Outcome, Wrote
 
 
 def run_nothing(visit: Visit[ScriptNode]) -> Outcome:

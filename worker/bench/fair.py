@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scheduler.submit import Request
-from worker.bench.agents import LONG_PAUSE_MS
-from worker.bench.arena import STEPS, Arena, open_arena
-from worker.bench.rows import Row, row
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.worker.bench.agents import LONG_PAUSE_MS
+from sleipnir.worker.bench.arena import STEPS, Arena, open_arena
+from sleipnir.worker.bench.rows import Row, row
 
 _THREADS = 32
 _PROCESSES = 2

@@ -13,11 +13,11 @@ from pathlib import Path
 from threading import Event
 from time import perf_counter
 
-from graphs.tools.reader import read_tool_file
-from worker.bench.arena import CALL_MS, CALLERS, Arena, open_arena
-from worker.bench.rows import Row, Sample, interleaved, row
-from worker.tools.call import call_function
-from worker.tools.surroundings import Surroundings
+from sleipnir.graphs.tools.reader import read_tool_file
+from sleipnir.worker.bench.arena import CALL_MS, CALLERS, Arena, open_arena
+from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
+from sleipnir.worker.tools.call import call_function
+from sleipnir.worker.tools.context import Surroundings
 
 _CALLS = 100
 _SPAWNS = 20
@@ -74,7 +74,7 @@ def _model_server() -> Iterator[dict[str, str]]:
     """A server of its own process; yields the variables that lead litellm to it, and nowhere."""
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as directory:
         port_file = Path(directory) / "port"
-        command = [sys.executable, "-P", "-m", "worker.bench.model_server", str(port_file)]
+        command = [sys.executable, "-P", "-m", "sleipnir.worker.bench.model_server", str(port_file)]
         server = subprocess.Popen(command)
         try:
             yield {
@@ -103,7 +103,14 @@ class _Caller:
 
     def __init__(self, contender: str, redis_url: str, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "worker.bench.model_caller", contender, redis_url],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "sleipnir.worker.bench.model_caller",
+                contender,
+                redis_url,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **environment},

@@ -1,7 +1,7 @@
 """Calls a model as often as it is told to: bare, or as an `llm` node does.
 
-`python -m worker.bench.model_caller bare|node REDIS_URL` reads lines with a number of calls, and
-answers each with the seconds and the CPU seconds they took.
+`python -m sleipnir.worker.bench.model_caller bare|node REDIS_URL` reads lines with a number of
+calls, and answers each with the seconds and the CPU seconds they took.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, process_time
 
-from graphs.schema import Graph, LlmNode
-from graphs.state import Snapshot
-from scheduler.connection import connect
-from scheduler.dispatch import make_dispatcher
-from scheduler.settings import load_settings
-from scheduler.store import RunStore
-from worker.llm.calls import ModelCalls
-from worker.llm.gate import Gate
-from worker.llm.models import Models
-from worker.visit import Visit
+from sleipnir.graphs.schema import Graph, LlmNode
+from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.config.settings import load_settings
+from sleipnir.scheduler.store.connection import connect
+from sleipnir.scheduler.store.dispatch import make_dispatcher
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.llm.limits.gate import Gate
+from sleipnir.worker.llm.models import Models
+from sleipnir.worker.visit.context import Visit
 
 MODEL = "openai:0"
 PROMPT = "Say nothing."

@@ -1,6 +1,7 @@
-"""A model server that always says the same: `python -m worker.bench.model_server PORT_FILE`.
+"""A model server that always says the same.
 
-A model's name is how long it takes, in ms.
+`python -m sleipnir.worker.bench.model_server PORT_FILE` starts it. A model's name is how long it
+takes, in ms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Another engine doing the same: LangGraph with its SQLite checkpointer.
 
-`python -m worker.bench.peers DATABASE RUNS LENGTH THREADS` prints seconds and CPU seconds.
+`python -m sleipnir.worker.bench.peers DATABASE RUNS LENGTH THREADS` prints seconds and CPU seconds.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypedDict
 
-from worker.bench.arena import LENGTH, THREADS, Arena
-from worker.bench.cases import RUNS, many_runs
-from worker.bench.rows import Row, Sample, interleaved, row
+from sleipnir.worker.bench.arena import LENGTH, THREADS, Arena
+from sleipnir.worker.bench.cases import RUNS, many_runs
+from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 
 REMEDY = "LangGraph is not installed beside Sleipnir: pip install 'sleipnir[peers]'"
 
@@ -52,7 +52,7 @@ def _measure(arena: Arena, runs: int, length: int) -> Sample:
     database = arena.home / "peer.db"
     arguments = map(str, (database, runs, length, THREADS))
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "worker.bench.peers", *arguments],
+        [sys.executable, "-P", "-m", "sleipnir.worker.bench.peers", *arguments],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from graphs.tools.function import BashDetails
-from scheduler.cli.arguments import json_or_text
+from sleipnir.graphs.tools.function import BashDetails
+from sleipnir.scheduler.cli.arguments import json_or_text
 
 _NO_DETAILS = BashDetails()
 _KINDS: Mapping[str, tuple[type, ...]] = {

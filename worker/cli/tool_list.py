@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from graphs.tools.function import Function
-from scheduler.cli.layout import first_line
-from scheduler.cli.terminal_output import printable, style
-from worker.mcp.functions import McpFunction
+from sleipnir.graphs.tools.function import Function
+from sleipnir.scheduler.cli.formatting import first_line
+from sleipnir.scheduler.cli.terminal_output import printable, style
+from sleipnir.worker.mcp.functions import McpFunction
 
 AnyFunction: TypeAlias = Function | McpFunction
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from scheduler.cli.arguments import complete_agents, pairs, piped_text
-from scheduler.cli.engine import agent_search, settings_of
-from scheduler.cli.exits import ExitCode
-from scheduler.cli.options import Options, common_options
-from scheduler.cli.terminal import is_terminal
-from scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.cli.arguments import complete_agents, pairs, piped_text
+from sleipnir.scheduler.cli.connect import agent_search, settings_of
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.terminal import is_terminal
+from sleipnir.scheduler.cli.terminal_output import printable
 
 if TYPE_CHECKING:
-    from graphs.tools.function import Function
-    from worker.cli.tool_list import AnyFunction
-    from worker.mcp.functions import McpFunction
-    from worker.tools.by_hand import Workbench
+    from sleipnir.graphs.tools.function import Function
+    from sleipnir.worker.cli.tool_list import AnyFunction
+    from sleipnir.worker.mcp.functions import McpFunction
+    from sleipnir.worker.tools.manual_call import Workbench
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def _named(agent: str | None, name: str | None, of_all: bool) -> tuple[str | Non
 @contextmanager
 def _workbench(options: Options, reference: str | None) -> Iterator[Workbench]:
     # The language, and what calls tools and servers: help and completion do without.
-    from graphs.errors import InvalidAgent  # noqa: PLC0415
-    from graphs.loader import load_agent  # noqa: PLC0415
-    from worker.tools.by_hand import Workbench, global_tools  # noqa: PLC0415
+    from sleipnir.graphs.document.loader import load_agent  # noqa: PLC0415
+    from sleipnir.graphs.errors import InvalidAgent  # noqa: PLC0415
+    from sleipnir.worker.tools.manual_call import Workbench, global_tools  # noqa: PLC0415
 
     settings = settings_of(options)
     search = agent_search(settings)
@@ -134,7 +134,7 @@ def _workbench(options: Options, reference: str | None) -> Iterator[Workbench]:
 
 
 def _list(options: Options, bench: Workbench, workdir: Path, *, mcp: bool) -> ExitCode:
-    from worker.cli.tool_list import lines_of  # noqa: PLC0415 - loaded with the workbench
+    from sleipnir.worker.cli.tool_list import lines_of  # noqa: PLC0415 - loaded with the workbench
 
     functions: list[AnyFunction] = [*bench.toolbox().functions]
     servers = bench.agent.mcp_servers
@@ -185,9 +185,9 @@ def _run(options: Options, bench: Workbench, call: _Call) -> ExitCode:
 
 
 def _value_of_file(options: Options, bench: Workbench, function: Function, call: _Call) -> Any:
-    from scheduler.cli.submission import variable_values  # noqa: PLC0415 - only for calls
-    from scheduler.submit import require_declared  # noqa: PLC0415 - loaded with the workbench
-    from worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
+    from sleipnir.scheduler.cli.submission import variable_values  # noqa: PLC0415 - only for calls
+    from sleipnir.scheduler.runs.submit import require_declared  # noqa: PLC0415 - loaded with the workbench
+    from sleipnir.worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
 
     agent = bench.agent
     described = agent.graph or agent.normal
@@ -206,7 +206,7 @@ def _value_of_file(options: Options, bench: Workbench, function: Function, call:
 
 
 def _value_of_server(bench: Workbench, call: _Call, others: Sequence[str]) -> Any:
-    from worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
+    from sleipnir.worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
 
     with bench.servers(call.workdir) as servers:
         offer = servers.offer((), [call.name])
@@ -230,8 +230,8 @@ def _unknown(name: str, others: Sequence[str], reasons: Sequence[str] = ()) -> N
 
 def _consents(question: str) -> bool:
     """What the person at the terminal says."""
-    from scheduler.cli.asking import ask_for_consent  # noqa: PLC0415 - only for guarded functions
-    from scheduler.cli.terminal import read_line, show  # noqa: PLC0415 - likewise
+    from sleipnir.scheduler.cli.prompts import ask_for_consent  # noqa: PLC0415 - only for guarded functions
+    from sleipnir.scheduler.cli.terminal import read_line, show  # noqa: PLC0415 - likewise
 
     if not is_terminal():
         raise _Unanswered(question)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from worker.executors.agent import run_agent
-from worker.executors.approval import run_approval
-from worker.executors.end import run_end
-from worker.executors.input import run_input
-from worker.executors.llm import run_llm
-from worker.executors.map import run_map
-from worker.executors.rag import run_rag
-from worker.executors.script import run_script
-from worker.outcome import Outcome
+from sleipnir.worker.executors.agent import run_agent
+from sleipnir.worker.executors.approval import run_approval
+from sleipnir.worker.executors.end import run_end
+from sleipnir.worker.executors.input import run_input
+from sleipnir.worker.executors.llm import run_llm
+from sleipnir.worker.executors.map import run_map
+from sleipnir.worker.executors.rag import run_rag
+from sleipnir.worker.executors.script import run_script
+from sleipnir.worker.visit.outcome import Outcome
 
 EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
     "agent": run_agent,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from graphs.errors import NodeFailed
-from graphs.schema import AgentNode
-from scheduler.run import Usage
-from worker.executors.updates import apply_updates, require_rendered
-from worker.llm.caller import MustWait
-from worker.llm.calls import ModelCalls
-from worker.llm.structured import ExtractionFailed, extract
-from worker.outcome import Deferred, Outcome, Spawned, Wrote
-from worker.visit import Visit
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.schema import AgentNode
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
+from sleipnir.worker.executors.updates import apply_updates, require_rendered
+from sleipnir.worker.llm.caller import MustWait
+from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Deferred, Outcome, Spawned, Wrote
 
 
 def run_agent(visit: Visit[AgentNode]) -> Outcome:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphs.schema import ApprovalNode
-from worker.executors.updates import apply_updates, require_rendered
-from worker.outcome import Asked, Outcome, Wrote
-from worker.visit import Visit
+from sleipnir.graphs.schema import ApprovalNode
+from sleipnir.worker.executors.updates import apply_updates, require_rendered
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Asked, Outcome, Wrote
 
 
 def run_approval(visit: Visit[ApprovalNode]) -> Outcome:

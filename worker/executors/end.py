@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphs.schema import EndNode
-from graphs.template import render_lenient
-from worker.executors.updates import apply_updates
-from worker.outcome import Ended, Outcome
-from worker.visit import Visit
+from sleipnir.graphs.schema import EndNode
+from sleipnir.graphs.template import render_lenient
+from sleipnir.worker.executors.updates import apply_updates
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Ended, Outcome
 
 
 def run_end(visit: Visit[EndNode]) -> Outcome:

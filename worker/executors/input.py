@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphs.errors import NodeFailed
-from graphs.expression import Condition, parse_validation
-from graphs.schema import InputNode
-from graphs.template import render_lenient
-from worker.executors.updates import apply_updates, require_rendered
-from worker.outcome import Asked, Outcome, Wrote
-from worker.visit import Visit
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.expression import Condition, parse_validation
+from sleipnir.graphs.schema import InputNode
+from sleipnir.graphs.template import render_lenient
+from sleipnir.worker.executors.updates import apply_updates, require_rendered
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Asked, Outcome, Wrote
 
 
 def run_input(visit: Visit[InputNode]) -> Outcome:

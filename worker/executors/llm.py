@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphs.errors import MissingReference, NodeFailed
-from graphs.schema import LlmNode
-from graphs.template import render_strict
-from worker.executors.updates import apply_updates
-from worker.llm.caller import MustWait
-from worker.llm.calls import ModelCalls
-from worker.llm.client import Message, ModelCallFailed
-from worker.llm.loop import IterationsExhausted, Parked, converse
-from worker.llm.structured import ExtractionFailed, extract, schema_hint
-from worker.llm.toolset import NO_TOOLS, Toolset
-from worker.outcome import Deferred, Outcome, Postponed, Wrote
-from worker.visit import Visit
+from sleipnir.graphs.errors import MissingReference, NodeFailed
+from sleipnir.graphs.schema import LlmNode
+from sleipnir.graphs.template import render_strict
+from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
+from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract, schema_hint
+from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
+from sleipnir.worker.executors.updates import apply_updates
+from sleipnir.worker.llm.caller import MustWait
+from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.llm.client import Message, ModelCallFailed
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
 
 # The words, in lower case, by which a failure counts as passing.
 TRANSIENT = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from graphs.errors import MissingReference, NodeFailed
-from graphs.reducers import json_type
-from graphs.schema import AgentNode, LlmNode, MapNode, RagNode, ScriptNode
-from graphs.template import evaluate_strict
-from worker.outcome import Mapped, Outcome, Wrote
-from worker.visit import Visit
+from sleipnir.graphs.errors import MissingReference, NodeFailed
+from sleipnir.graphs.reducers import json_type
+from sleipnir.graphs.schema import AgentNode, LlmNode, MapNode, RagNode, ScriptNode
+from sleipnir.graphs.template import evaluate_strict
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
 
 # What may be a branch; validation says so too, but can be switched off.
 BRANCHES = (LlmNode, AgentNode, RagNode, ScriptNode)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphs.errors import NodeFailed
-from graphs.schema import RagNode
-from worker.outcome import Outcome
-from worker.visit import Visit
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.schema import RagNode
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Outcome
 
 
 def run_rag(visit: Visit[RagNode]) -> Outcome:

@@ -9,19 +9,19 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn
 
-from graphs.env_file import read_env_file
-from graphs.errors import NodeFailed
-from graphs.schema import ScriptNode
-from graphs.variables import environment_name
-from scheduler.directories import config_dir
-from scheduler.errors import SecretsMissing, SecretsUnusable
-from scheduler.secrets import hidden
-from scheduler.temporary import scratch
-from worker.executors.updates import apply_updates
-from worker.outcome import Outcome, Wrote
-from worker.sandbox import Finished, base_environment, run_process
-from worker.tools.environment import WRAPPERS
-from worker.visit import Visit
+from sleipnir.graphs.env_file import read_env_file
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.schema import ScriptNode
+from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from sleipnir.graphs.variables import environment_name
+from sleipnir.scheduler.config.directories import config_dir
+from sleipnir.scheduler.config.secrets import hidden
+from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
+from sleipnir.scheduler.temporary import scratch
+from sleipnir.worker.executors.updates import apply_updates
+from sleipnir.worker.sandbox.child_process import Finished, base_environment, run_process
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Outcome, Wrote
 
 # The largest state that travels in the environment; Linux caps one variable at 128 KiB.
 INLINE_STATE_BYTES = 32_768
@@ -180,7 +180,7 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
     environment |= {
         "LLM_AGENT_DATA_DIR": str(visit.directory),
         "LLM_ROOT_DIR": str(config_dir()),
-        "LLM_PROMPT_UTILS_FILE": str(WRAPPERS / "utils.sh"),
+        "LLM_PROMPT_UTILS_FILE": str(SHIPPED_LIBRARY / "utils.sh"),
         "AUTO_CONFIRM": "true",
         "NO_COLOR": "1",
         "SLEIPNIR_RUN_ID": visit.run_id,

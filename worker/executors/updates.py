@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphs.errors import MissingReference, NodeFailed
-from graphs.template import LONGEST_TEXT, evaluate_lenient, render_lenient, render_strict
-from worker.visit import Visit
+from sleipnir.graphs.errors import MissingReference, NodeFailed
+from sleipnir.graphs.template import LONGEST_TEXT, evaluate_lenient, render_lenient, render_strict
+from sleipnir.worker.visit.context import Visit
 
 
 def apply_updates(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from worker.cancellation import Cancellation
-from worker.llm.client import Listener
+from sleipnir.worker.llm.client import Listener
+from sleipnir.worker.visit.cancellation import Cancellation
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from scheduler.events import ModelCalled
-from scheduler.run import Usage
-from worker.llm.cache import kept_for_s
-from worker.llm.caller import Caller
-from worker.llm.client import Declaration, Message, ModelCallFailed, Reply, Request
-from worker.llm.speech import Speech
-from worker.llm.transcript import Transcript
-from worker.visit import Visit
+from sleipnir.scheduler.runs.events import ModelCalled
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.conversation.token_stream import Speech
+from sleipnir.worker.conversation.transcript import Transcript
+from sleipnir.worker.llm.caller import Caller
+from sleipnir.worker.llm.client import Declaration, Message, ModelCallFailed, Reply, Request
+from sleipnir.worker.llm.recording.cache import kept_for_s
+from sleipnir.worker.visit.context import Visit
 
 
 @dataclass(slots=True)

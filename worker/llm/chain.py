@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TypeAlias
 
-from worker.llm.caller import MustWait
-from worker.llm.client import ModelCallFailed, Reply
+from sleipnir.worker.llm.caller import MustWait
+from sleipnir.worker.llm.client import ModelCallFailed, Reply
 
 logger = logging.getLogger(__name__)
 

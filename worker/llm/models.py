@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from scheduler.model_keys import ModelKeys
-from scheduler.recordings import Recordings
-from scheduler.store import RunStore
-from worker.llm.cache import ReplyCache
-from worker.llm.caller import Caller
-from worker.llm.chain import first_reply
-from worker.llm.client import ModelCallFailed, Reply, Request, complete
-from worker.llm.endpoints import Endpoints
-from worker.llm.gate import Gate
-from worker.llm.recorder import Recorder
-from worker.llm.replay import Replay
+from sleipnir.scheduler.config.model_keys import ModelKeys
+from sleipnir.scheduler.store.recordings import Recordings
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.worker.llm.caller import Caller
+from sleipnir.worker.llm.chain import first_reply
+from sleipnir.worker.llm.client import ModelCallFailed, Reply, Request, complete
+from sleipnir.worker.llm.limits.gate import Gate
+from sleipnir.worker.llm.provider.endpoints import Endpoints
+from sleipnir.worker.llm.recording.cache import ReplyCache
+from sleipnir.worker.llm.recording.recorder import Recorder
+from sleipnir.worker.llm.recording.replay import Replay
 
 
 class Models:

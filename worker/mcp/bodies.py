@@ -8,7 +8,7 @@ from time import monotonic
 
 import httpx2
 
-from worker.mcp.messages import LONGEST_MESSAGE
+from sleipnir.worker.mcp.messages import LONGEST_MESSAGE
 
 # Of a stream of events, which may go on for as long as its connection.
 MOST_A_MINUTE_BYTES = 64 * 1024 * 1024

@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from graphs.mcp_config import McpConfig, McpServer, function_suffix
-from graphs.tools.function import declaration_of
-from scheduler.checks import pool as checks
-from scheduler.checks.checking import SchemaInvalid, Unchecked
-from scheduler.errors import SecretsMissing, SecretsUnusable
-from scheduler.secrets import Secrets, hidden
-from worker.cancellation import Cancellation
-from worker.mcp.failures import McpFailed, McpUnavailable
-from worker.mcp.pool import McpPool
-from worker.mcp.search import search
-from worker.mcp.tool import McpTool
+from sleipnir.graphs.mcp.config import McpConfig, McpServer, function_suffix
+from sleipnir.graphs.tools.function import declaration_of
+from sleipnir.scheduler.config.secrets import Secrets, hidden
+from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
+from sleipnir.scheduler.schema_checks import pool as checks
+from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
+from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
+from sleipnir.worker.mcp.pool import McpPool
+from sleipnir.worker.mcp.search import search
+from sleipnir.worker.mcp.tool import McpTool
+from sleipnir.worker.visit.cancellation import Cancellation
 
 _LONGEST_NAME = 64
 _DEFAULT_TOP_K = 8

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from worker.cancellation import Cancellation
+from sleipnir.worker.visit.cancellation import Cancellation
 
 T = TypeVar("T")
 

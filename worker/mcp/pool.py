@@ -13,17 +13,17 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from graphs.mcp_config import McpServer
-from scheduler.checks import DEFAULT_LIMIT_S
-from scheduler.settings import Settings
-from worker.cancellation import Cancellation
-from worker.mcp.failures import McpFailed, McpUnavailable
-from worker.mcp.loop import LoopThread
-from worker.mcp.target import Target
-from worker.mcp.tool import McpTool
+from sleipnir.graphs.mcp.config import McpServer
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
+from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
+from sleipnir.worker.mcp.loop import LoopThread
+from sleipnir.worker.mcp.target import Target
+from sleipnir.worker.mcp.tool import McpTool
+from sleipnir.worker.visit.cancellation import Cancellation
 
 if TYPE_CHECKING:
-    from worker.mcp.session import Session
+    from sleipnir.worker.mcp.session import Session
 
 T = TypeVar("T")
 
@@ -179,7 +179,7 @@ class McpPool:
         repeatable: bool = False,
     ) -> T:
         """Ask a live session; once more if the first was gone before it did anything."""
-        from worker.mcp.session import SessionLost  # noqa: PLC0415 - loaded by then
+        from sleipnir.worker.mcp.session import SessionLost  # noqa: PLC0415 - loaded by then
 
         session = await self._session(target)
         try:
@@ -211,7 +211,7 @@ class McpPool:
         if self._clock() - failed_at < RETRY_PAUSE_S:
             raise McpUnavailable(reason)
         # It takes two seconds; workers without servers do not need it.
-        from worker.mcp.session import Session  # noqa: PLC0415
+        from sleipnir.worker.mcp.session import Session  # noqa: PLC0415
 
         if self._reaper is None:
             self._reaper = asyncio.create_task(self._keep_reaping())

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import log
 
-from worker.mcp.tool import McpTool
+from sleipnir.worker.mcp.tool import McpTool
 
 # The usual ones: how soon repeating a word stops to count, and how much length counts.
 _K1 = 1.2

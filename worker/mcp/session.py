@@ -18,12 +18,12 @@ import mcp_types
 from mcp import Client, MCPError
 from pydantic import ValidationError
 
-from scheduler.checks import pool
-from scheduler.checks.checking import SchemaInvalid, Unchecked
-from worker.mcp.failures import McpFailed, McpUnavailable
-from worker.mcp.target import Target
-from worker.mcp.tool import McpTool
-from worker.mcp.transports import Traces, connection
+from sleipnir.scheduler.schema_checks import pool
+from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
+from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
+from sleipnir.worker.mcp.target import Target
+from sleipnir.worker.mcp.tool import McpTool
+from sleipnir.worker.mcp.transports import Traces, connection
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from graphs.mcp_config import McpServer
+from sleipnir.graphs.mcp.config import McpServer
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,14 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from graphs.mcp_config import McpServer
-from scheduler.secrets import hidden
-from worker import programs
-from worker.mcp import messages
-from worker.mcp.bodies import bounded
-from worker.mcp.messages import LONGEST_MESSAGE, MOST_UNASKED, UNASKED, Unasked
-from worker.mcp.target import Target
-from worker.sandbox import GRACE_S, base_environment
+from sleipnir.graphs.mcp.config import McpServer
+from sleipnir.scheduler.config.secrets import hidden
+from sleipnir.worker.mcp import messages
+from sleipnir.worker.mcp.bodies import bounded
+from sleipnir.worker.mcp.messages import LONGEST_MESSAGE, MOST_UNASKED, UNASKED, Unasked
+from sleipnir.worker.mcp.target import Target
+from sleipnir.worker.sandbox import programs
+from sleipnir.worker.sandbox.child_process import GRACE_S, base_environment
 
 logger = logging.getLogger("sleipnir.mcp")
 

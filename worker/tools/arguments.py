@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from graphs.document import printable
-from graphs.state import encode
-from graphs.tools.function import BashDetails, BashParameter, Choices, Function
+from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.state import encode
+from sleipnir.graphs.tools.function import BashDetails, BashParameter, Choices, Function
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

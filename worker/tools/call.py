@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphs.tools.function import Function
-from worker.masking import mask
-from worker.sandbox import Finished, run_process
-from worker.tools.directory import CallDirectory, call_directory
-from worker.tools.interpreter import Missing, command_of, missing_tsx
-from worker.tools.preparation import Refused, prepare
-from worker.tools.result import decoded, decoded_end, failure, status_text, value_of
-from worker.tools.stdout import Stdout
-from worker.tools.surroundings import Surroundings
-from worker.tools.texts import cleaned, without_escapes
+from sleipnir.graphs.tools.function import Function
+from sleipnir.worker.masking import mask
+from sleipnir.worker.sandbox.child_process import Finished, run_process
+from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.directory import CallDirectory, call_directory
+from sleipnir.worker.tools.interpreter import Missing, command_of, missing_tsx
+from sleipnir.worker.tools.output_capture import Stdout
+from sleipnir.worker.tools.result import decoded, decoded_end, failure, status_text, value_of
+from sleipnir.worker.tools.sanitize import cleaned, without_escapes
+from sleipnir.worker.tools.validate import Refused, prepare
 
 # What a tool that ignores SIGTERM still gets before SIGKILL.
 GRACE_S = 5.0

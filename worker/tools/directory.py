@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphs.files import UnusableFile, open_plain
-from scheduler.temporary import scratch
+from sleipnir.graphs.files import UnusableFile, open_plain
+from sleipnir.scheduler.temporary import scratch
 
 # What another program compiled into bash files for its own use.
 _COMPILED = re.compile(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from graphs.env_file import ENV_FILE, read_env_file
-from graphs.tools.function import Function
-from graphs.variables import environment_name
-from worker.sandbox import base_environment
-from worker.tools.directory import CallDirectory
-from worker.tools.surroundings import Surroundings
+from sleipnir.graphs.env_file import ENV_FILE, read_env_file
+from sleipnir.graphs.tools.function import Function
+from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from sleipnir.graphs.variables import environment_name
+from sleipnir.worker.sandbox.child_process import base_environment
+from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.directory import CallDirectory
 
 WRAPPERS = Path(__file__).with_name("wrappers")
 
@@ -45,7 +46,7 @@ def call_environment(
         "LLM_OUTPUT": str(directory.output),
         "LLM_CONFIG_DIR": str(surroundings.root),
         "LLM_TOOL_DATA_FILE": str(directory.arguments),
-        "LLM_PROMPT_UTILS_FILE": str(WRAPPERS / "utils.sh"),
+        "LLM_PROMPT_UTILS_FILE": str(SHIPPED_LIBRARY / "utils.sh"),
         "LLM_GUARD_FILE": str(directory.guard),
         "LLM_GUARD_GRANTS_FILE": str(directory.grants),
         "PYTHONPATH": _with_helpers(environment.get("PYTHONPATH")),
@@ -98,5 +99,5 @@ def _of_function(function: Function, surroundings: Surroundings) -> dict[str, st
 
 def _with_helpers(python_path: str | None) -> str:
     """Where `import sleipnir.tool` is found."""
-    helpers = str(WRAPPERS / "python")
+    helpers = str(SHIPPED_LIBRARY)
     return f"{helpers}{os.pathsep}{python_path}" if python_path else helpers

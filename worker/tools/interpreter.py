@@ -6,10 +6,10 @@ import shutil
 import sys
 from collections.abc import Mapping
 
-from graphs.tools.function import Function
-from worker.tools.directory import CallDirectory
-from worker.tools.environment import WRAPPERS
-from worker.tools.surroundings import Surroundings
+from sleipnir.graphs.tools.function import Function
+from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.directory import CallDirectory
+from sleipnir.worker.tools.environment import WRAPPERS
 
 
 class Missing(Exception):

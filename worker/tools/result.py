@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NoReturn
 
-from worker.tools.texts import cleaned, without_escapes
+from sleipnir.worker.tools.sanitize import cleaned, without_escapes
 
 DONE = "DONE"  # shown for a call without a result
 

@@ -1,7 +1,8 @@
 """Fetches a web page."""
 
-from sleipnir import web
 from sleipnir.markdown import from_html
+
+from sleipnir import web
 
 HTML = ("text/html", "application/xhtml+xml")
 TEXT = ("application/json", "application/xml", "application/javascript", "application/yaml")

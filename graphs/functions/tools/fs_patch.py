@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sleipnir import files
 from sleipnir.patch import PatchFailed, apply_patch, read_patch
+
+from sleipnir import files
 
 
 def run(path: str, content: str) -> str:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from graphs.dataflow import declared_writes, reads
-from graphs.schema import Graph
+from sleipnir.graphs.dataflow import declared_writes, reads
+from sleipnir.graphs.schema import Graph
 
 END = {"type": "end"}
 

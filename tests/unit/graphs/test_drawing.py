@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from graphs.drawing import NoFonts, Progress, to_dot, to_mermaid, to_png, to_svg
-from graphs.drawing.layout import Placed, place
-from graphs.drawing.outline import outline_of
-from graphs.schema import Graph
+from sleipnir.graphs.drawing import NoFonts, Progress, to_dot, to_mermaid, to_png, to_svg
+from sleipnir.graphs.drawing.layout import Placed, place
+from sleipnir.graphs.drawing.outline import outline_of
+from sleipnir.graphs.schema import Graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 

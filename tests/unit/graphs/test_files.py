@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from graphs.bundle import Part, pack
-from graphs.document import read_document
-from graphs.env_file import read_env_file
-from graphs.errors import BundleError
-from graphs.files import (
+from sleipnir.graphs.bundles.archive import Part, pack
+from sleipnir.graphs.document.document import read_document
+from sleipnir.graphs.env_file import read_env_file
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.files import (
     UnusableFile,
     open_input,
     open_output,
@@ -21,8 +21,8 @@ from graphs.files import (
     read_text,
     require_plain_or_new,
 )
-from graphs.mcp_config import read_mcp_config
-from graphs.tools.reader import read_tool_file
+from sleipnir.graphs.mcp.config import read_mcp_config
+from sleipnir.graphs.tools.reader import read_tool_file
 
 
 def pipe(directory: Path, name: str = "pipe") -> Path:

@@ -7,9 +7,9 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from graphs.json_schema import json_schema
-from graphs.loader import load_agent
-from graphs.schema import NODE_TYPES
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.json_schema import json_schema
+from sleipnir.graphs.schema import NODE_TYPES
 
 GOOD = """
 name: demo

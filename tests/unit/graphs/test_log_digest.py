@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from graphs.loader import load_agent
-from graphs.references import AgentSearch
-from graphs.state import encode
-from graphs.validator import Resources, validate
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.state import encode
+from sleipnir.graphs.validator import Resources, validate
 
 AGENT = Path(__file__).parents[3] / "graphs" / "agents" / "log-digest"
 GRAPH_STATE_LIMIT = 32_768

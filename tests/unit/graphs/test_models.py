@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphs.models import is_known_model, missing_keys, standard_model
+from sleipnir.graphs.models import is_known_model, missing_keys, standard_model
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.errors import NodeFailed
-from graphs.reducers import ABSENT, json_type, reduce_value
-from graphs.state import encode, same_json
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.reducers import ABSENT, json_type, reduce_value
+from sleipnir.graphs.state import encode, same_json
 
 BIG = 2**53 + 1
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.state import Snapshot, encode, same_json
+from sleipnir.graphs.state import Snapshot, encode, same_json
 
 JSON = st.recursive(
     st.none()

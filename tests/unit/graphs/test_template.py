@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from graphs.errors import MissingReference, TextTooLong
-from graphs.state import Snapshot
-from graphs.template import (
+from sleipnir.graphs.errors import MissingReference, TextTooLong
+from sleipnir.graphs.state import Snapshot
+from sleipnir.graphs.template import (
     MISSING,
     evaluate_lenient,
     evaluate_strict,

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.finding import Finding
-from graphs.loader import load_agent
-from graphs.references import AgentSearch
-from graphs.validator import Resources, validate
-from graphs.validator.context import MAX_HINTS, MAX_LISTED, listing, near_names
-from graphs.validator.edges import cycles, reachable
-from graphs.validator.files import inside
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.validator import Resources, validate
+from sleipnir.graphs.validator.context import MAX_HINTS, MAX_LISTED, listing, near_names
+from sleipnir.graphs.validator.edges import cycles, reachable
+from sleipnir.graphs.validator.files import inside
 
 SIZE = 5_000
 HEAD = "name: agent\nmodel: openai:gpt-5\nstart: n0\nnodes:\n"

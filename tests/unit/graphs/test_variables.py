@@ -2,9 +2,9 @@
 
 import pytest
 
-from graphs.errors import MissingVariables
-from graphs.schema import Graph
-from graphs.variables import environment_name, is_variable_name, resolve_variables
+from sleipnir.graphs.errors import MissingVariables
+from sleipnir.graphs.schema import Graph
+from sleipnir.graphs.variables import environment_name, is_variable_name, resolve_variables
 
 
 def graph(*variables: dict[str, object]) -> Graph:

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from scheduler.events import (
+from sleipnir.scheduler.runs.events import (
     ChildStarted,
     Departure,
     Event,
@@ -27,8 +27,8 @@ from scheduler.events import (
     from_json,
     to_json,
 )
-from scheduler.narration import render
-from scheduler.run import Failure
+from sleipnir.scheduler.runs.model import Failure
+from sleipnir.scheduler.runs.narration import render
 
 FAILED = '{"code":"R009","message":"no","node":null}'
 EVENTS: list[Event] = [

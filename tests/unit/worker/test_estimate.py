@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worker.llm.client import Request
-from worker.llm.estimate import ReplyLengths, prompt_tokens
+from sleipnir.worker.llm.client import Request
+from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
 
 
 def test_a_prompt_is_estimated_by_its_length() -> None:

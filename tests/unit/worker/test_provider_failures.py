@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from worker.llm.client import FailureKind, ModelCallFailed
-from worker.llm.provider_failures import provider_failure_of
+from sleipnir.worker.llm.client import FailureKind, ModelCallFailed
+from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
 
 
 @pytest.mark.parametrize(

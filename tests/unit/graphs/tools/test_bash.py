@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from graphs.tools.function import BashVariable, Choices
-from graphs.tools.reader import ToolFile, read_tool_file
+from sleipnir.graphs.tools.function import BashVariable, Choices
+from sleipnir.graphs.tools.reader import ToolFile, read_tool_file
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
 

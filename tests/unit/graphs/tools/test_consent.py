@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graphs.tools.consent import may_ask
-from graphs.tools.reader import read_tool_file
+from sleipnir.graphs.tools.consent import may_ask
+from sleipnir.graphs.tools.reader import read_tool_file
 
 BASH = r"""
 source "$LLM_PROMPT_UTILS_FILE"

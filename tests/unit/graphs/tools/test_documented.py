@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from graphs.tools.reader import read_tool_file
+from sleipnir.graphs.tools.reader import read_tool_file
 from tests.support.pages import blocks
 
 EXAMPLES = [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from graphs.tools.library import DEFAULT_ALIASES, SHIPPED_TOOLS, ToolLibrary
+from sleipnir.graphs.tools.library import DEFAULT_ALIASES, SHIPPED_TOOLS, ToolLibrary
 
 
 def library(directory: Path, *names: str, **options: object) -> ToolLibrary:

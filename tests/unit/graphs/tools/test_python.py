@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from graphs.tools.function import BashDetails, BashVariable
-from graphs.tools.reader import ToolFile, read_tool_file
+from sleipnir.graphs.tools.function import BashDetails, BashVariable
+from sleipnir.graphs.tools.reader import ToolFile, read_tool_file
 
 ARRAY_OF_TEXTS = {"type": "array", "items": {"type": "string"}}
 

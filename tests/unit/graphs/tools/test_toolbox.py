@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
-from graphs.tools.reader import read_tool_file
-from graphs.tools.toolbox import Selection, Toolbox
+from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
+from sleipnir.graphs.tools.reader import read_tool_file
+from sleipnir.graphs.tools.toolbox import Selection, Toolbox
 
 JOBS = "# @cmd List\nlist_jobs() { :; }\n# @cmd Stop\nstop_job() { :; }\n"
 RUN = 'def run():\n    "Runs."\n'

@@ -1,0 +1,1 @@
+"""Agents as blobs: what travels to the workers that run them."""

@@ -1,0 +1,301 @@
+"""Packs files of an agent into one blob named by its hash, and unpacks it on a worker.
+
+Bundles come from outside as far as a worker is concerned, so unpacking trusts nothing: only
+plain files, directories, and links that stay inside are made, all of them read-only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import posixpath
+import shutil
+import stat
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.files import open_plain, read_text
+
+BUNDLE_LIMIT_BYTES = 64 * 1024 * 1024
+# What one bundle may take on a worker's disk: a small one can unfold to a thousand times its size.
+UNPACKED_LIMIT_BYTES = 1024 * 1024 * 1024
+IGNORE_FILE = ".sleipnirignore"
+_IGNORE_LIMIT_BYTES = 1024 * 1024
+NEVER_PACKED = (
+    ".git",
+    ".venv",
+    "__pycache__",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    "*.pyc",
+    "secrets.yaml",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something to pack, and where in the bundle it goes."""
+
+    place: str  # a relative path with slashes
+    source: Path | bytes  # a directory, a file, or the content of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Packed files; the same files always make the same bundle."""
+
+    digest: str  # sha256 of `data`, hexadecimal
+    data: bytes
+
+
+def pack(parts: Iterable[Part], limit_bytes: int = BUNDLE_LIMIT_BYTES) -> Bundle:
+    """Pack parts without what `NEVER_PACKED` and a directory's own `.sleipnirignore` name.
+
+    Raises:
+        BundleError: naming the member that leads outside, is no file, or is too much.
+    """
+    buffer = io.BytesIO()
+    ordered = sorted(parts, key=lambda part: part.place)
+    try:
+        _write(buffer, ordered, limit_bytes)
+    except OSError as error:
+        place = error.filename or "the agent"
+        raise BundleError(f"cannot pack {place}: {error.strerror or error}") from error
+    data = buffer.getvalue()
+    return Bundle(hashlib.sha256(data).hexdigest(), data)
+
+
+def unpack(data: bytes, digest: str, target: Path) -> None:
+    """Unpack a bundle as the read-only directory `target`; nothing happens if that exists.
+
+    May be called by several processes at once: the directory appears complete or not at all.
+
+    Raises:
+        BundleError: the data is not what `digest` names, or holds an unsafe member.
+    """
+    if target.exists():
+        return
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise BundleError(f"the bundle is not the one named {digest[:12]}…: its hash differs")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
+    try:
+        _extract(data, scratch)
+        _make_directories_read_only(scratch)
+        _move(scratch, target)
+    finally:
+        if scratch.exists():
+            remove_unpacked(scratch)
+
+
+def remove_unpacked(directory: Path) -> None:
+    """Delete what `unpack` made, read-only as it is."""
+    for parent, _, _ in os.walk(directory):
+        Path(parent).chmod(0o700)
+    shutil.rmtree(directory)
+
+
+def _write(buffer: io.BytesIO, parts: list[Part], limit_bytes: int) -> None:
+    places = {part.source.resolve(): part.place for part in parts if isinstance(part.source, Path)}
+    unpacked, name = 0, ""
+    # No owner or time gets in: they would change the digest of unchanged files.
+    with (
+        gzip.GzipFile("", "wb", mtime=0, fileobj=buffer) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, source in _members(parts):
+            member = _describe(name, source, places)
+            unpacked += member.size + tarfile.BLOCKSIZE
+            if unpacked > UNPACKED_LIMIT_BYTES:
+                raise _too_large(name, UNPACKED_LIMIT_BYTES, "unpacked")
+            with _opened(member, source) as content:
+                archive.addfile(member, content)
+            if buffer.tell() > limit_bytes:
+                raise _too_large(name, limit_bytes, "packed")
+    if buffer.tell() > limit_bytes:  # the compressor held the rest back until now
+        raise _too_large(name, limit_bytes, "packed")
+
+
+def _opened(
+    member: tarfile.TarInfo, source: Path | bytes
+) -> AbstractContextManager[IO[bytes] | None]:
+    if isinstance(source, bytes):
+        return io.BytesIO(source)
+    return open_plain(source) if member.isfile() else nullcontext()
+
+
+def _members(parts: list[Part]) -> Iterator[tuple[str, Path | bytes]]:
+    """Everything to pack under its name in the bundle."""
+    for part in parts:
+        if isinstance(part.source, bytes):
+            yield part.place, part.source
+            continue
+        # A part may be a link itself: people link the tools they work on.
+        root = part.source.resolve()
+        yield part.place, root
+        if root.is_dir():
+            for path in _below(root, root, _ignored(root)):
+                yield f"{part.place}/{path.relative_to(root).as_posix()}", path
+
+
+def _below(directory: Path, root: Path, ignored: tuple[str, ...]) -> Iterator[Path]:
+    """Everything to pack below a directory, each directory before what it holds."""
+    for path in sorted(directory.iterdir()):
+        if _is_ignored(path.relative_to(root).as_posix(), path.is_dir(), ignored):
+            continue
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from _below(path, root, ignored)
+
+
+def _ignored(root: Path) -> tuple[str, ...]:
+    file = root / IGNORE_FILE
+    try:
+        lines = read_text(file, _IGNORE_LIMIT_BYTES).splitlines()
+    except FileNotFoundError:
+        lines = []
+    except UnicodeDecodeError as error:
+        raise BundleError(f"cannot pack the agent: {file} is not UTF-8") from error
+    patterns = (line.strip() for line in lines)
+    return (*NEVER_PACKED, *(line for line in patterns if line and not line.startswith("#")))
+
+
+def _is_ignored(name: str, is_directory: bool, patterns: tuple[str, ...]) -> bool:
+    """Whether a pattern names this member: its path if the pattern has a slash, else its name."""
+    for pattern in patterns:
+        if pattern.endswith("/") and not is_directory:
+            continue
+        plain = pattern.rstrip("/")
+        subject = name if "/" in plain else posixpath.basename(name)
+        if fnmatchcase(subject, plain.lstrip("/")):
+            return True
+    return False
+
+
+def _describe(name: str, source: Path | bytes, places: Mapping[Path, str]) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    if isinstance(source, bytes):
+        member.size = len(source)
+        return member
+    status = source.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        member.type, member.linkname = tarfile.SYMTYPE, _link_target(name, source, places)
+    elif stat.S_ISDIR(status.st_mode):
+        member.type, member.mode = tarfile.DIRTYPE, 0o755
+    elif stat.S_ISREG(status.st_mode):
+        member.size = status.st_size
+        member.mode = 0o755 if status.st_mode & 0o111 else 0o644
+    else:
+        raise BundleError(f"cannot pack '{name}': it is neither a file nor a directory")
+    return member
+
+
+def _link_target(name: str, link: Path, places: Mapping[Path, str]) -> str:
+    """Where a link leads in the end, as seen from the link: no other link is on the way."""
+    try:
+        end = link.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise BundleError(f"cannot pack '{name}': broken symlink") from error
+    for root, place in places.items():
+        if end.is_relative_to(root):
+            inside = posixpath.normpath(f"{place}/{end.relative_to(root).as_posix()}")
+            return posixpath.relpath(inside, posixpath.dirname(name))
+    raise BundleError(f"cannot pack '{name}': the symlink leads outside the agent directory")
+
+
+def _too_large(name: str, limit_bytes: int, how: str) -> BundleError:
+    return BundleError(
+        f"the agent takes more than {limit_bytes / 1024 / 1024:g} MiB {how}, reached at '{name}'; "
+        f"exclude what its runs do not need in {IGNORE_FILE}"
+    )
+
+
+def _extract(data: bytes, target: Path) -> None:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+            for member in _checked(archive):
+                _make(archive, member, target / member.name)
+    except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
+        raise BundleError(f"cannot unpack the bundle: {error}") from error
+
+
+def _checked(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
+    """The members, once it is certain that all stay inside and within bounds."""
+    members: list[tarfile.TarInfo] = []
+    unpacked = 0
+    for member in archive:
+        unpacked += member.size + tarfile.BLOCKSIZE
+        if unpacked > UNPACKED_LIMIT_BYTES:
+            raise _too_large(member.name, UNPACKED_LIMIT_BYTES, "unpacked")
+        members.append(member)
+    links = {member.name for member in members if member.issym()}
+    for member in members:
+        if why := _unsafe(member, links):
+            raise BundleError(f"refused to unpack '{member.name}': {why}")
+    return members
+
+
+def _unsafe(member: tarfile.TarInfo, links: set[str]) -> str | None:
+    """Why a member is refused; None if it is safe.
+
+    No path may lead through a link: only then is it certain from its text where it ends.
+    """
+    if not (member.isreg() or member.isdir() or member.issym()):
+        return "it is neither a file, a directory nor a link"
+    if _leaves(member.name) or _passes(member.name, links):
+        return "its path is outside the bundle"
+    if member.issym():
+        directory = posixpath.dirname(member.name)
+        end = posixpath.normpath(posixpath.join(directory, member.linkname))
+        usual = posixpath.relpath("/" + end, "/" + directory)
+        if member.linkname != usual or _leaves(end) or _passes(end, links):
+            return "the symlink leads outside the bundle"
+    return None
+
+
+def _leaves(name: str) -> bool:
+    parts = name.split("/")
+    return name.startswith("/") or ".." in parts or posixpath.normpath(name) != name
+
+
+def _passes(name: str, links: set[str]) -> bool:
+    return any(str(parent) in links for parent in PurePosixPath(name).parents)
+
+
+def _make(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
+    if member.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if member.issym():
+        path.symlink_to(member.linkname)
+        return
+    content = archive.extractfile(member)
+    assert content is not None, "a regular file has content"
+    with content, path.open("xb") as file:
+        shutil.copyfileobj(content, file)
+    path.chmod(0o555 if member.mode & 0o100 else 0o444)
+
+
+def _make_directories_read_only(root: Path) -> None:
+    for parent, _, _ in os.walk(root):
+        Path(parent).chmod(0o555)
+
+
+def _move(scratch: Path, target: Path) -> None:
+    try:
+        scratch.rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was faster, with the same content
+            raise

@@ -1,0 +1,111 @@
+"""What is in the bundle of an agent, and where: a configuration directory in miniature.
+
+agents/<name>/…          the agent
+agents/.shared/…         what the agents beside it share, if anything
+functions/tools/<file>   the global tools it uses, and their `.env`
+functions/utils/…        helpers of tools, if it has any tools
+functions/mcp.json       the servers it uses, with the names of secrets, not their values
+manifest.json            its name, and the aliases of tools as they were at submission
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from sleipnir.graphs.bundles.archive import Part
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.env_file import ENV_FILE
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.tools.library import ToolLibrary
+from sleipnir.graphs.tools.toolbox import Toolbox
+
+_AGENTS = "agents"
+_SHARED = ".shared"
+_TOOLS = "functions/tools"
+_UTILS = "functions/utils"
+_MCP_FILE = "functions/mcp.json"
+_MANIFEST = "manifest.json"
+
+
+def bundle_parts(
+    agent: Agent, library: ToolLibrary, config_directory: Path, servers: Mapping[str, Any] | None
+) -> list[Part]:
+    """Everything a worker needs to run an agent.
+
+    Args:
+        agent: a graph or a normal agent.
+        library: where its global tools come from.
+        config_directory: of the user, with helpers and the environment of tools.
+        servers: the content of the `mcp.json`; None: the agent uses no server.
+    """
+    toolbox = Toolbox(agent.global_tools, library, agent.directory)
+    parts = [Part(f"{_AGENTS}/{agent.name}", agent.directory)]
+    parts += [Part(f"{_TOOLS}/{file.name}", file) for file in toolbox.files]
+    parts += _beside(agent, toolbox, config_directory)
+    if servers is not None:
+        parts.append(Part(_MCP_FILE, _json(servers)))
+    aliases = dict(_aliases(toolbox, library))
+    parts.append(Part(_MANIFEST, _json({"agent": agent.name, "aliases": aliases})))
+    return parts
+
+
+def agent_directory(root: Path) -> Path:
+    """The agent's own directory in an unpacked bundle.
+
+    Raises:
+        BundleError: the bundle has no manifest, or one that leads elsewhere.
+    """
+    name = str(_manifest(root)["agent"])
+    if name in ("", "..") or PurePosixPath(name).name != name:
+        raise BundleError(f"refused the bundle of '{name}': that is not a valid directory name")
+    return root / _AGENTS / name
+
+
+def library_of(root: Path) -> ToolLibrary:
+    """The global tools in an unpacked bundle, under the names they had at submission.
+
+    Raises:
+        BundleError: the bundle has no manifest.
+    """
+    return ToolLibrary([root / _TOOLS], _manifest(root)["aliases"])
+
+
+def _beside(agent: Agent, toolbox: Toolbox, config_directory: Path) -> Iterator[Part]:
+    """What belongs to the agent without being part of it, as far as it exists."""
+    shared = agent.directory.parent / _SHARED
+    if shared.is_dir():
+        yield Part(f"{_AGENTS}/{_SHARED}", shared)
+    environment = config_directory / _TOOLS / ENV_FILE
+    if toolbox.files and environment.exists():
+        yield Part(f"{_TOOLS}/{ENV_FILE}", environment)
+    utils = config_directory / _UTILS
+    if toolbox.functions and utils.is_dir():
+        yield Part(_UTILS, utils)
+
+
+def _aliases(toolbox: Toolbox, library: ToolLibrary) -> Iterator[tuple[str, list[str]]]:
+    """The aliases that stand for nothing but files of this bundle."""
+    packed = set(toolbox.files)
+    for alias in sorted(library.aliases):
+        found = library.resolve(alias)
+        if found.files and not found.unknown and packed.issuperset(found.files):
+            yield alias, [file.name for file in found.files]
+
+
+def _manifest(root: Path) -> Mapping[str, Any]:
+    file = root / _MANIFEST
+    try:
+        found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BundleError(f"the bundle has no usable {_MANIFEST}: {error}") from error
+    if not isinstance(found, dict) or not {"agent", "aliases"} <= found.keys():
+        raise BundleError(f"the bundle has no usable {_MANIFEST}: it does not name the agent")
+    return found
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    # The order of keys stays: of servers the first one that has a function wins.
+    return (json.dumps(value, indent=2) + "\n").encode()

@@ -1,0 +1,96 @@
+"""From an agent directory to the agent it describes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sleipnir.graphs.document.document import Document, read_document
+from sleipnir.graphs.document.finding import Finding, in_order
+from sleipnir.graphs.document.reading import Reading
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.graphs.normal_agent import NormalAgent
+from sleipnir.graphs.schema import Graph
+
+GRAPH_FILE = "graph.yaml"
+CONFIG_FILE = "config.yaml"
+AGENT_FILES = (GRAPH_FILE, CONFIG_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent as its directory describes it, errors included."""
+
+    name: str  # of the directory: the agent's identity
+    directory: Path  # absolute, links resolved
+    document: Document
+    graph: Graph | None  # None for a normal agent, or if there are no nodes to speak of
+    findings: tuple[Finding, ...]  # what loading found; validation adds to them
+    # Left out of the graph for errors of their own: naming one is no further error.
+    broken_nodes: frozenset[str] = frozenset()
+    normal: NormalAgent | None = None  # None for a graph agent
+
+    @property
+    def is_graph(self) -> bool:
+        return self.document.file.name == GRAPH_FILE
+
+    @property
+    def global_tools(self) -> list[str]:
+        """The entries of its file; none if the file has no usable ones."""
+        described = self.graph or self.normal
+        return described.global_tools if described is not None else []
+
+    @property
+    def mcp_servers(self) -> list[str]:
+        """The entries of its file; none if the file has no usable ones."""
+        described = self.graph or self.normal
+        return described.mcp_servers if described is not None else []
+
+
+def load_agent(path: Path) -> Agent:
+    """Load the agent in a directory, or the one a graph.yaml or config.yaml belongs to.
+
+    Raises:
+        InvalidAgent: the agent file is missing, not the only one, or cannot be read. All
+            other errors are in `findings`, and the graph lacks what they are about.
+    """
+    directory = path.parent if path.name in AGENT_FILES else path
+    document, findings = read_document(_agent_file(directory))
+    if document is None:
+        raise InvalidAgent(findings)
+    name = Path(os.path.abspath(directory)).name  # noqa: PTH100 - a link's own name counts
+    reading = Reading(document, name)
+    is_graph = document.file.name == GRAPH_FILE
+    graph = reading.graph() if is_graph else None
+    normal = None if is_graph else reading.normal_agent()
+    return Agent(
+        name=name,
+        directory=directory.resolve(),
+        document=document,
+        graph=graph,
+        findings=in_order([*findings, *reading.findings]),
+        broken_nodes=frozenset(reading.broken_nodes),
+        normal=normal,
+    )
+
+
+def _agent_file(directory: Path) -> Path:
+    present = [name for name in AGENT_FILES if (directory / name).exists()]
+    if len(present) == 1:
+        return directory / present[0]
+    if present:
+        message = f"{directory} holds both config.yaml and graph.yaml; keep one"
+        raise InvalidAgent([Finding("E001", message, file=str(directory))])
+    message = f"{directory} holds neither config.yaml nor graph.yaml"
+    raise InvalidAgent([Finding("E002", message, hint=_hint(directory), file=str(directory))])
+
+
+def _hint(directory: Path) -> str | None:
+    if not directory.exists():
+        return "there is no such directory"
+    for name in AGENT_FILES:
+        misnamed = directory / name.replace(".yaml", ".yml")
+        if misnamed.exists():
+            return f"rename {misnamed.name} to {name}"
+    return None

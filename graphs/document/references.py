@@ -1,0 +1,74 @@
+"""Finds the directory of an agent that somebody named: a path, or a name to search for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from sleipnir.graphs.document.loader import AGENT_FILES
+from sleipnir.graphs.errors import AgentNotFound
+
+SHIPPED_AGENTS = Path(__file__).parents[1] / "agents"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSearch:
+    """The directories that hold agents; the first one that has a name wins."""
+
+    directories: tuple[Path, ...]
+
+    def find(self, reference: str, relative_to: Path | None = None) -> Path:
+        """The directory of an agent, loadable or not.
+
+        Args:
+            reference: a name, or a path to an agent directory or to its file.
+            relative_to: what a relative path starts from; None: the current directory.
+
+        Raises:
+            AgentNotFound: with near names and the places searched.
+        """
+        if _is_path(reference):
+            return _at_path((relative_to or Path()) / reference, reference)
+        # What begins with a dot is shared files, not an agent.
+        if reference and not reference.startswith("."):
+            for directory in self.directories:
+                if _is_directory(directory / reference):
+                    return directory / reference
+        near = get_close_matches(reference, self.names())
+        raise AgentNotFound(reference, [str(place) for place in self.directories], near)
+
+    def names(self) -> dict[str, Path]:
+        """The directory of each agent that can be found by name, sorted."""
+        found: dict[str, Path] = {}
+        for directory in self.directories:
+            for candidate in directory.iterdir() if directory.is_dir() else ():
+                if _is_agent(candidate):
+                    found.setdefault(candidate.name, candidate)
+        return dict(sorted(found.items()))
+
+
+def _is_path(reference: str) -> bool:
+    return "/" in reference or reference.endswith(".yaml") or reference in (".", "..")
+
+
+def _at_path(path: Path, reference: str) -> Path:
+    if _is_directory(path):
+        return path
+    exists = os.path.exists(path)  # noqa: PTH110 - false too for what cannot be looked at
+    if path.name in AGENT_FILES and exists:
+        return path.parent
+    what = ", which is not an agent's directory" if exists else ""
+    raise AgentNotFound(reference, [f"{path}{what}"])
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # longer than any file name may be, or in a place we may not look
+        return False
+
+
+def _is_agent(path: Path) -> bool:
+    return not path.name.startswith(".") and any((path / name).is_file() for name in AGENT_FILES)

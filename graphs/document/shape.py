@@ -1,0 +1,233 @@
+"""Turns one mapping of a document into its schema class, and what does not fit into findings.
+
+Whatever is wrong is taken out or set right before the class is built, so that one mistake
+does not hide the next, nor draw others after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from sleipnir.graphs.document.document import Document, KeyPath, Located, name_place, wrong_value
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.schema import NODE_TYPES, Section
+
+S = TypeVar("S", bound=Section)
+
+_EXPECTED = {
+    "string_type": "a string",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "tuple_type": "a list",
+    # Settings may come as text, from the environment.
+    "int_parsing": "an integer",
+    "float_parsing": "a number",
+    "bool_parsing": "true or false",
+}
+
+_GRAPH_HINTS = {
+    "can_spawn_agents": "leave it out: a graph with an 'agent' node may spawn agents",
+    "documents": "use a 'rag' node",
+    "agent_session": "leave it out: graph agents have no sessions",
+    "tools": "'tools' belongs on an llm node; 'global_tools' says which files there are",
+    "prompt": "'prompt' belongs on a node",
+    "instructions": "'instructions' belongs on an llm node",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Misfit:
+    """One value that its field does not take."""
+
+    path: KeyPath  # within the section
+    expected: str
+    kind: str  # pydantic's name for it
+
+
+def shape(
+    section: type[S],
+    document: Document,
+    path: KeyPath = (),
+    *,
+    ready: Mapping[str, Any] | None = None,
+    fallback: Mapping[str, Any] | None = None,
+) -> tuple[S | None, list[Finding]]:
+    """Build `section` from the mapping at `path`.
+
+    Args:
+        ready: fields the caller has dealt with; they are not looked at again.
+        fallback: what stands in for required fields that are missing or wrong.
+
+    Returns:
+        The section, without what was wrong in it, and the findings. None if a required
+        field is missing or cannot be used.
+    """
+    part = document.at(*path)
+    assert part is not None, "callers look before they ask"
+    known = _fields(section)
+    given = {key: part.value[key] for key in part.value if key in known}
+    values = {key: value for key, value in given.items() if value is not None or known[key]}
+    values |= ready or {}
+    findings = [*_unknown_fields(section, document, path, part)]
+    try:
+        return section.model_validate(values), findings
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    missing = [str(detail["loc"][0]) for detail in details if detail["type"] == "missing"]
+    findings += [_required(document, path, name) for name in missing]
+    fixes: dict[KeyPath, str | None] = {}
+    for misfit in _misfits(details, values):
+        got = document.at(*path, *misfit.path)
+        assert got is not None, "only what the file holds can be of the wrong type"
+        fixes[misfit.path] = _fix(misfit, got)
+        if not got.refused:
+            findings.append(_finding(document, (*path, *misfit.path), misfit, got))
+    try:
+        return section.model_validate({**(fallback or {}), **_mended(values, fixes)}), findings
+    except ValidationError:
+        return None, findings
+
+
+def near(name: str, known: Iterable[str]) -> str | None:
+    """The hint that names what was probably meant; capitals are no difference."""
+    folded = {each.casefold(): each for each in known}
+    close = get_close_matches(name.casefold(), folded, n=1)
+    return f"did you mean '{folded[close[0]]}'?" if close else None
+
+
+def _fields(section: type[Section]) -> dict[str, bool]:
+    """The section's fields by the names used in files; true for those required."""
+    fields = section.model_fields.items()
+    return {field.alias or name: field.is_required() for name, field in fields}
+
+
+def _unknown_fields(
+    section: type[Section], document: Document, path: KeyPath, part: Located
+) -> Iterator[Finding]:
+    known = _fields(section)
+    for key in part.value:
+        if key in known or key.startswith("x-"):
+            continue
+        where, _ = name_place((*path, key), document.file.stem)
+        hint = _hint_for_unknown(key, path, list(known), document.file.stem)
+        message = f"unknown field '{key}' in {where}"
+        yield document.finding("E006", message, *path, key, hint=hint)
+
+
+def _hint_for_unknown(key: str, path: KeyPath, known: list[str], root: str) -> str | None:
+    if not path and root == "graph" and key in _GRAPH_HINTS:
+        return _GRAPH_HINTS[key]
+    if path and path[0] == "nodes":
+        owners = [name for name, node in NODE_TYPES.items() if key in _fields(node)]
+        if owners:
+            *others, last = owners
+            listed = f"{', '.join(others)} and {last}" if others else last
+            return f"'{key}' is a field of {listed} nodes"
+    return near(key, known)
+
+
+def _misfits(details: list[ErrorDetails], values: Mapping[str, Any]) -> list[_Misfit]:
+    """One misfit per place: a field of several types gets a complaint from each of them."""
+    by_place: dict[KeyPath, list[ErrorDetails]] = {}
+    for detail in details:
+        if detail["type"] == "missing":
+            continue
+        by_place.setdefault(_place(detail, values), []).append(detail)
+    # `next: [a, 5]` is no string either, but the item is what is wrong.
+    enclosing = {place[:length] for place in by_place for length in range(len(place))}
+    return [
+        _Misfit(place, _expected(group), group[0]["type"])
+        for place, group in by_place.items()
+        if place not in enclosing
+    ]
+
+
+def _place(detail: ErrorDetails, values: Mapping[str, Any]) -> KeyPath:
+    """The part of pydantic's location that is in the data: it also names members of unions."""
+    place: list[str | int] = []
+    value: Any = values
+    for step in detail["loc"]:
+        if value is detail["input"]:
+            break  # further steps are about the schema, though a key may be named like them
+        if isinstance(value, dict) and step in value:
+            value = value[str(step)]
+        elif isinstance(value, list) and isinstance(step, int):
+            value = value[step]
+        else:
+            continue
+        place.append(step)
+    return tuple(place)
+
+
+def _expected(details: list[ErrorDetails]) -> str:
+    words = list(dict.fromkeys(expected_by(detail) for detail in details))
+    if "a number" in words and "an integer" in words:
+        words.remove("an integer")
+    return " or ".join(words)
+
+
+def expected_by(detail: ErrorDetails) -> str:
+    """What pydantic wants in this place, in words for people."""
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "greater_than_equal":
+            return f"at least {context['ge']:g}"
+        case "greater_than":
+            return f"more than {context['gt']:g}"
+        case "less_than_equal":
+            return f"at most {context['le']:,.12g}"
+        case "literal_error":
+            return str(context["expected"])
+        case "string_pattern_mismatch":
+            return f"a text like {context['pattern']}"
+        case kind:
+            return _EXPECTED.get(kind, detail["msg"])
+
+
+def _required(document: Document, path: KeyPath, name: str) -> Finding:
+    where, _ = name_place((*path, name), document.file.stem)
+    return document.finding("E007", f"{where}: '{name}' is required", *path)
+
+
+def _finding(document: Document, path: KeyPath, misfit: _Misfit, got: Located) -> Finding:
+    where, name = name_place(path, document.file.stem)
+    if name == "max_concurrency" and misfit.kind == "greater_than_equal":
+        return document.finding("E305", f"{where}: max_concurrency must be at least 1", *path)
+    if name == "output_schema":
+        message = f"{where}: output_schema: expected {misfit.expected}, got {got}"
+        return document.finding("E213", message, *path)
+    message = wrong_value(path, document.file.stem, misfit.expected, got)
+    return document.finding("E008", message, *path)
+
+
+def _fix(misfit: _Misfit, got: Located) -> str | None:
+    """What was written, as text, if quotes are all that is missing."""
+    quotable = misfit.expected.startswith("a string") and got.source
+    return got.source if quotable else None
+
+
+def _mended(value: Any, fixes: Mapping[KeyPath, str | None], path: KeyPath = ()) -> Any:
+    """A copy with each misfit replaced by its fix; those that have none are left out."""
+
+    def kept(step: str | int) -> bool:
+        return fixes.get((*path, step), "") is not None
+
+    if path in fixes:
+        return fixes[path]
+    if isinstance(value, dict):
+        steps = [key for key in value if kept(key)]
+        return {key: _mended(value[key], fixes, (*path, key)) for key in steps}
+    if isinstance(value, list):
+        return [_mended(v, fixes, (*path, i)) for i, v in enumerate(value) if kept(i)]
+    return value

@@ -1,0 +1,148 @@
+"""The command line: a table of verbs, each in a module of its own, loaded when it is called.
+
+Only click and the standard library are imported here: `sleipnir --help` and shell completion
+answer at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from sleipnir.scheduler.cli.endings import end_by, hear_termination, minding_readers
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import engine_options
+from sleipnir.scheduler.cli.terminal_output import protect_terminals
+from sleipnir.scheduler.errors import Terminated
+
+VERBS: Mapping[str, tuple[str, str]] = {
+    "run": ("sleipnir.scheduler.cli.verbs.run:run", "Run an agent and wait for its result."),
+    "submit": ("sleipnir.scheduler.cli.verbs.submit:submit", "Submit a run and print its id."),
+    "batch": ("sleipnir.scheduler.cli.verbs.batch:batch", "One run per line of a file; resumable."),
+    "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
+    "show": (
+        "sleipnir.scheduler.cli.verbs.show:show",
+        "One run: nodes, timings, usage, error, question.",
+    ),
+    "watch": ("sleipnir.scheduler.cli.verbs.watch:watch", "Follow a run's narration to its end."),
+    "logs": ("sleipnir.scheduler.cli.verbs.logs:logs", "What a run's scripts and tools printed."),
+    "state": (
+        "sleipnir.scheduler.cli.verbs.state:state",
+        "A run's state as JSON, now or after a step.",
+    ),
+    "inbox": (
+        "sleipnir.scheduler.cli.verbs.inbox:inbox",
+        "Every question that waits for a person.",
+    ),
+    "answer": ("sleipnir.scheduler.cli.verbs.answer:answer", "Answer a run's question."),
+    "cancel": ("sleipnir.scheduler.cli.verbs.cancel:cancel", "Cancel runs, with their children."),
+    "limits": ("sleipnir.scheduler.cli.verbs.limits:limits", "Limits and budgets of model calls."),
+    "validate": (
+        "sleipnir.scheduler.cli.verbs.validate:validate",
+        "Check agents for errors and warnings.",
+    ),
+    "draw": (
+        "sleipnir.scheduler.cli.verbs.draw:draw",
+        "Draw an agent's graph, or a run's progress.",
+    ),
+    "agents": ("sleipnir.scheduler.cli.verbs.agents:agents", "List agents, or show one."),
+    "tools": ("sleipnir.worker.cli.tools:tools", "List an agent's functions, or call one."),
+    "init": ("sleipnir.scheduler.cli.verbs.init:init", "Create an agent from a template."),
+    "schema": ("sleipnir.scheduler.cli.verbs.schema:schema", "The JSON Schema of graph.yaml."),
+    "test": ("sleipnir.scheduler.cli.verbs.test:test", "Run an agent's test cases."),
+    "worker": ("sleipnir.scheduler.cli.verbs.worker:worker", "Run worker processes on a Redis."),
+    "scheduler": (
+        "sleipnir.scheduler.cli.verbs.scheduler:scheduler",
+        "Run a scheduler on a Redis.",
+    ),
+    "up": ("sleipnir.scheduler.cli.verbs.up:up", "Run the whole engine in the foreground."),
+    "monitor": ("sleipnir.scheduler.cli.verbs.monitor:monitor", "Start the monitor."),
+    "bench": ("sleipnir.worker.bench.command:bench", "Measure a node's cost beside bare Celery."),
+    "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
+}
+
+
+class _Verbs(click.Group):
+    """The commands of `VERBS`; listing them imports none of them."""
+
+    # Around both, for click makes 1 of a pipe that nobody reads.
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with minding_readers():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with minding_readers():
+            return super().invoke(ctx)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
+
+
+@click.group(
+    cls=_Verbs,
+    subcommand_metavar="VERB [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@engine_options
+def cli(**_: object) -> None:
+    """Run graph agents, durably.
+
+    `sleipnir VERB --help` tells more about a verb.
+    """
+
+
+def main() -> None:
+    """The `sleipnir` command."""
+    _have_standard_streams()
+    # Texts may hold what the terminal, or UTF-8, has no characters for.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    protect_terminals()
+    hear_termination()
+    try:
+        with minding_readers():
+            code = _call()
+            sys.stdout.flush()
+    except Terminated as ended:
+        end_by(ended.number)
+    sys.exit(code)
+
+
+def _call() -> int:
+    """Carry out what the command line says; returns the exit code."""
+    try:
+        # Verbs report their own errors; what is left is click's: how it was called.
+        return int(cli.main(prog_name="sleipnir", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return ExitCode.INTERRUPTED
+
+
+def _have_standard_streams() -> None:
+    """Open what we were started without, so that no other file takes its place."""
+    # In this order: the lowest free descriptor is the one that is missing.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8"))

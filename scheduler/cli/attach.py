@@ -1,0 +1,218 @@
+"""Being attached to a run: its narration, its questions and those of its child runs, its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from redis.backoff import ExponentialWithJitterBackoff
+
+from sleipnir.scheduler.cli.prompts import ask
+from sleipnir.scheduler.cli.stream_printer import Voice
+from sleipnir.scheduler.cli.terminal import Withdrawn
+from sleipnir.scheduler.cli.terminal_output import printable, style
+from sleipnir.scheduler.errors import AnswerRefused
+from sleipnir.scheduler.runs.events import (
+    ChildStarted,
+    Event,
+    NarrationEntry,
+    QuestionAnswered,
+    QuestionAsked,
+    RunEnded,
+    TextStreamed,
+)
+from sleipnir.scheduler.runs.model import Question, Run, Status
+from sleipnir.scheduler.runs.narration import render
+from sleipnir.scheduler.store.connection import Patience
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.cli.options import Options
+    from sleipnir.scheduler.client import Client
+
+# How long one look for news waits; after it, the run's status is looked at.
+_LOOK_MS = 1_000
+_AT_ONCE_MS = 1
+# Looks without news after which a run that nobody begins needs an explanation.
+_PATIENT_LOOKS = 3
+
+# An outage of Redis is waited for, a minute or so.
+_TRIES = 120
+_SILENT_TRIES = 5
+
+
+class Attachment:
+    """One command's view of a run, from the run's beginning on.
+
+    Args:
+        asks: whether the person at the terminal is asked the run's questions.
+        stays: whether to stay attached while the run waits for a person.
+        hears: whether to show what models say from now on, if the run is streamed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        options: Options,
+        *,
+        asks: bool,
+        stays: bool,
+        hears: bool = False,
+    ) -> None:
+        # A run survives an outage of Redis, and so do those who watch it.
+        client.store.client.set_retry(Patience(_ToldBackoff(options), _TRIES))
+        self._client = client
+        self._records = client.records
+        self.run_id = run_id
+        self._options = options
+        self._asks = asks
+        self._stays = stays
+        # Of the run and its children: the last event that was read.
+        self._positions = {run_id: "0"}
+        # Of what models say: it is over when it is over, and never told again.
+        self._heard = {run_id: client.records.end_of_speech(run_id)} if hears else {}
+        self._voice = Voice()
+        self._asking: set[str] = set()  # runs with questions that may be open
+        self._explained: set[str] = set()  # questions whose answering was explained
+
+    def follow(self) -> Run:
+        """Narrate until the run is over, or waits and we do not; may be called again."""
+        try:
+            return self._follow()
+        finally:
+            self._voice.end()
+
+    def _follow(self) -> Run:
+        looks_in_vain = 0
+        while True:
+            news = self._news(_LOOK_MS)
+            looks_in_vain = 0 if news else looks_in_vain + 1
+            if self._tell_all(news):
+                break
+            if not self._wants_more(looks_in_vain):
+                # The run waits, maybe since after that look: other questions may have come.
+                self._tell_all(self._news(_AT_ONCE_MS))
+                break
+        return self._records.run(self.run_id)
+
+    def open_questions(self) -> list[Question]:
+        """What the run and its children wait for, oldest first."""
+        found = [q for run_id in self._asking for q in self._records.questions(run_id)]
+        return sorted(found, key=lambda question: (question.asked_at, question.question_id))
+
+    def _news(self, wait_ms: int) -> list[tuple[str, NarrationEntry]]:
+        """What happened since the last call, in order; new children are read at once."""
+        news = fresh = self._records.events_after(self._positions, wait_ms, self._heard)
+        while fresh:
+            children = {}
+            for run_id, entry in fresh:
+                read = self._heard if isinstance(entry.event, TextStreamed) else self._positions
+                read[run_id] = entry.event_id
+                if isinstance(entry.event, ChildStarted):
+                    children[entry.event.run_id] = "0"
+            self._positions.update(children)
+            fresh = self._records.events_after(children, _AT_ONCE_MS) if children else []
+            news = news + fresh
+        # Event ids are instants; a child's first is never before the one that names the child.
+        return sorted(news, key=lambda told: [int(part) for part in told[1].event_id.split("-")])
+
+    def _tell_all(self, news: list[tuple[str, NarrationEntry]]) -> bool:
+        """Whether the run's end was among the news."""
+        for run_id, entry in news:
+            self._tell(run_id, entry.event)
+            if isinstance(entry.event, RunEnded) and run_id == self.run_id:
+                return True
+        return False
+
+    def _tell(self, run_id: str, event: Event) -> None:
+        if isinstance(event, TextStreamed):
+            self._voice.say(event)
+            return
+        self._voice.end()
+        if isinstance(event, QuestionAsked):
+            self._asking.add(run_id)
+        is_child = run_id != self.run_id
+        if is_child and isinstance(event, RunEnded):
+            del self._positions[run_id]
+            self._asking.discard(run_id)
+        if not is_child or _concerns_parent(event):
+            for line in render(event):
+                narrate(self._options, line)
+
+    def _wants_more(self, looks_in_vain: int) -> bool:
+        """Deal with open questions; whether to go on following."""
+        for question in self.open_questions():
+            if self._asks:
+                self._ask(question)
+            elif self._stays and question.question_id not in self._explained:
+                self._explained.add(question.question_id)
+                explain(self._options, question)
+        if looks_in_vain == 0 and not self._asking:
+            return True
+        run = self._records.run(self.run_id)
+        if run.status == Status.QUEUED and looks_in_vain == _PATIENT_LOOKS:
+            self._explain_silence(run)
+        if run.is_final:  # its last event was not kept
+            return False
+        return self._stays or self._asks or run.status != Status.WAITING
+
+    def _ask(self, question: Question) -> None:
+        def is_open() -> bool:
+            return question in self._records.questions(question.run_id)
+
+        try:
+            text = ask(question, is_open)
+            self._client.answer(question.run_id, text, question.place)
+        except EOFError:
+            self._asks = False
+        except Withdrawn:
+            self._options.say("the question was already answered or withdrawn")
+        except AnswerRefused as refusal:
+            self._options.say(str(refusal))
+
+    def _explain_silence(self, run: Run) -> None:
+        if self._client.deserted_machines([run]):
+            self._options.say(
+                f"the run is queued for {run.context.machine}, whose files it needs: "
+                "start a worker there with `sleipnir worker`"
+            )
+        elif not self._records.is_looked_after():
+            self._options.say(
+                "the run is queued, but no worker seems to be running: "
+                "start one with `sleipnir worker --scheduler`"
+            )
+
+
+class _ToldBackoff(ExponentialWithJitterBackoff):
+    """The pauses between tries to reach Redis again; says so when it takes long."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(cap=1.0, base=0.05)
+        self._options = options
+
+    def compute(self, failures: int) -> float:
+        if failures == _SILENT_TRIES:
+            self._options.say("Redis is not available; retrying (Ctrl-C exits)")
+        return float(super().compute(failures))
+
+
+def narrate(options: Options, line: str) -> None:
+    """One line of narration, dimmed."""
+    options.say(style(line, err=True, dim=True))
+
+
+def explain(options: Options, question: Question) -> None:
+    """Say what a run waits for, and how to go on."""
+    text = printable(question.text)
+    options.say(f"run {question.run_id} waits for an answer at '{question.node}': {text}")
+    if question.options:
+        options.say(f"  options: {printable(', '.join(question.options))}")
+    if question.default:
+        options.say(f"  default: {printable(question.default)}")
+    options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}")
+
+
+def _concerns_parent(event: Event) -> bool:
+    """Whether those who watch a run are told this of its child runs."""
+    if isinstance(event, RunEnded):
+        return event.status in (Status.FAILED, Status.TIMED_OUT)
+    return isinstance(event, QuestionAsked | QuestionAnswered)

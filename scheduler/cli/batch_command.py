@@ -1,0 +1,306 @@
+"""One start of `sleipnir batch`: reads the input, runs what is left of it, puts out results."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from sleipnir.graphs.files import open_input, reason
+from sleipnir.scheduler.batch.drive import Batch, Finished, Progress, Terms
+from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
+from sleipnir.scheduler.batch.intake import Intake, require_good, take_in
+from sleipnir.scheduler.batch.ledger import Ledger
+from sleipnir.scheduler.batch.lines import Format, format_of
+from sleipnir.scheduler.batch.results import ResultsFile, result_line
+from sleipnir.scheduler.cli.arguments import json_or_text
+from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.formatting import cost, tokens
+from sleipnir.scheduler.cli.options import Options
+from sleipnir.scheduler.cli.progress import Display, final_lines
+from sleipnir.scheduler.cli.recording_flags import stored_recording, write_recording
+from sleipnir.scheduler.cli.submission import variables_from_environment
+from sleipnir.scheduler.client import Client, PreparedAgent
+from sleipnir.scheduler.errors import SleipnirError, Terminated
+from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.connection import PATIENT
+from sleipnir.scheduler.store.workers import live_workers
+
+_STDIN = "-"
+# A worker with nothing to fetch is idle; what waits in its queue costs nothing.
+_IN_FLIGHT_PER_SLOT = 2
+_LEAST_IN_FLIGHT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The parameters of one call, as click hands them over."""
+
+    agent: str
+    source: str
+    target: Path | None
+    form: Format | None
+    name: str | None
+    ordered: bool
+    skip_bad: bool
+    retry_failed: bool
+    max_in_flight: int | None
+    budget: float | None
+    detach: bool
+    record: Path | None
+    seeds: Sequence[tuple[str, str]]
+    variables: Sequence[tuple[str, str]]
+    answers: Sequence[tuple[str, str]]
+    workdir: Path | None
+    timeout: float | None
+    replay: Path | None
+
+
+def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
+    """Run a batch, or what is left of it; returns the exit code.
+
+    Args:
+        processes: workers of the embedded engine.
+    """
+    # It may last for hours: it rides out a restart of Redis.
+    client.store.client.set_retry(PATIENT)
+    with _room_for_files(), Ledger() as ledger:
+        return _Start(options, call, client, client.prepare(call.agent), ledger, processes)()
+
+
+@contextmanager
+def _room_for_files() -> Iterator[None]:
+    """Say where there was no room, if it was the ledger that had none."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise SleipnirError(
+            f"cannot write temporary files in {tempfile.gettempdir()} ({error}), of whose room a "
+            "batch takes half at most; make room there, or set TMPDIR, and start the same command "
+            "again: runs under way go on"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start of a batch."""
+
+    options: Options
+    call: Call
+    client: Client
+    agent: PreparedAgent
+    ledger: Ledger
+    processes: int
+
+    def __call__(self) -> int:
+        defaults = self._defaults()
+        terms = self._terms(self._name(self._take_in(defaults)), defaults)
+        if self.call.detach:
+            return self._submit_all(terms)
+        with ExitStack() as stack:
+            results = self._results_file(terms, stack)
+            display = stack.enter_context(Display(self.options, terms.name))
+            return self._drive(terms, results, display)
+
+    # ---- what is to be run
+
+    def _defaults(self) -> Request:
+        """What holds for every line that does not say otherwise."""
+        answers: dict[str, list[str]] = defaultdict(list)
+        for node, text in self.call.answers:
+            answers[node].append(text)
+        return Request(
+            state={key: json_or_text(text) for key, text in self.call.seeds},
+            variables={
+                **variables_from_environment(self.agent.name, os.environ),
+                **dict(self.call.variables),
+            },
+            answers=answers,
+            workdir=str((self.call.workdir or Path()).absolute()),
+            machine=self.client.machine_with_files() if self.call.workdir else None,
+            timeout_s=self.call.timeout,
+            recorded=self.call.record is not None,
+            replay=stored_recording(self.client, self.call.replay),
+        )
+
+    def _take_in(self, defaults: Request) -> Intake:
+        form = self._format()
+        with self._input() as stream:
+            intake = take_in(
+                self.ledger,
+                stream,
+                form,
+                lambda request: self.client.check(self.agent, request),
+                defaults,
+                settings_of(self.options).batch_lines_limit,
+            )
+        source = "stdin" if self.call.source == _STDIN else self.call.source
+        if not self.call.skip_bad:
+            require_good(intake, source)
+        elif intake.bad_count:
+            self.options.say(f"skipped in {source}:\n{intake.describe_bad()}")
+        return intake
+
+    def _format(self) -> Format:
+        if self.call.form is not None:
+            return self.call.form
+        form = "jsonl" if self.call.source == _STDIN else format_of(Path(self.call.source))
+        if form is None:
+            raise click.UsageError(
+                f"the name of {self.call.source} does not tell its format; "
+                "add --format jsonl, csv or txt"
+            )
+        return form
+
+    def _input(self) -> TextIO:
+        try:
+            source = self.call.source
+            binary = sys.stdin.buffer if source == _STDIN else open_input(Path(source))
+        except OSError as error:
+            raise click.FileError(self.call.source, reason(error)) from error
+        return io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+    def _name(self, intake: Intake) -> str:
+        if self.call.name:
+            return self.call.name
+        if self.call.source == _STDIN:
+            return name_of_stream(self.agent.name, intake.digest)
+        return name_of_file(self.agent.name, Path(self.call.source))
+
+    def _terms(self, name: str, defaults: Request) -> Terms:
+        return Terms(
+            name=name,
+            max_in_flight=sys.maxsize if self.call.detach else self._max_in_flight(),
+            budget_usd=self.call.budget,
+            retry_failed=self.call.retry_failed,
+            ordered=self.call.ordered,
+            defaults=defaults,
+        )
+
+    def _max_in_flight(self) -> int:
+        return self.call.max_in_flight or max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_SLOT * self._slots())
+
+    def _slots(self) -> int:
+        """How many nodes the workers execute at once."""
+        settings = settings_of(self.options)
+        if settings.redis_url is None:
+            return self.processes * settings.concurrency
+        found = live_workers(settings.broker_url or settings.redis_url)
+        if not found:
+            self.options.say(
+                "no worker is running on this Redis: the runs wait until one is started "
+                "(sleipnir worker --redis URL)"
+            )
+        return sum(found.values())
+
+    # ---- running it
+
+    def _submit_all(self, terms: Terms) -> int:
+        Batch(self.client, self.agent, self.ledger, terms).submit_all()
+        click.echo(terms.name)
+        self.options.say(f"check its progress with: sleipnir batch --status {terms.name}")
+        return ExitCode.SUCCEEDED
+
+    def _results_file(self, terms: Terms, stack: ExitStack) -> ResultsFile | None:
+        if self.call.target is None:
+            return None
+        return stack.enter_context(
+            ResultsFile(self.call.target, self.ledger, terms.name, ordered=terms.ordered)
+        )
+
+    def _drive(self, terms: Terms, results: ResultsFile | None, display: Display) -> int:
+        batch = Batch(
+            self.client,
+            self.agent,
+            self.ledger,
+            terms,
+            earlier=results.earlier if results else NO_USAGE,
+            on_progress=display.update,
+        )
+        try:
+            for finished in batch.results():
+                _put_out(finished, results, display)
+        except KeyboardInterrupt:
+            display.close()
+            self._say_farewell(terms, batch.progress)
+            raise
+        except Terminated:
+            with suppress(OSError):  # the terminal may be gone
+                display.close()
+                self._say_terminated(terms, batch.progress)
+            raise
+        display.close()
+        if self.call.record is not None:
+            # Those of earlier starts too.
+            runs = set(chain.from_iterable(self.client.records.batch_pages(terms.name)))
+            write_recording(self.client, sorted(runs), self.call.record, self.options)
+        for line in final_lines(terms.name, batch.progress):
+            self.options.say(line)
+        return _exit_code(batch.progress)
+
+    def _say_farewell(self, terms: Terms, progress: Progress) -> None:
+        self.options.say(
+            f"batch {terms.name}: interrupted after {progress.finished} of {progress.total} lines. "
+            "Run the same command again to continue."
+        )
+        if progress.in_flight:
+            runs = (
+                "1 run continues"
+                if progress.in_flight == 1
+                else f"{progress.in_flight} runs continue"
+            )
+            say_what_is_left(self.options, runs)
+
+    def _say_terminated(self, terms: Terms, progress: Progress) -> None:
+        when = "" if settings_of(self.options).redis_url is not None else " whenever an engine runs"
+        self.options.say(
+            f"batch {terms.name}: terminated after {progress.finished} of {progress.total} lines; "
+            f"{progress.in_flight} under way go on{when}. Start the same command again to go on; "
+            f"`sleipnir batch --status {terms.name}` tells how it stands"
+        )
+
+
+def _put_out(finished: Finished, results: ResultsFile | None, display: Display) -> None:
+    if results is not None:
+        results.append(*finished)
+    else:
+        display.print_result(result_line(*finished))
+
+
+def _exit_code(progress: Progress) -> ExitCode:
+    unfinished = progress.left or progress.in_flight or progress.waiting
+    return ExitCode.FAILED if progress.failed or unfinished else ExitCode.SUCCEEDED
+
+
+def print_status(client: Client, options: Options, name: str) -> int:
+    """Print how the runs of a batch stand."""
+    counts: Counter[str] = Counter()
+    usage = NO_USAGE
+    for page in client.records.batch_pages(name):
+        for standing in filter(None, client.records.standings(page)):
+            counts[str(standing.status)] += 1
+            usage += standing.usage
+    if not counts:
+        raise click.UsageError(f"no batch '{name}'; `sleipnir ps --json` shows each run's batch")
+    if options.json:
+        document = {"batch": name, "runs": counts.total(), **counts, "usage": usage.to_json()}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        parts = [f"{count} {status}" for status, count in counts.most_common()]
+        spent = f"; {tokens(usage)} tokens, {cost(usage)}" if usage else ""
+        click.echo(f"{name}: {counts.total()} runs: {', '.join(parts)}{spent}")
+    return ExitCode.SUCCEEDED

@@ -1,0 +1,194 @@
+"""What a verb works with: settings, the places where agents are, and a client of the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.scheduler.cli.options import Options
+from sleipnir.scheduler.config.directories import config_dir, data_dir
+from sleipnir.scheduler.embedded.attach import Engine, EngineSettings, attach
+from sleipnir.scheduler.errors import RunNotFound
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.document.references import AgentSearch
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.config.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class _Unconfigured:
+    """`EngineSettings` where nothing sets them: the defaults of `Settings`."""
+
+    workers: int = 0
+    concurrency: int = 32
+    drain_s: float = 20.0
+
+
+UNCONFIGURED = _Unconfigured()
+
+
+def settings_of(options: Options, **flags: object) -> Settings:
+    """The effective settings; directories given as flags come before the configured ones.
+
+    Args:
+        flags: more settings that the verb takes as flags; None: not given.
+
+    Raises:
+        SettingInvalid: one of them cannot be used.
+    """
+    # pydantic, which help and completion do without.
+    from sleipnir.scheduler.config.settings import load_settings  # noqa: PLC0415
+
+    settings = load_settings({"redis_url": options.redis, **flags}).values
+    directories = (*options.agents_dir, *settings.agents_dir)
+    return settings.model_copy(update={"agents_dir": directories})
+
+
+def agent_search(settings: Settings) -> AgentSearch:
+    """Where agents are looked for by name, in order."""
+    # The loader of agents comes with it.
+    from sleipnir.graphs.document.references import SHIPPED_AGENTS, AgentSearch  # noqa: PLC0415
+
+    return AgentSearch(
+        (
+            Path("agents").absolute(),
+            *(Path(directory).expanduser() for directory in settings.agents_dir),
+            config_dir() / "agents",
+            SHIPPED_AGENTS,
+        )
+    )
+
+
+@contextlib.contextmanager
+def open_client(
+    options: Options, *, workers: bool, processes: int | None = None
+) -> Iterator[Client]:
+    """A client of the configured Redis, or of the embedded engine, held while it is used.
+
+    Args:
+        workers: whether runs are to go on meanwhile; only the embedded engine is started
+            for it, a configured Redis has its workers elsewhere.
+
+    Raises:
+        EngineUnreachable: there is none, and none can be started.
+    """
+    with contextlib.ExitStack() as stack:
+        with ThreadPoolExecutor(1) as starter:
+
+            def start(settings: EngineSettings) -> Future[Engine]:
+                engine = attach(data_dir(), settings, workers=workers, processes=processes)
+                return starter.submit(stack.enter_context, engine)
+
+            # The engine starts while we import what talks to it, the settings' part included.
+            starting = None if _is_configured(options) else start(UNCONFIGURED)
+            settings = settings_of(options)
+            if starting is None and settings.redis_url is None:
+                starting = start(settings)
+            import sleipnir.scheduler.client  # noqa: F401, PLC0415 - redis and the validator
+        if starting is None:
+            yield _connect(settings)
+            return
+        redis_url = starting.result().redis_url
+        settings = settings.model_copy(update={"redis_url": redis_url})
+        client = _connect(settings, data_dir().resolve())
+        with _telling_lost_from_unknown(client):
+            yield client
+
+
+def _is_configured(options: Options) -> bool:
+    """Whether it takes `settings_of` to know which engine to use, and how."""
+    names = ("redis_url", *_Unconfigured.__slots__)
+    return (
+        options.redis is not None
+        or any(f"SLEIPNIR_{name.upper()}" in os.environ for name in names)
+        or (config_dir() / "config.yaml").exists()
+    )
+
+
+def require_redis(settings: Settings) -> None:
+    """Check that there is a configured Redis that can be worked with.
+
+    Raises:
+        click.UsageError: none is configured.
+        EngineUnreachable: it does not answer, or would lose runs.
+    """
+    if settings.redis_url is None:
+        raise click.UsageError(
+            "no Redis is configured: give one with --redis or SLEIPNIR_REDIS_URL; "
+            "`sleipnir up` runs the embedded engine"
+        )
+    from sleipnir.scheduler.store.connection import connect, require_fit  # noqa: PLC0415 - redis
+
+    require_fit(connect(settings.redis_url), allow_unsafe=settings.allow_unsafe_redis)
+
+
+def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
+    """Say what it takes for a run to go on, if nothing is at work on this engine."""
+    if client.records.is_looked_after():
+        return
+    if settings_of(options).redis_url is None:
+        options.say(
+            f"no engine is running; start one with `sleipnir watch {run_id}` or `sleipnir up`"
+        )
+    else:
+        options.say(
+            "no worker is running on this Redis; start one with `sleipnir worker --scheduler`"
+        )
+
+
+def say_what_is_left(options: Options, left: str) -> None:
+    """Say, to somebody who leaves with Ctrl-C, that what is under way goes on, and when.
+
+    Args:
+        left: such as `run 0123456789abcdef goes on`.
+    """
+    settings = settings_of(options)
+    if settings.redis_url is not None:
+        options.say(left)
+        return
+    options.say(
+        f"{left} as soon as an engine runs. If this command started the engine, running nodes "
+        f"have {settings.drain_s:g} s to finish; Ctrl-C again exits at once."
+    )
+
+
+def say_run_goes_on(options: Options, run_id: str) -> None:
+    """Say, to whoever ends this command with a signal, what becomes of its run."""
+    when = "" if settings_of(options).redis_url is not None else " whenever an engine runs"
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        options.say(
+            f"terminated: run {run_id} goes on{when}; `sleipnir watch {run_id}` follows it, "
+            f"`sleipnir cancel {run_id}` ends it"
+        )
+
+
+def _connect(settings: Settings, home: Path | None = None) -> Client:
+    """A client; `home` is the data directory of an embedded engine."""
+    from sleipnir.scheduler.client import Client  # noqa: PLC0415 - redis and the validator
+    from sleipnir.scheduler.embedded.acceptances import Acceptances  # noqa: PLC0415 - loaded with the client
+
+    acceptances = None
+    if home is not None:
+        assert settings.redis_url is not None
+        acceptances = Acceptances.of(home, settings.redis_url, settings.retention_s)
+    return Client.connect(settings, agent_search(settings), acceptances)
+
+
+@contextlib.contextmanager
+def _telling_lost_from_unknown(client: Client) -> Iterator[None]:
+    """Of a run that is not there, say so if this engine has accepted it."""
+    try:
+        yield
+    except RunNotFound as error:
+        assert client.acceptances is not None
+        if lost := client.acceptances.lost(error.run_id, client.records.now_ms()):
+            raise lost from error
+        raise

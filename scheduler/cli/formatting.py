@@ -1,0 +1,63 @@
+"""How records look in a terminal: columns, durations, amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sleipnir.scheduler.cli.terminal_output import printable, style, unstyled
+from sleipnir.scheduler.runs.model import Usage
+
+_STATUS_COLORS = {
+    "succeeded": "green",
+    "failed": "red",
+    "timed_out": "red",
+    "cancelled": "yellow",
+    "waiting": "magenta",
+    "running": "cyan",
+}
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with the cells of each column below each other; cells may be coloured."""
+    table = [head, *rows]
+    widths = [max(len(unstyled(row[place])) for row in table) for place in range(len(head))]
+    return [
+        "  ".join(
+            cell + " " * (width - len(unstyled(cell)))
+            for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+
+
+def colored(status: str) -> str:
+    """A run's status in its colour, for standard output."""
+    return style(status, fg=_STATUS_COLORS.get(status))
+
+
+def age(seconds: float) -> str:
+    """A time span in its largest unit: `45s`, `3m`, `2h`, `5d`."""
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def tokens(usage: Usage) -> str:
+    """The tokens of some model calls; `-` for none."""
+    total = usage.prompt_tokens + usage.completion_tokens
+    return f"{total:,}" if total else "-"
+
+
+def cost(usage: Usage) -> str:
+    """What some model calls cost; `?` when a price was not known, `-` when there were none."""
+    if usage.cost_usd is None:
+        return "?"
+    return f"${usage.cost_usd:.4f}" if usage.cost_usd else "-"
+
+
+def first_line(text: str, width: int = 80) -> str:
+    """The beginning of a text, for a cell."""
+    line = printable((text.splitlines() or [""])[0])
+    return line if len(line) <= width else line[: width - 1] + "…"

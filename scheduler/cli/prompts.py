@@ -1,0 +1,77 @@
+"""Asks the person at the terminal a run's question; everything is shown on stderr."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from sleipnir.scheduler.cli.terminal import read_line, show
+from sleipnir.scheduler.runs.consent import consent
+from sleipnir.scheduler.runs.model import Question
+
+Echo = Callable[[str], None]
+ReadLine = Callable[[], str]
+
+
+def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
+    """The answer of the person at the terminal.
+
+    Raises:
+        EOFError: they do not want to answer (Ctrl-D).
+        Withdrawn: `is_open`, called now and then, says that no answer is wanted any more.
+    """
+    show(f"? {question.text}\n")
+    read = partial(read_line, is_open)
+    if question.kind == "input":
+        return ask_for_text(question, show, read)
+    if question.kind == "confirm":
+        return ask_for_consent(show, read)
+    options = question.options
+    if options and os.environ.get("TERM", "dumb") != "dumb":
+        # termios, which not every platform has; there, options are chosen by number.
+        from sleipnir.scheduler.cli.menu import choose  # noqa: PLC0415
+
+        chosen = choose(options, is_open)
+        if chosen is not None:
+            return chosen
+        options = ()
+    return ask_for_choice(options, show, read)
+
+
+def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
+    """One line that the question's validation accepts; an empty one stands for the default."""
+    # The expression language, which most questions do without.
+    from sleipnir.graphs.expression import parse_validation  # noqa: PLC0415
+
+    accepts = parse_validation(question.validation).accepts if question.validation else None
+    prompt = f"[default: {question.default}] > " if question.default else "> "
+    while True:
+        echo(prompt)
+        text = read()
+        if accepts is None or (not text and question.default) or accepts(text):
+            return text
+        echo(f"  {len(text)} characters; it must satisfy {question.validation}\n")
+
+
+def ask_for_consent(echo: Echo, read: ReadLine) -> str:
+    """`yes` or `no`, however it is written; an empty line means yes."""
+    while True:
+        echo("[Y/n] > ")
+        agreed = consent(read())
+        if agreed is not None:
+            return agreed
+        echo("  yes or no?\n")
+
+
+def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
+    """One of the options, by its number or its text, or any other text that is not empty."""
+    for number, option in enumerate(options, 1):
+        echo(f"  {number}) {option}\n")
+    if options:
+        echo("  enter a number, or an answer of your own\n")
+    numbered = {str(number): option for number, option in enumerate(options, 1)}
+    while True:
+        echo("> ")
+        if text := read():
+            return text if text in options else numbered.get(text, text)

@@ -1,0 +1,80 @@
+"""Files of recorded model calls: written when a run is over, read before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.graphs.files import (
+    open_input,
+    open_output,
+    read_bounded,
+    reason,
+    require_plain_or_new,
+)
+from sleipnir.scheduler.runs.recording import LIMIT_BYTES, written
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.cli.options import Options
+    from sleipnir.scheduler.client import Client
+
+
+def stored_recording(client: Client, file: Path | None) -> str | None:
+    """Give the engine the recording in a file; returns the digest that runs name it by.
+
+    Raises:
+        click.FileError: the file cannot be read.
+        SubmissionRefused: it is no recording, or too large.
+    """
+    if file is None:
+        return None
+    try:
+        with open_input(file) as stream:
+            text = read_bounded(stream, LIMIT_BYTES, file).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.FileError(str(file), reason(error)) from error
+    return client.recordings.put(text, str(file))
+
+
+def require_place(file: Path | None, *others: object) -> None:
+    """Check, before any money is spent, that a recording could be written.
+
+    Args:
+        others: what cannot be done at the same time.
+
+    Raises:
+        click.UsageError: it could not.
+    """
+    if file is None:
+        return
+    if any(others):
+        raise click.UsageError("--record cannot be combined with --replay or --detach")
+    if not file.absolute().parent.is_dir():
+        raise click.UsageError(f"--record {file}: there is no directory {file.parent}")
+    try:
+        require_plain_or_new(file)
+    except OSError as error:
+        raise click.UsageError(f"--record {file}: {reason(error)}") from error
+
+
+def write_recording(client: Client, runs: Iterable[str], file: Path, options: Options) -> None:
+    """Write what was recorded of root runs.
+
+    Raises:
+        click.FileError: the file cannot be written.
+    """
+    count = 0
+    try:
+        with open_output(file) as stream:
+            for run_id in runs:
+                recorded = client.recordings.recorded(run_id)
+                stream.write(written(recorded.calls).encode())
+                count += len(recorded.calls)
+                if not recorded.complete:
+                    options.say(f"run {run_id} made more model calls than a recording can hold")
+    except OSError as error:
+        raise click.FileError(str(file), error.strerror) from error
+    options.say(f"{count} model calls recorded in {file}")

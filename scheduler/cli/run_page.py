@@ -1,0 +1,78 @@
+"""A run as a page of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sleipnir.scheduler.cli.formatting import age, colored, columns, cost, first_line, tokens
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.views.documents import elapsed_s, place_of
+
+_NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "TOKENS", "COST")
+
+
+def page(
+    run: Run,
+    times: Sequence[NodeTimes],
+    types: Mapping[str, str],
+    children: Sequence[Run],
+    questions: Sequence[Question],
+    *,
+    waits: str | None,
+    now_ms: int,
+) -> Iterator[str]:
+    """The lines of `sleipnir show`.
+
+    Args:
+        waits: what keeps an open run from going on, besides its questions.
+    """
+    yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms)))
+    if times:
+        yield ""
+        yield from columns(_NODES, [_node(row, types) for row in times])
+    if children:
+        yield ""
+        rows = [(child.run_id, child.agent, colored(child.status)) for child in children]
+        yield from columns(("CHILD", "AGENT", "STATUS"), rows)
+    for question in questions:
+        yield ""
+        yield f"{question.node} of run {question.run_id} asks: {printable(question.text)}"
+        if question.options:
+            yield f"  options: {printable(', '.join(question.options))}"
+        yield f"  answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}"
+    if run.output is not None:
+        yield ""
+        yield printable(run.output.removesuffix("\n"))
+
+
+def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
+    yield "agent", run.agent
+    yield "status", colored(run.status)
+    if place := place_of(run):
+        yield "at", place
+    if waits is not None:
+        yield "waits", printable(waits)
+    yield "created", f"{to_rfc3339(run.created_at)}, {age((now_ms - run.created_at) / 1000)} ago"
+    yield "took", f"{elapsed_s(run, now_ms):.2f} s"
+    if run.usage:
+        yield "usage", f"{tokens(run.usage)} tokens, {cost(run.usage)}"
+    for name, value in (("parent", run.parent), ("batch", run.batch), ("item", run.item)):
+        if value:
+            yield name, first_line(value)
+    if run.failure is not None:
+        where = f" at node '{run.failure.node}'" if run.failure.node else ""
+        yield "error", f"{run.failure.code}{where}: {printable(run.failure.message)}"
+
+
+def _node(row: NodeTimes, types: Mapping[str, str]) -> tuple[str, ...]:
+    return (
+        row.node,
+        types.get(row.node, ""),
+        str(row.visits),
+        *(f"{ms / 1000:.3f}s" for ms in (row.total_ms, row.avg_ms, row.max_ms)),
+        tokens(row.usage),
+        cost(row.usage),
+    )

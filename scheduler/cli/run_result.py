@@ -1,0 +1,80 @@
+"""How `run` and `watch` end: the result on stdout, the reason of a failure on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.scheduler.cli.attach import explain
+from sleipnir.scheduler.cli.exit_codes import ExitCode, exit_code_of
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.history import node_times
+from sleipnir.scheduler.runs.model import Failure, Question, Run, Status
+from sleipnir.scheduler.views.documents import Document, run_document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.cli.options import Options
+    from sleipnir.scheduler.client import Client
+
+
+def document_of(client: Client, run: Run, questions: Sequence[Question]) -> Document:
+    """The document of `run --json`."""
+    records = client.records
+    return run_document(
+        run,
+        records.state(run.run_id),
+        steps=records.steps(run.run_id),
+        now_ms=records.now_ms(),
+        questions=questions,
+    )
+
+
+def print_result(
+    client: Client, run: Run, options: Options, questions: Sequence[Question]
+) -> ExitCode:
+    """Print how the run ended, or what it waits for; returns the exit code."""
+    if options.verbosity:
+        _print_times(client, run)
+    if options.json:
+        print_json(document_of(client, run, questions))
+    elif run.output is not None:
+        click.echo(run.output, nl=not run.output.endswith("\n"))
+    if run.context.replay is not None:
+        for miss in client.recordings.misses(run.run_id):
+            options.say(f"no recorded reply: {printable(miss)}")
+    if run.status == Status.WAITING:
+        for question in questions:
+            explain(options, question)
+        options.say(f"and continue with: sleipnir watch {run.run_id}")
+    elif run.failure is not None:
+        _print_failure(run, run.failure)
+    return exit_code_of(run.status)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on a line of its own."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def _print_failure(run: Run, failure: Failure) -> None:
+    """The reason in full: the narration's last line has only the beginning of it."""
+    place = f" at node '{failure.node}'" if failure.node else ""
+    ended = run.status.replace("_", " ")
+    code = f"{failure.code}: " if run.status == Status.FAILED else ""
+    message = printable(failure.message)
+    click.echo(f"error: run {run.run_id} {ended}{place}: {code}{message}", err=True)
+    if run.status == Status.FAILED:
+        click.echo(f"for details: sleipnir show {run.run_id}", err=True)
+
+
+def _print_times(client: Client, run: Run) -> None:
+    click.echo(f"[graph:{run.agent}] performance summary (slowest first):", err=True)
+    for row in node_times(client.records.history(run.run_id)):
+        click.echo(
+            f"[graph:{run.agent}]   {row.node}: {row.visits} visit(s), total {row.total_ms}ms, "
+            f"avg {row.avg_ms:.0f}ms, max {row.max_ms}ms",
+            err=True,
+        )

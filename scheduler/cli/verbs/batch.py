@@ -1,0 +1,108 @@
+"""`sleipnir batch`: one run per line of a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sleipnir.scheduler.cli.arguments import PositiveNumber, complete_agents
+from sleipnir.scheduler.cli.connect import open_client, settings_of
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.recording_flags import require_place
+from sleipnir.scheduler.cli.submission import REQUEST_OPTIONS
+
+_PARAMETERS = (
+    click.argument("agent", required=False, shell_complete=complete_agents),
+    click.argument(
+        "source",
+        metavar="[INPUT]",
+        required=False,
+        type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    ),
+    click.option(
+        "-o",
+        "target",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write results to FILE instead of stdout.",
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["jsonl", "csv", "txt"]),
+        help="Format of INPUT. Default: from its extension; stdin is jsonl.",
+    ),
+    click.option("--name", help="Name of the batch. Default: from INPUT's path and AGENT."),
+    click.option("--ordered", is_flag=True, help="Write results in input order."),
+    click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
+    click.option("--retry-failed", is_flag=True, help="Rerun lines whose last run failed."),
+    click.option(
+        "--max-in-flight",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Runs in progress at a time. Default: enough to keep the workers busy.",
+    ),
+    click.option(
+        "--budget",
+        type=PositiveNumber(),
+        metavar="USD",
+        help="Start no more runs once the batch has cost this much.",
+    ),
+    click.option(
+        "--detach", is_flag=True, help="Submit all lines, print the batch's name and exit."
+    ),
+    click.option(
+        "--record",
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        metavar="FILE",
+        help="Record model calls in FILE, for --replay.",
+    ),
+    *REQUEST_OPTIONS,
+)
+
+
+def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
+    for parameter in reversed(_PARAMETERS):
+        function = parameter(function)
+    return function
+
+
+@click.command()
+@_parameters
+@click.option("--status", metavar="BATCH", help="Show the progress of a batch; takes no arguments.")
+@common_options(json=True)
+def batch(options: Options, status: str | None, **parameters: Any) -> int:
+    """Run AGENT once per line of INPUT: JSON lines, CSV or plain text, `-` for stdin.
+
+    A JSON line is a prompt, or an object of "id", "prompt", "state", "vars" and "answers", none
+    of them required. CSV has a header: id, prompt, other columns go into the state.
+
+    Started again, it goes on: finished lines are skipped, runs under way are joined.
+    """
+    if status is not None:
+        with open_client(options, workers=False) as client:
+            # Loaded while the engine starts.
+            from sleipnir.scheduler.cli.batch_command import print_status  # noqa: PLC0415
+
+            return print_status(client, options, status)
+    _require(parameters)
+    require_place(parameters["record"], parameters["detach"], parameters["replay"])
+    processes = settings_of(options).workers or os.cpu_count() or 1
+    with open_client(options, workers=not parameters["detach"], processes=processes) as client:
+        from sleipnir.scheduler.cli.batch_command import Call, run_batch  # noqa: PLC0415 - as above
+
+        return run_batch(client, options, Call(**parameters), processes)
+
+
+def _require(parameters: dict[str, Any]) -> None:
+    if parameters["agent"] is None or parameters["source"] is None:
+        raise click.UsageError("give AGENT and INPUT, or --status BATCH")
+    if parameters["detach"] and parameters["target"] is not None:
+        raise click.UsageError(
+            "--detach leaves before there are results to write with -o; "
+            "start the same command without --detach later to collect them"
+        )

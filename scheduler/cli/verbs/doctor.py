@@ -1,0 +1,132 @@
+"""`sleipnir doctor`: whether this installation can run agents, and what to do if not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.formatting import columns
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.terminal_output import style
+from sleipnir.scheduler.config.directories import config_dir, data_dir
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.config.settings import LoadedSettings
+    from sleipnir.scheduler.doctor.check import Check
+
+_MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL", "red")}
+
+
+@click.command
+@click.option("--verify", is_flag=True, help="Check the consistency of all stored runs instead.")
+@common_options(json=True)
+def doctor(options: Options, verify: bool) -> ExitCode:
+    """Check Redis, workers, models, MCP servers and interpreters; list every setting.
+
+    Exits with 0 if runs can work. Starts no workers.
+    """
+    if verify:
+        return _verify(options)
+    # All that is checked comes with it.
+    from sleipnir.scheduler.config.settings import load_settings  # noqa: PLC0415
+    from sleipnir.scheduler.doctor.diagnosis import diagnose  # noqa: PLC0415
+
+    loaded = load_settings({"redis_url": options.redis, "agents_dir": options.agents_dir or None})
+    checks: list[Check] = []
+    for check in diagnose(loaded.values):
+        checks.append(check)
+        if not options.json:
+            _print(check)
+    healthy = all(check.state != "error" for check in checks)
+    if options.json:
+        click.echo(json.dumps(_document(checks, loaded, healthy=healthy), ensure_ascii=False))
+    else:
+        click.echo()
+        for line in _setting_lines(loaded):
+            click.echo(line)
+    return ExitCode.SUCCEEDED if healthy else ExitCode.FAILED
+
+
+def _verify(options: Options) -> ExitCode:
+    """Read every run, and tell what contradicts itself; safe while the engine is at work."""
+    # Redis comes with it.
+    from sleipnir.scheduler.doctor.consistency import Audit  # noqa: PLC0415
+
+    with open_client(options, workers=False) as client:
+        audit = Audit(client.store.client)
+        violations = list(audit.violations())
+    if options.json:
+        found = [
+            {"run_id": violation.run_id, "rule": violation.rule, "text": violation.text}
+            for violation in violations
+        ]
+        document = {"consistent": not found, "runs": audit.runs_seen, "violations": found}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        for violation in violations:
+            click.echo(str(violation))
+        options.say(f"{audit.runs_seen} runs checked, {len(violations)} violations")
+    return ExitCode.FAILED if violations else ExitCode.SUCCEEDED
+
+
+def _print(check: Check) -> None:
+    mark, color = _MARKS[check.state]
+    click.echo(f"{style(f'{mark:5}', fg=color)} {check.name}: {check.text}")
+    if check.remedy:
+        click.echo(f"      {check.remedy}")
+
+
+def _document(checks: list[Check], loaded: LoadedSettings, *, healthy: bool) -> dict[str, Any]:
+    return {
+        "healthy": healthy,
+        "checks": [
+            {"name": c.name, "state": c.state, "text": c.text, "remedy": c.remedy} for c in checks
+        ],
+        "settings": [
+            {"name": name, "value": value, "origin": loaded.origins[name]}
+            for name, value in _values(loaded)
+        ],
+        "config_dir": str(config_dir()),
+        "data_dir": str(data_dir()),
+    }
+
+
+def _setting_lines(loaded: LoadedSettings) -> Iterator[str]:
+    yield f"config directory: {config_dir()}"
+    yield f"data directory:   {data_dir()}"
+    yield ""
+    rows = [
+        (part, _text(inner), loaded.origins[name])
+        for name, value in _values(loaded)
+        for part, inner in _parts(name, value)
+    ]
+    yield from columns(("SETTING", "VALUE", "FROM"), rows)
+
+
+def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
+    """Every setting, passwords and secrets masked."""
+    from sleipnir.scheduler.config.secrets import hidden  # noqa: PLC0415 - loaded already
+    from sleipnir.scheduler.store.connection import masked  # noqa: PLC0415 - loaded already
+
+    for name, value in loaded.values.model_dump(mode="json").items():
+        yield name, hidden(masked(value) if name.endswith("_url") and value else value)
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A setting by itself, or all that one which is a mapping holds."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _parts(f"{name}.{key}", inner)
+    else:
+        yield name, value
+
+
+def _text(value: Any) -> str:
+    if value is None or value == {}:
+        return "-"
+    return ":".join(value) if isinstance(value, list) else str(value)

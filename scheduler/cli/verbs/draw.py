@@ -1,0 +1,113 @@
+"""`sleipnir draw`: a graph as a picture, or how far a run has come in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.scheduler.cli.arguments import complete_agents, complete_runs
+from sleipnir.scheduler.cli.connect import agent_search, open_client, settings_of
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.output_files import write_file
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.drawing import Progress
+    from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.model import Run
+    from sleipnir.scheduler.store.queries import Records
+
+    Colours = Mapping[str, Progress]
+    Writer = Callable[[Graph, Colours | None], str | bytes]
+
+
+@click.command
+@click.argument("agent", required=False, shell_complete=complete_agents)
+@click.option(
+    "-o",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Output file: .mmd, .dot, .svg or .png. Default: Mermaid on stdout.",
+)
+@click.option(
+    "--run",
+    "run_id",
+    metavar="RUN",
+    shell_complete=complete_runs,
+    help="Colour the nodes by a run's progress.",
+)
+@common_options()
+def draw(options: Options, agent: str | None, target: Path | None, run_id: str | None) -> None:
+    """Draw the graph of AGENT, or that of a run with what it has done."""
+    if (agent is None) == (run_id is None):
+        raise click.UsageError("give AGENT, or a run with --run")
+    writer = _writer(target)
+    if run_id is not None:
+        with open_client(options, workers=False) as client:
+            graph, colours = _graph_of_run(client, client.records.resolve(run_id))
+    else:
+        assert agent is not None
+        graph, colours = _graph_of_agent(options, agent), None
+    picture = writer(graph, colours)
+    if target is None:
+        click.echo(picture, nl=False)
+    else:
+        write_file(target, picture if isinstance(picture, bytes) else picture.encode())
+
+
+def _writer(target: Path | None) -> Writer:
+    # Layout is heavy; help does without.
+    from sleipnir.graphs.drawing import to_dot, to_mermaid, to_png, to_svg  # noqa: PLC0415
+
+    writers: dict[str, Writer] = {
+        ".mmd": to_mermaid,
+        ".mermaid": to_mermaid,
+        ".dot": to_dot,
+        ".gv": to_dot,
+        ".svg": to_svg,
+        ".png": to_png,
+    }
+    suffix = ".mmd" if target is None else target.suffix.lower()
+    if suffix not in writers:
+        raise click.UsageError(
+            f"unsupported format '{suffix or target}'; use .mmd, .dot, .svg or .png"
+        )
+    return writers[suffix]
+
+
+def _graph_of_agent(options: Options, reference: str) -> Graph:
+    from sleipnir.graphs.document.loader import load_agent  # noqa: PLC0415 - see above
+    from sleipnir.graphs.errors import InvalidAgent  # noqa: PLC0415 - see above
+
+    agent = load_agent(agent_search(settings_of(options)).find(reference))
+    if not agent.is_graph:
+        raise click.UsageError(f"'{agent.name}' is a normal agent; it has no graph to draw")
+    if agent.graph is None:
+        raise InvalidAgent(agent.findings)
+    return agent.graph
+
+
+def _graph_of_run(client: Client, run_id: str) -> tuple[Graph, Colours]:
+    """The graph as it was when the run began, and what the run has done."""
+    run = client.records.run(run_id)
+    return client.graph_of(run), progress_of(run, client.records)
+
+
+def progress_of(run: Run, records: Records) -> dict[str, Progress]:
+    """What to say of each node that the run has come to."""
+    from sleipnir.scheduler.runs.history import node_times  # noqa: PLC0415 - see above
+
+    progress: dict[str, Progress] = {
+        row.node: "done" for row in node_times(records.history(run.run_id))
+    }
+    if not run.is_final:
+        waiting = {question.node for question in records.questions(run.run_id)}
+        for node in run.frontier:
+            progress[node] = "waiting" if node in waiting else "running"
+    if run.failure is not None and run.failure.node is not None:
+        progress[run.failure.node] = "failed"
+    return progress

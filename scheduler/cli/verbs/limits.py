@@ -1,0 +1,140 @@
+"""`sleipnir limits`: what holds model calls up, and how to change it for all workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.options import Options, common_options
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.limits.commands import LimitCommands
+    from sleipnir.scheduler.limits.report import BudgetLine, LimitLine, Report
+
+_LIMITS = ("LIMIT", "SETTING", "VALUE", "FROM", "IN USE", "WAITING", "")
+_PAUSES = ("PAUSED", "UNTIL", "WAITING", "WHY")
+_BUDGETS = ("BUDGET", "LIMIT", "SPENT", "RESERVED", "LEFT", "ON EXCESS", "WAITING")
+
+
+@click.command
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME.SETTING=VALUE",
+    help="Change a limit or budget for all workers; `none` removes it. Repeatable.",
+)
+@click.option(
+    "--unset",
+    "unset",
+    multiple=True,
+    metavar="NAME.SETTING",
+    help="Revert to the configured value. Repeatable.",
+)
+@click.option("--pause", metavar="NAME", help="Block all calls until --resume.")
+@click.option("--reason", default="by hand", show_default=True, help="Reason for --pause.")
+@click.option("--resume", metavar="NAME", help="End a pause, or renew a used-up budget.")
+@common_options(json=True)
+def limits(
+    options: Options,
+    changes: tuple[str, ...],
+    unset: tuple[str, ...],
+    pause: str | None,
+    reason: str,
+    resume: str | None,
+) -> None:
+    """Show limits, pauses and budgets of model calls, or change them while workers run.
+
+    NAME is a provider or provider:model; of a budget it is run, batch or day, and for --resume
+    run:ID, batch:NAME or day.
+    """
+    with open_client(options, workers=False) as client:
+        # Redis comes with it.
+        from sleipnir.scheduler.limits.commands import LimitCommands  # noqa: PLC0415
+        from sleipnir.scheduler.limits.report import report  # noqa: PLC0415
+
+        commands = LimitCommands(client.store)
+        for text in changes:
+            commands.set(text)
+        for text in unset:
+            commands.unset(text)
+        if pause is not None:
+            commands.pause(pause, reason)
+        if resume is not None:
+            _resume(commands, resume, options)
+        rules = commands.rules()
+        _print(report(commands.book, rules), options, budgets=bool(rules.budgets))
+
+
+def _resume(commands: LimitCommands, name: str, options: Options) -> None:
+    waiting = commands.resume(name)
+    options.say(f"{name}: {waiting} call{'' if waiting == 1 else 's'} resumed")
+
+
+def _print(found: Report, options: Options, *, budgets: bool) -> None:
+    # They need what the client has loaded by now.
+    from sleipnir.scheduler.cli.run_result import print_json  # noqa: PLC0415
+
+    if options.json:
+        print_json(found.to_json())
+        return
+    lines = list(_lines(found))
+    if not lines and budgets:
+        options.say("no budget has been used")
+    elif not lines:
+        options.say("model calls have no limits; set some in config.yaml or with --set")
+    for line in lines:
+        click.echo(line)
+
+
+def _lines(found: Report) -> Iterator[str]:
+    from sleipnir.scheduler.cli.formatting import columns, first_line  # noqa: PLC0415 - as above
+
+    pauses = [
+        (pause.name, pause.until or "resumed", str(pause.waiting), first_line(pause.reason))
+        for pause in found.pauses
+    ]
+    parts: tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...] = (
+        (_LIMITS, [_limit(limit) for limit in found.limits]),
+        (_PAUSES, [*pauses]),
+        (_BUDGETS, [_budget(budget) for budget in found.budgets]),
+    )
+    for number, (head, rows) in enumerate(part for part in parts if part[1]):
+        yield from ("",) * bool(number)
+        yield from columns(head, rows)
+
+
+def _limit(limit: LimitLine) -> tuple[str, ...]:
+    lowered = f"reduced to {limit.share:.0%} after refusals" if limit.share < 1 else ""
+    return (
+        limit.name,
+        limit.setting,
+        f"{limit.value:,}",
+        limit.origin,
+        f"{limit.in_use:,}",
+        str(limit.waiting),
+        lowered,
+    )
+
+
+def _budget(budget: BudgetLine) -> tuple[str, ...]:
+    def amounts(usd: float | None, tokens: int | None) -> str:
+        parts: list[str] = []
+        if usd is not None and budget.usd is not None:
+            parts.append(f"${usd:.4f}")
+        if tokens is not None and budget.tokens is not None:
+            parts.append(f"{tokens:,} tokens")
+        return ", ".join(parts)
+
+    return (
+        budget.name,
+        amounts(budget.usd, budget.tokens),
+        amounts(budget.spent_usd, budget.spent_tokens),
+        amounts(budget.reserved_usd, budget.reserved_tokens),
+        amounts(budget.left_usd, budget.left_tokens),
+        budget.on_excess,
+        str(budget.waiting),
+    )

@@ -1,0 +1,92 @@
+"""`sleipnir run`: submit one run and stay attached to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.recording_flags import require_place, write_recording
+from sleipnir.scheduler.cli.submission import Submission, submission_parameters
+from sleipnir.scheduler.cli.terminal import is_terminal
+from sleipnir.scheduler.cli.verbs.submit import submit_only
+from sleipnir.scheduler.errors import RunNotFound, Terminated
+from sleipnir.scheduler.store.keys import new_run_id
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.cli.attach import Attachment
+    from sleipnir.scheduler.client import Client
+
+
+@click.command
+@submission_parameters
+@click.option("--detach", is_flag=True, help="Print the run id and exit, as `submit` does.")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Record model calls in FILE, for --replay.",
+)
+@click.option(
+    "--stream/--no-stream",
+    default=None,
+    help="Print model replies as they are generated. Default: on a terminal.",
+)
+@common_options(json=True)
+def run(
+    options: Options,
+    submission: Submission,
+    detach: bool,
+    record: Path | None,
+    stream: bool | None,
+) -> ExitCode:
+    """Run AGENT on PROMPT (`-`: standard input) and print its result.
+
+    Narration goes to standard error. Ctrl-C cancels the run; a second one leaves at once.
+    """
+    require_place(record, detach, submission.replay)
+    if detach:
+        return submit_only(options, submission)
+    with open_client(options, workers=True) as client:
+        # They need what the client has loaded by now.
+        from sleipnir.scheduler.cli.attach import Attachment  # noqa: PLC0415
+        from sleipnir.scheduler.cli.run_result import print_result  # noqa: PLC0415
+
+        # Known before it is submitted, so that no Ctrl-C finds a run without a name.
+        run_id = new_run_id()
+        asks = is_terminal() and not submission.headless
+        hears = options.follows_speech if stream is None else stream and not options.quiet
+        attachment = Attachment(client, run_id, options, asks=asks, stays=False, hears=hears)
+        recorded = record is not None
+        try:
+            submission.submit(client, run_id, attached=True, recorded=recorded, streamed=hears)
+            found = attachment.follow()
+        except KeyboardInterrupt:
+            return _cancelled(client, attachment, options)
+        except Terminated:
+            say_run_goes_on(options, run_id)
+            raise
+        if record is not None:
+            write_recording(client, [run_id], record, options)
+        return print_result(client, found, options, attachment.open_questions())
+
+
+def _cancelled(client: Client, attachment: Attachment, options: Options) -> ExitCode:
+    """The run may be costing money: end it, and see its end."""
+    from sleipnir.scheduler.cli.run_result import print_result  # noqa: PLC0415 - loaded already
+
+    with contextlib.suppress(RunNotFound):  # it was not submitted yet
+        client.cancel(attachment.run_id)
+        options.say(f"cancelling run {attachment.run_id}; Ctrl-C again exits at once")
+        try:
+            print_result(client, attachment.follow(), options, ())
+        except KeyboardInterrupt:
+            # Without waiting for an engine of ours: it ends by itself once we are gone.
+            os._exit(ExitCode.INTERRUPTED)
+    return ExitCode.INTERRUPTED

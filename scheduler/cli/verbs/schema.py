@@ -1,0 +1,42 @@
+"""`sleipnir schema`: the JSON Schema of graph.yaml, for editors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.output_files import write_file
+
+
+@click.command
+@click.option(
+    "-o",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to FILE instead of stdout.",
+)
+@common_options()
+def schema(options: Options, target: Path | None) -> None:
+    """Print the JSON Schema of graph.yaml: editors complete and check with it."""
+    text = schema_text()
+    if target is None:
+        click.echo(text, nl=False)
+        return
+    write_file(target, text.encode())
+    options.say(f"wrote {target}; let a graph.yaml begin with: {modeline(target.name)}")
+
+
+def schema_text() -> str:
+    """The schema as a file holds it."""
+    from sleipnir.graphs.json_schema import json_schema  # noqa: PLC0415 - pydantic, which help does without
+
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def modeline(schema_file: str) -> str:
+    """The comment by which editors find a YAML file's schema."""
+    return f"# yaml-language-server: $schema={schema_file}"

@@ -1,0 +1,92 @@
+"""`sleipnir state`: the data of a run, now and on its way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sleipnir.scheduler.cli.arguments import run_argument
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.options import Options, common_options
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.model import Checkpoint
+    from sleipnir.scheduler.store.queries import Records
+
+
+@click.command
+@run_argument
+@click.argument("key", required=False)
+@click.option(
+    "--step",
+    type=click.IntRange(min=0),
+    help="State after this super-step; 0 is the initial state. Default: the current state.",
+)
+@click.option("--diff", is_flag=True, help="Print what each super-step changed.")
+@common_options(json=True)
+def state(options: Options, run_id: str, key: str | None, step: int | None, diff: bool) -> None:
+    """Print RUN's state as JSON, or the value of KEY alone."""
+    with open_client(options, workers=False) as client:
+        records = client.records
+        run_id = records.resolve(run_id)
+        if diff:
+            _print_changes(records.history(run_id), step, key, as_json=options.json)
+            return
+        values = records.state(run_id) if step is None else _after(records, run_id, step)
+    if key is not None and key not in values:
+        raise click.UsageError(
+            f"no '{key}' in the state (it has: {', '.join(values) or 'nothing'})"
+        )
+    _print(values if key is None else values[key], as_json=options.json)
+
+
+def _after(records: Records, run_id: str, step: int) -> dict[str, Any]:
+    from sleipnir.scheduler.runs.history import state_after  # noqa: PLC0415 - the client has loaded it
+
+    try:
+        return state_after(records.history(run_id), step)
+    except IndexError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _print(value: Any, *, as_json: bool) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=None if as_json else 2))
+
+
+def _print_changes(
+    history: Sequence[Checkpoint], step: int | None, key: str | None, *, as_json: bool
+) -> None:
+    for checkpoint, changes in changes_of(history, key):
+        if step not in (None, checkpoint.step):
+            continue
+        nodes = sorted(checkpoint.nodes)
+        if as_json:
+            document = {"step": checkpoint.step, "nodes": nodes, "changes": changes}
+            if checkpoint.folded:
+                document["folded"] = True
+            click.echo(json.dumps(document, ensure_ascii=False))
+            continue
+        where = " (its changes are among those of a later step)" if checkpoint.folded else ""
+        click.echo(f"step {checkpoint.step}: {', '.join(nodes) or 'seeds'}{where}")
+        for name, change in changes.items():
+            if "before" in change:
+                click.echo(f"- {name}: {json.dumps(change['before'], ensure_ascii=False)}")
+            click.echo(f"+ {name}: {json.dumps(change['after'], ensure_ascii=False)}")
+
+
+def changes_of(
+    history: Sequence[Checkpoint], key: str | None = None
+) -> Iterator[tuple[Checkpoint, dict[str, dict[str, Any]]]]:
+    """Each checkpoint with what it changed: key → `after`, and `before` if there was a value."""
+    values: dict[str, Any] = {}
+    for checkpoint in history:
+        changes = {}
+        for name, after in sorted(checkpoint.writes.items()):
+            if key in (None, name):
+                before = {"before": values[name]} if name in values else {}
+                changes[name] = {**before, "after": after}
+        values.update(checkpoint.writes)
+        yield checkpoint, changes

@@ -1,0 +1,36 @@
+"""`sleipnir test`: an agent's cases, run with replies that are known beforehand."""
+
+from __future__ import annotations
+
+import click
+
+from sleipnir.scheduler.cli.arguments import agent_argument
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.options import Options, common_options
+
+
+@click.command
+@agent_argument
+@click.argument("names", metavar="[CASE]...", nargs=-1)
+@click.option("-k", "part", metavar="TEXT", help="Only cases with TEXT in their names.")
+@click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first case that fails.")
+@click.option("--record", is_flag=True, help="Call real models and update the recordings.")
+@common_options(json=True)
+def test(
+    options: Options,
+    agent: str,
+    names: tuple[str, ...],
+    part: str | None,
+    exitfirst: bool,
+    record: bool,
+) -> int:
+    """Run the cases in AGENT's tests/*.yaml; all of them, or those of a file or name.
+
+    Models are not asked: a case says what they reply, or names a recording of it.
+    """
+    with open_client(options, workers=True) as client:
+        # It needs what the client has loaded by now.
+        from sleipnir.scheduler.cli.test_command import Selection, run_tests  # noqa: PLC0415
+
+        selection = Selection(names, part)
+        return run_tests(client, options, agent, selection, exitfirst=exitfirst, record=record)

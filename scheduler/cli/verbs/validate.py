@@ -1,0 +1,86 @@
+"""`sleipnir validate`: what is wrong, or odd, in agents' files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.scheduler.cli.arguments import complete_agents
+from sleipnir.scheduler.cli.connect import agent_search, settings_of
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options, common_options
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.document.finding import Finding
+    from sleipnir.graphs.validator import Resources
+    from sleipnir.graphs.validator.unasked import Unasked
+
+
+@click.command
+@click.argument(
+    "agents", metavar="AGENT...", nargs=-1, required=True, shell_complete=complete_agents
+)
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@common_options(json=True)
+def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCode:
+    """Check each AGENT and print every error and warning with its place.
+
+    Exits with 3 if there are errors. Says which nodes may use tools that ask for consent without
+    anybody being asked, as graph agents do unless `run --ask` or `auto_confirm` says otherwise.
+    """
+    # The language, which help does without.
+    from sleipnir.scheduler.client import resources_of  # noqa: PLC0415
+
+    settings = settings_of(options)
+    resources = resources_of(settings, agent_search(settings))
+    checked = [_check(agent, resources, asks=not settings.auto_confirm) for agent in agents]
+    findings = [finding for found, _ in checked for finding in found]
+    unasked = [node for _, nodes in checked for node in nodes]
+    valid = not any(strict or finding.severity == "error" for finding in findings)
+    if options.json:
+        document = {
+            "valid": valid,
+            "findings": [finding.to_json() for finding in findings],
+            "unasked": [node.to_json() for node in unasked],
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(str(finding))
+        if unasked:
+            options.say(_told(unasked))
+        options.say(_verdict(findings))
+    return ExitCode.SUCCEEDED if valid else ExitCode.INVALID
+
+
+def _check(
+    reference: str, resources: Resources, *, asks: bool
+) -> tuple[tuple[Finding, ...], tuple[Unasked, ...]]:
+    from sleipnir.graphs.document.loader import load_agent  # noqa: PLC0415 - see above
+    from sleipnir.graphs.errors import InvalidAgent  # noqa: PLC0415 - see above
+    from sleipnir.graphs.validator import validate as validate_agent  # noqa: PLC0415 - see above
+    from sleipnir.graphs.validator.unasked import unasked  # noqa: PLC0415 - see above
+
+    try:
+        agent = load_agent(resources.search.find(reference))
+        findings = validate_agent(agent, resources)
+    except InvalidAgent as error:  # nothing in it can be read
+        return error.findings, ()
+    return findings, () if asks else unasked(agent, resources)
+
+
+def _told(unasked: Sequence[Unasked]) -> str:
+    nodes = ", ".join(f"{each.node} ({', '.join(each.tools)})" for each in unasked)
+    return f"guarded tools run without confirmation, unless run with --ask: {nodes}"
+
+
+def _verdict(findings: list[Finding]) -> str:
+    errors = sum(finding.severity == "error" for finding in findings)
+    return f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,42 @@
+"""`sleipnir worker`: execute nodes for a Redis that others share."""
+
+from __future__ import annotations
+
+import click
+
+from sleipnir.scheduler.cli.connect import require_redis, settings_of
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.processes import worker_children
+from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
+from sleipnir.scheduler.embedded.supervisor import Supervisor
+
+
+@click.command
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="Worker processes. Default: the setting `workers`, else 1.",
+)
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), help="Nodes that one process executes at a time."
+)
+@click.option("--scheduler", "with_scheduler", is_flag=True, help="Run a scheduler as well.")
+@common_options()
+def worker(
+    options: Options, processes: int | None, concurrency: int | None, with_scheduler: bool
+) -> None:
+    """Run worker processes until Ctrl-C or SIGTERM, which let running nodes finish.
+
+    A process that dies is started again. Of schedulers at least one must run somewhere.
+    """
+    settings = settings_of(options, concurrency=concurrency)
+    require_redis(settings)
+    supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)
+    for child in worker_children(
+        settings,
+        processes or settings.workers or 1,
+        with_scheduler=with_scheduler,
+        verbosity=options.verbosity,
+    ):
+        supervisor.start(child)
+    supervisor.run()

@@ -1,0 +1,1 @@
+"""What people configure: settings, models, keys, secrets, MCP servers."""

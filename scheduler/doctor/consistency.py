@@ -1,0 +1,164 @@
+"""Checks the invariants of every run in Redis, while the engine may be at work.
+
+Each run is read in one script, so its parts are of one instant; its history only grows, and
+may be read after. What took more than one reading is a suspicion until a second look.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from threading import Event
+from typing import Any
+
+import redis
+
+from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
+from sleipnir.scheduler.runs.model import Context
+from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
+from sleipnir.scheduler.store.inspection import Inspector, nothing_woken, pairs
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS, BUNDLES, bundle_key
+from sleipnir.scheduler.store.scripts import Transition
+
+_AT_ONCE = 50  # runs read in one round trip
+# Longer than any transition of several calls, such as storing a bundle and its place.
+_BEFORE_SECOND_LOOK_S = 0.2
+
+_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner", "swept")
+_PERMANENT = (BUNDLES,)
+
+_Named = dict[str, set[str]]  # run → visits that some index names
+
+
+class Audit:
+    """Reads whole runs and finds what does not fit together."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+        self._inspector = Inspector(client)
+        self._inspect_partition = Transition("inspect_partition", client, {}, nothing_woken)
+        self.runs_seen = 0
+
+    def violations(self) -> Iterator[Violation]:
+        """Everything that is wrong, partition by partition."""
+        scanned = self._scan()
+        yield from self._confirmed_strays()
+        for partition in ALL_PARTITIONS:
+            yield from self._partition(partition, scanned.get(partition, {}))
+
+    # ---- a partition
+
+    def _partition(self, partition: str, scanned: Mapping[str, Collection[str]]) -> list[Violation]:
+        named = self._named(partition)
+        for run_id, visits in scanned.items():
+            named[run_id].update(visits)
+        found = self._bundle_counts(partition) + self._runs(partition, named)
+        if not found:
+            return []
+        Event().wait(_BEFORE_SECOND_LOOK_S)
+        suspects = {violation.run_id: named.get(violation.run_id, set()) for violation in found}
+        again = self._bundle_counts(partition)
+        again += self._runs(partition, {run: suspects[run] for run in suspects if run in named})
+        rules = {(violation.run_id, violation.rule) for violation in found}
+        return [violation for violation in again if (violation.run_id, violation.rule) in rules]
+
+    def _named(self, partition: str) -> _Named:
+        """The runs that the partition's indexes name, with visits."""
+        named: _Named = defaultdict(set)
+        runs, timers, inbox, _, _ = self._inspect_partition(partition)
+        for run_id in runs:
+            named[run_id] = set()
+        for member in timers:
+            kind, _, names = member.partition(" ")
+            run_id, _, visit = names.partition(" ")
+            named[run_id].update([visit] if kind in ("visit", "child") else ())
+        for member in inbox:
+            run_id, visit = member.split(" ")
+            named[run_id].add(visit)
+        self.runs_seen += len(runs)
+        return named
+
+    def _bundle_counts(self, partition: str) -> list[Violation]:
+        *_, kept, used = self._inspect_partition(partition)
+        kept = {digest: int(count) for digest, count in pairs(kept)}
+        used = dict(pairs(used))
+        if "" in used or kept == used:  # a record that expired by itself is still counted
+            return []
+        text = f"counts the references to its bundles as {kept}, and they are {used}"
+        return [Violation(partition, "bundles", text)]
+
+    # ---- runs
+
+    def _runs(self, partition: str, named: Mapping[str, Collection[str]]) -> list[Violation]:
+        found = []
+        ids = iter(sorted(named))
+        while some := list(islice(ids, _AT_ONCE)):
+            some_named = {run_id: named[run_id] for run_id in some}
+            snapshots = self._inspector.look(partition, some_named)
+            for snapshot in snapshots:
+                if isinstance(snapshot, Unreadable):
+                    found.append(Violation(snapshot.run_id, "unreadable", snapshot.text))
+                else:
+                    found += violations(snapshot)
+            found += self._missing_bundles(snapshots)
+        return found
+
+    def _missing_bundles(self, snapshots: Sequence[RunSnapshot | Unreadable]) -> list[Violation]:
+        """Runs that go on and whose agent, or one they may spawn, is not kept."""
+        needed = [
+            (run.run_id, digest)
+            for run in snapshots
+            if isinstance(run, RunSnapshot) and run.record and not run.is_final
+            for digest in _digests(run.record)
+        ]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for _, digest in needed:
+                pipe.exists(bundle_key(digest))
+            kept = pipe.execute()
+        return [
+            Violation(run_id, "bundle", f"it goes on, and its bundle {digest} is gone")
+            for (run_id, digest), exists in zip(needed, kept, strict=True)
+            if not exists
+        ]
+
+    # ---- keys
+
+    def _scan(self) -> dict[str, _Named]:
+        """The runs that keys belong to, by partition, with the visits that have maps."""
+        found: dict[str, _Named] = defaultdict(lambda: defaultdict(set))
+        for key in self._redis.scan_iter("{p*", count=1000):
+            partition, kind, *rest = key.split(":", 2)
+            if kind in _OF_A_PARTITION or not rest:
+                continue
+            run_id, _, visit = rest[0].partition(" ")
+            found[partition][run_id].update([visit] if visit else ())
+        return found
+
+    def _confirmed_strays(self) -> list[Violation]:
+        found = self._strays()
+        if found:
+            Event().wait(_BEFORE_SECOND_LOOK_S)
+            again = set(self._strays())
+            found = [violation for violation in found if violation in again]
+        return found
+
+    def _strays(self) -> list[Violation]:
+        """Shared keys that nothing would ever remove."""
+        listed = set(self._redis.zrange(BUNDLES, 0, -1))
+        found = []
+        for key in self._redis.scan_iter("sleipnir:*", count=1000):
+            digest = key.removeprefix("sleipnir:bundle:")
+            if key in _PERMANENT or digest in listed:
+                continue
+            if self._redis.pttl(key) == -1:
+                found.append(Violation(key, "expiry", "this key never expires"))
+        return found
+
+
+def _digests(record: Mapping[str, str]) -> set[str]:
+    try:
+        return {record["digest"], *Context.from_json(record["context"]).agents.values()}
+    except (KeyError, ValueError, TypeError):
+        return set()  # the rules tell of such a record

@@ -1,0 +1,299 @@
+"""What must hold of every run at every instant, whatever processes died on the way.
+
+Pure: one consistent reading of a run in, violations out. `consistency` reads; a healthy engine has
+no violations, and a run that breaks the rule `stuck` would never end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace
+from sleipnir.scheduler.runs.stranded import stuck
+from sleipnir.scheduler.store.keys import visit_id
+
+# The parts of a run that outlive its end, and those that end with it.
+KEPT = ("run", "state", "history", "events", "logs", "children")
+TRANSIENT = ("visits", "staged", "pending", "questions")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that does not hold, of a run or of what is named instead of one."""
+
+    run_id: str
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.run_id}: {self.rule}: {self.text}"
+
+
+def violations(run: RunSnapshot) -> list[Violation]:
+    """Every rule that this run breaks."""
+    if not run.record:
+        rules = _RULES_OF_NO_RUN
+    else:
+        rules = {**_RULES, **(_RULES_OF_FINAL if run.is_final else _RULES_OF_OPEN)}
+    return [
+        Violation(run.run_id, name, text)
+        for name, rule in rules.items()
+        for text in _broken(rule, run)
+    ]
+
+
+def _broken(rule: Rule, run: RunSnapshot) -> list[str]:
+    try:
+        return list(rule(run))
+    except (KeyError, ValueError, IndexError) as error:
+        return [f"its record is invalid: {error!r}"]
+
+
+# ---- every run
+
+
+def _history_is_contiguous(run: RunSnapshot) -> Iterator[str]:
+    numbers = [checkpoint.step for checkpoint in run.checkpoints]
+    if numbers != list(range(len(numbers))):
+        yield f"the steps of its history are {numbers}"
+    # An end that a step brought about adds a checkpoint without a step to follow.
+    allowed = (run.step, run.step + 1) if run.is_final else (run.step,)
+    if len(numbers) not in allowed:
+        yield f"it is in step {run.step} and has {len(numbers)} checkpoints"
+    elif run.checkpoints[run.step - 1].frontier != run.frontier:
+        decided = " ".join(run.checkpoints[run.step - 1].frontier)
+        yield f"step {run.step} is at '{run.record['frontier']}', decided was '{decided}'"
+
+
+def _visits_were_admitted(run: RunSnapshot) -> Iterator[str]:
+    admitted = Counter(
+        node for checkpoint in run.checkpoints[: run.step] for node in checkpoint.frontier
+    )
+    counted = {
+        name.removeprefix("n:"): int(count)
+        for name, count in run.record.items()
+        if name.startswith("n:")
+    }
+    for node in sorted(admitted.keys() | counted.keys()):
+        if admitted[node] != counted.get(node, 0):
+            yield (
+                f"node {node} is counted {counted.get(node, 0)} times, "
+                f"the history admits it {admitted[node]} times"
+            )
+
+
+def _each_visit_is_committed_once(run: RunSnapshot) -> Iterator[str]:
+    for before, checkpoint in zip(run.checkpoints, run.checkpoints[1:], strict=False):
+        if set(checkpoint.nodes) != set(before.frontier):
+            yield (
+                f"step {checkpoint.step} visited {sorted(before.frontier)} "
+                f"and committed {sorted(checkpoint.nodes)}"
+            )
+
+
+def _children_agree(run: RunSnapshot) -> Iterator[str]:
+    for child in run.children:
+        if child.status is None:
+            continue  # its retention ended before ours; who waits for it is checked elsewhere
+        parent_run, _, visit = child.parent.partition(" ")
+        if parent_run != run.run_id:
+            yield f"child {child.run_id} says its parent is '{child.parent}'"
+        if child.status not in FINAL and not _waits_for(run, visit, child.run_id):
+            yield f"child {child.run_id} is {child.status}, and no visit waits for it"
+
+
+def _waits_for(run: RunSnapshot, visit: str, child_id: str) -> bool:
+    return any(
+        trace.visit == visit and found.status == "child" and found.payload == child_id
+        for trace, found in run.open_visits()
+    )
+
+
+def _index_agrees(run: RunSnapshot) -> Iterator[str]:
+    if run.indexed_at is None:
+        yield "it is not among the partition's runs"
+    elif run.indexed_at != int(run.record["created"]):
+        yield f"it is listed as created at {run.indexed_at}, not {run.record['created']}"
+
+
+# ---- runs that are over
+
+
+def _nothing_is_left(run: RunSnapshot) -> Iterator[str]:
+    for kind in TRANSIENT:
+        if run.expires_in[kind] != ABSENT:
+            yield f"it is {run.status} and still has {kind}"
+    for trace in run.traces:
+        yield from (f"it is {run.status} and {left}" for left in _remains(trace))
+    if run.deadline_timer is not None:
+        yield f"it is {run.status} and its deadline still runs"
+
+
+def _remains(trace: VisitTrace) -> Iterator[str]:
+    """What an index still says of a visit, other than the hash of open visits."""
+    if trace.timer is not None:
+        yield f"visit {trace.visit} has a timer"
+    if trace.child_timer is not None:
+        yield f"visit {trace.visit} has a timer for its child"
+    if trace.asked_at is not None:
+        yield f"visit {trace.visit} is in the inbox"
+    if trace.has_question:
+        yield f"visit {trace.visit} has a question"
+    if trace.map is not None:
+        yield f"visit {trace.visit} has a map"
+    if trace.turns:
+        yield f"visit {trace.visit} has a conversation"
+
+
+def _it_will_expire(run: RunSnapshot) -> Iterator[str]:
+    if run.expiry_timer is None:
+        yield f"it is {run.status} and has no retention timer"
+    for kind in KEPT:
+        if run.expires_in[kind] == NEVER_EXPIRES:
+            yield f"it is {run.status} and its {kind} never expires"
+
+
+# ---- runs that go on
+
+
+def _something_will_happen(run: RunSnapshot) -> Iterator[str]:
+    for found in stuck(run):
+        yield found.text
+
+
+def _indexes_name_what_is_open(run: RunSnapshot) -> Iterator[str]:
+    for trace in run.traces:
+        if trace.open is None:
+            yield from (f"it is not open, and {left}" for left in _remains(trace))
+            continue
+        status = trace.open.status
+        if trace.timer is not None and status not in ("ready", "leased", "staged", "backoff"):
+            yield f"visit {trace.visit} is {status} and has a timer"
+        if trace.child_timer is not None and status != "child":
+            yield f"visit {trace.visit} is {status} and has a timer for a child"
+        if (trace.asked_at is not None or trace.has_question) and status != "asked":
+            yield f"visit {trace.visit} is {status} and has a question"
+        is_map = status == "map" or trace.open.payload == "collect"
+        if trace.map is not None and not is_map:
+            yield f"visit {trace.visit} is {status} and has a map"
+        if trace.turns != trace.open.turns:
+            yield f"visit {trace.visit} counts {trace.open.turns} turns, has {trace.turns}"
+
+
+def _frontier_is_accounted_for(run: RunSnapshot) -> Iterator[str]:
+    expected = {visit_id(run.step, node) for node in run.frontier}
+    open_now = {trace.visit for trace, _ in run.open_visits() if not trace.is_invocation}
+    staged = {visit_id(run.step, node) for node in run.staged}
+    known = open_now | staged | set(run.pending)
+    for visit in sorted(known - expected):
+        yield f"visit {visit} does not belong to step {run.step}, at {sorted(expected)}"
+    if not run.is_failing:
+        for visit in sorted(expected - known):
+            yield f"visit {visit} is neither open nor held back nor staged"
+    for trace, found in run.open_visits():
+        if (found.status == "staged") != (trace.visit in staged):
+            yield f"visit {trace.visit} is {found.status}, and staged: {trace.visit in staged}"
+        if trace.visit in run.pending and found.status != "held":
+            yield f"visit {trace.visit} is {found.status} and held back"
+    if int(run.record["width"]) != len(run.frontier):
+        yield f"its width is {run.record['width']}, its frontier {list(run.frontier)}"
+
+
+def _counters_agree(run: RunSnapshot) -> Iterator[str]:
+    for trace, visit in run.open_visits():
+        if visit.status == "map" and trace.map is not None and not run.is_failing:
+            counted, under_way = trace.map.invocations, run.invocations_of(trace.visit)
+            if under_way != counted:
+                yield f"map {trace.visit} counts {counted} invocations, has {under_way}"
+    free = run.record.get("free")
+    if run.pending and free != "0":
+        yield f"visits are held back while {free or 'all'} places are free"
+    if run.is_failing:
+        return  # what was dropped is not counted back: the run ends with this step
+    busy = int(run.record["busy"])
+    moving = _moving(run)
+    if busy != moving:
+        yield f"busy is {busy}, and {moving} visits can go on without a person"
+    has_staged = any(visit.status == "staged" for _, visit in run.open_visits())
+    if (run.status == "waiting") != (busy == 0) and not has_staged:
+        yield f"it is {run.status} with busy at {busy}"
+
+
+def _moving(run: RunSnapshot) -> int:
+    """How many visits can go on without a person."""
+    open_now = {trace.visit for trace, _ in run.open_visits()}
+    waiting = {child.run_id for child in run.children if child.status == "waiting"}
+    return len(set(run.pending) - open_now) + sum(
+        visit.status in ("ready", "leased", "backoff", "held")
+        or (visit.status == "child" and visit.payload not in waiting)
+        for _, visit in run.open_visits()
+    )
+
+
+def _parent_waits(run: RunSnapshot) -> Iterator[str]:
+    if run.parent is None:
+        return
+    if run.parent.status is None or run.parent.status in FINAL:
+        yield f"it is {run.status} and its parent is {run.parent.status or 'gone'}"
+    elif run.parent.visit is None or run.parent.visit.payload != run.run_id:
+        yield "its parent does not wait for it"
+    if not run.parent.lists_us:
+        yield "its parent does not list it"
+
+
+def _deadline_is_watched(run: RunSnapshot) -> Iterator[str]:
+    due = run.record.get("deadline")
+    if due is not None and run.deadline_timer != int(due):
+        yield f"its deadline is {due}, its timer {run.deadline_timer}"
+    if due is None and "started" in run.record and "timeout_ms" in run.record:
+        yield "it has a time limit, began, and has no deadline"
+
+
+def _it_stays_while_it_goes_on(run: RunSnapshot) -> Iterator[str]:
+    if run.expiry_timer is not None:
+        yield f"it is {run.status} and has a retention timer"
+    for kind, expires_in in run.expires_in.items():
+        if expires_in >= 0:
+            yield f"it is {run.status} and its {kind} expires"
+    for kind in ("state", "history", "events"):
+        if run.expires_in[kind] == ABSENT:
+            yield f"its {kind} is gone"
+
+
+# ---- what names a run that does not exist
+
+
+def _nothing_names_no_run(run: RunSnapshot) -> Iterator[str]:
+    for kind, expires_in in run.expires_in.items():
+        if expires_in == NEVER_EXPIRES:
+            yield f"there is no such run, and its {kind} never expires"
+    for trace in run.traces:
+        yield from (f"there is no such run, and {left}" for left in _remains(trace))
+
+
+Rule = Callable[[RunSnapshot], Iterator[str]]
+
+_RULES: Mapping[str, Rule] = {
+    "history": _history_is_contiguous,
+    "visits": _visits_were_admitted,
+    "commits": _each_visit_is_committed_once,
+    "children": _children_agree,
+    "index": _index_agrees,
+}
+_RULES_OF_FINAL: Mapping[str, Rule] = {
+    "leftovers": _nothing_is_left,
+    "expiry": _it_will_expire,
+}
+_RULES_OF_OPEN: Mapping[str, Rule] = {
+    "stuck": _something_will_happen,
+    "indexes": _indexes_name_what_is_open,
+    "frontier": _frontier_is_accounted_for,
+    "counters": _counters_agree,
+    "parent": _parent_waits,
+    "deadline": _deadline_is_watched,
+    "expiry": _it_stays_while_it_goes_on,
+}
+_RULES_OF_NO_RUN: Mapping[str, Rule] = {"orphan": _nothing_names_no_run}

@@ -1,0 +1,156 @@
+"""Looks at everything a run needs: Redis, workers, a scheduler, models, tools."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from statistics import median
+from time import perf_counter
+
+import redis
+
+from sleipnir.scheduler.config.directories import data_dir
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.doctor.check import Check
+from sleipnir.scheduler.doctor.mcp_servers import mcp_checks
+from sleipnir.scheduler.doctor.models import model_checks
+from sleipnir.scheduler.embedded.attach import attach
+from sleipnir.scheduler.embedded.redis_server import find_server
+from sleipnir.scheduler.errors import EngineUnreachable
+from sleipnir.scheduler.store.connection import connect, masked, require_fit
+from sleipnir.scheduler.store.permissions import permission_check
+from sleipnir.scheduler.store.queries import Records
+from sleipnir.scheduler.store.workers import live_workers
+
+_PINGS = 20
+_INTERPRETER_PATIENCE_S = 20.0
+
+# What scripts and tools are run with: the command that tells a version, and what needs it.
+_INTERPRETERS = (
+    ("bash", ("bash", "--version"), ".sh scripts and tools"),
+    ("python3", ("python3", "--version"), ".py scripts and tools"),
+    ("node", ("node", "--version"), ".ts scripts and tools"),
+    # Without --no-install it would fetch what is not there.
+    ("tsx", ("npx", "--no-install", "tsx", "--version"), ".ts scripts and tools"),
+)
+
+
+def diagnose(settings: Settings) -> Iterator[Check]:
+    """Look at everything, one check after the other; starts no workers."""
+    with ExitStack() as stack:
+        try:
+            if settings.redis_url is None:
+                yield from _embedded(settings, stack)
+            else:
+                yield from _configured(settings, settings.redis_url)
+        except EngineUnreachable as error:
+            yield Check("Redis", "error", str(error))
+    yield from model_checks(settings)
+    yield from mcp_checks(settings)
+    yield from _program_limits(settings)
+    for name, command, needed_for in _INTERPRETERS:
+        yield _interpreter(name, command, needed_for)
+
+
+def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:
+    """The engine of the data directory; its Redis is started for the check if need be."""
+    server = find_server()
+    engine = stack.enter_context(attach(data_dir(), settings, workers=False))
+    where = f"embedded {server.version} ({server.path}), data in {data_dir()}"
+    yield from _redis(connect(engine.redis_url), where, settings)
+    found = live_workers(engine.redis_url)
+    text = _count(found) if found else "started by commands as needed"
+    yield Check("workers", "ok", text)
+
+
+def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
+    client = connect(redis_url)
+    permissions = permission_check(client)
+    yield permissions
+    if permissions.state == "error":
+        return
+    version = client.info("server")["redis_version"]
+    yield from _redis(client, f"{version} at {masked(redis_url)}", settings)
+    try:
+        found = live_workers(settings.broker_url or redis_url)
+    except OSError as error:
+        yield Check("broker", "error", f"{masked(settings.broker_url or redis_url)}: {error}")
+        return
+    if found:
+        yield Check("workers", "ok", _count(found))
+    else:
+        yield Check(
+            "workers", "error", "no worker is running", "start one: sleipnir worker --scheduler"
+        )
+    if Records(client).is_looked_after():
+        yield Check("scheduler", "ok", "running")
+    else:
+        yield Check(
+            "scheduler",
+            "error",
+            "no scheduler is running; timeouts, retries and lost workers are not handled",
+            "start one: sleipnir scheduler, or sleipnir worker --scheduler",
+        )
+
+
+def _redis(client: redis.Redis, where: str, settings: Settings) -> Iterator[Check]:
+    warnings = require_fit(client, allow_unsafe=settings.allow_unsafe_redis)
+    info = client.info()
+    policy = info.get("maxmemory_policy", "noeviction")
+    kept = "append-only file" if info.get("aof_enabled") else "no append-only file"
+    text = f"{where}; {policy}, {kept}, answers in {_latency_ms(client):.2f} ms"
+    yield Check("Redis", "warning" if warnings else "ok", text, "; ".join(warnings) or None)
+
+
+def _latency_ms(client: redis.Redis) -> float:
+    def ping() -> float:
+        began_at = perf_counter()
+        client.ping()
+        return (perf_counter() - began_at) * 1000
+
+    return median(ping() for _ in range(_PINGS))
+
+
+def _count(workers: dict[str, int]) -> str:
+    return f"{len(workers)} running, {sum(workers.values())} nodes at a time"
+
+
+def _program_limits(settings: Settings) -> Iterator[Check]:
+    wanted = settings.program_memory_mb or settings.program_cpu_s
+    if wanted and not hasattr(resource, "prlimit"):
+        yield Check(
+            "program limits",
+            "warning",
+            "not enforced here: program_memory_mb and program_cpu_s need Linux",
+            "run workers on Linux, or in containers that have limits",
+        )
+
+
+def _interpreter(name: str, command: tuple[str, ...], needed_for: str) -> Check:
+    version = _version(command)
+    if version is None:
+        return Check(name, "warning", f"not found; {needed_for} fail here", f"install {name}")
+    return Check(name, "ok", version)
+
+
+def _version(command: tuple[str, ...]) -> str | None:
+    """The first line a program says of its version; None if it cannot be run."""
+    program = shutil.which(command[0])
+    if program is None:
+        return None
+    try:
+        told = subprocess.run(
+            [program, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_INTERPRETER_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = told.stdout.split("\n")
+    return f"{lines[0]} ({program})" if told.returncode == 0 and lines[0] else None

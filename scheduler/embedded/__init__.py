@@ -1,0 +1,1 @@
+"""The engine that commands start for themselves: a private Redis, workers, a supervisor."""

@@ -1,0 +1,149 @@
+"""What an embedded engine has accepted, noted beside its data: a run of it is never just unknown.
+
+The file `accepted` has a line for each run: its id, and the instant (ms) from which on its
+retention counts. A run that is noted, may not have expired yet and is not in Redis was lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sleipnir.scheduler.embedded.process import Place
+from sleipnir.scheduler.embedded.redis_server import PrivateRedis
+from sleipnir.scheduler.errors import NotKept, RunLost
+from sleipnir.scheduler.store.append_only import sync, sync_path
+
+# What PTTL says of a key that does not expire; of one that is gone it says -2.
+_FOR_EVER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptances:
+    """The runs that were accepted by the engine of one data directory."""
+
+    data_dir: Path
+    server: PrivateRedis
+    retention_ms: int
+
+    def keep(self, run_ids: Sequence[str], clock: Callable[[], int]) -> int:
+        """Return once these runs, which Redis has, are on disk and noted: the instant noted, ms.
+
+        Args:
+            clock: that of Redis, in ms; it is not asked if Redis cannot write.
+
+        Raises:
+            NotKept: they cannot be put there.
+        """
+        try:
+            sync(self.server)
+            now_ms = clock()
+            with self._locked() as file:
+                _append(file, "".join(f"{run_id} {now_ms}\n" for run_id in run_ids))
+        except OSError as error:
+            raise NotKept(f"cannot write {self._file}: {error.strerror}") from error
+        return now_ms
+
+    def lost(self, prefix: str, now_ms: int) -> RunLost | None:
+        """What is to be said of a run that begins like that, and that Redis should have."""
+        for run_id, noted_ms in self._noted():
+            if run_id.startswith(prefix) and now_ms < noted_ms + self.retention_ms:
+                return RunLost(run_id, self._cause(noted_ms))
+        return None
+
+    def _cause(self, noted_ms: int) -> str:
+        loss = Place(self.data_dir).loss_note
+        with contextlib.suppress(FileNotFoundError):
+            if loss.stat().st_mtime * 1000 > noted_ms:
+                why = loss.read_text().strip()
+                return (
+                    f"the engine was stopped before its data was written ({why}); submit it again"
+                )
+        return (
+            f"the data of Redis in {self.server.directory} was deleted or replaced "
+            "since; restore a backup, or submit the run again"
+        )
+
+    def tidy(self, left_ms: Callable[[Sequence[str]], Sequence[int]], now_ms: int) -> None:
+        """Forget runs whose retention is over; costs nothing as long as it is of no run's.
+
+        Args:
+            left_ms: how long Redis still keeps runs, as PTTL tells it.
+        """
+        first = next(self._noted(), None)
+        if first is None or now_ms < first[1] + self.retention_ms:
+            return
+        with self._locked():
+            noted = list(self._noted())
+            old = [run_id for run_id, at in noted if now_ms >= at + self.retention_ms]
+            kept = [(run_id, at) for run_id, at in noted if now_ms < at + self.retention_ms]
+            # Their retention has not begun, or not as early as their acceptance.
+            for run_id, left in zip(old, left_ms(old), strict=True):
+                if left == _FOR_EVER:
+                    kept.append((run_id, now_ms))
+                elif left > 0:
+                    kept.append((run_id, now_ms + left - self.retention_ms))
+            self._replace("".join(f"{run_id} {at}\n" for run_id, at in sorted(kept, key=_instant)))
+
+    @classmethod
+    def of(cls, data_dir: Path, redis_url: str, retention_s: float) -> Acceptances:
+        """Those of the engine of a data directory, whose Redis is at this URL."""
+        server = PrivateRedis.at(Place(data_dir).redis_directory, redis_url)
+        return cls(data_dir, server, int(retention_s * 1000))
+
+    @property
+    def _file(self) -> Path:
+        return self.data_dir / "accepted"
+
+    def _noted(self) -> Iterator[tuple[str, int]]:
+        with contextlib.suppress(FileNotFoundError), self._file.open(encoding="ascii") as lines:
+            for line in lines:
+                run_id, _, noted_ms = line.partition(" ")
+                # The last one may be somebody's who is just writing it, or was killed then.
+                if noted_ms.endswith("\n") and noted_ms[:-1].isdigit():
+                    yield run_id, int(noted_ms)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[Path]:
+        """Alone with the file, among all commands."""
+        descriptor = os.open(self.data_dir / "accepted.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield self._file
+        finally:
+            os.close(descriptor)
+
+    def _replace(self, text: str) -> None:
+        other = self._file.with_suffix(".new")
+        other.unlink(missing_ok=True)
+        _append(other, text)
+        other.replace(self._file)
+        sync_path(self.data_dir)
+
+
+def _append(file: Path, text: str) -> None:
+    """Add to a file, on disk when this returns; or not at all."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        try:
+            _write_all(descriptor, text.encode())
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _instant(noted: tuple[str, int]) -> int:
+    return noted[1]

@@ -1,0 +1,294 @@
+"""The embedded engine as commands use it: join the one of the data directory, or start it.
+
+The last command to leave stops it, once its data is written; `sleipnir up` is the same engine in
+the foreground. The other end of the connection, and what is said on it, is in
+`sleipnir.scheduler.embedded.process`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from sleipnir.scheduler.embedded.process import (
+    PATIENCE_S,
+    Engine,
+    EngineProcess,
+    Place,
+    Request,
+    lock,
+)
+from sleipnir.scheduler.embedded.supervisor import Child, Pauses, say
+from sleipnir.scheduler.errors import EngineUnreachable, Terminated
+
+__all__ = ["Engine", "EngineSettings", "attach", "run_foreground"]
+
+# What an engine that runs needs at most to answer, on a machine that is very busy.
+ANSWER_S = 20.0
+
+# What it needs to notice that its sockets were removed, and to make them anew.
+SOCKETS_BACK_S = 10.0
+
+LOG_TAIL_LINES = 15
+
+
+class EngineSettings(Protocol):
+    """The part of `Settings` that an engine is started with."""
+
+    @property
+    def workers(self) -> int: ...
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def drain_s(self) -> float: ...
+
+
+@contextlib.contextmanager
+def attach(
+    data_dir: Path, settings: EngineSettings, *, workers: bool, processes: int | None = None
+) -> Iterator[Engine]:
+    """Use the engine of `data_dir`, started if none runs there; the last one out stops it.
+
+    With `workers`, `processes` of them are started unless they are there already. An engine
+    that is killed meanwhile is started again, on the same URLs.
+
+    Raises:
+        EngineUnreachable: when there is none and none can be started.
+    """
+    count = _worker_count(settings, processes) if workers else 0
+    attachment = _Attachment(Place.of(data_dir), _request(settings, count))
+    engine = attachment.open()
+    try:
+        yield engine
+    except Terminated:
+        attachment.close(waits=False)  # as whoever sent the signal
+        raise
+    except BaseException:
+        attachment.close()
+        raise
+    attachment.close()
+
+
+def run_foreground(
+    data_dir: Path,
+    settings: EngineSettings,
+    *,
+    processes: int | None = None,
+    companions: Callable[[Engine], Sequence[Child]] = lambda _engine: (),
+) -> None:
+    """Be the engine of `data_dir` until SIGTERM or Ctrl-C; a second Ctrl-C kills.
+
+    `companions` is called once Redis answers; its children run beside the workers.
+
+    Raises:
+        EngineUnreachable: when an engine runs there already, or none can be started.
+    """
+    place = Place.of(data_dir)
+    with _locked(place.start_lock):
+        try:
+            engine_lock = lock(place.engine_lock, wait=False)
+        except BlockingIOError:
+            raise EngineUnreachable(
+                f"an engine{_pid(place)} is already running in {place.data_dir}; "
+                "it stops with the last command that uses it: wait for that, or stop it"
+            ) from None
+        process = EngineProcess(place, engine_lock)
+        engine = process.start()
+    try:
+        process.stay(_request(settings, _worker_count(settings, processes)), companions(engine))
+    except BaseException:
+        process.abandon()
+        raise
+    process.serve()
+
+
+def _worker_count(settings: EngineSettings, processes: int | None) -> int:
+    return processes or settings.workers or 1
+
+
+def _request(settings: EngineSettings, workers: int) -> Request:
+    return Request(workers, settings.concurrency, settings.drain_s, dict(os.environ))
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    descriptor = lock(file, wait=True)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class _Attachment:
+    """One command's hold on the engine: as long as its connection is open, the engine stays."""
+
+    def __init__(self, place: Place, request: Request) -> None:
+        self._place = place
+        self._request = json.dumps(asdict(request)).encode() + b"\n"
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._leaving = False
+        self._last_words: dict[str, Any] = {}
+        # Held while the connection is replaced, or told that we leave.
+        self._changing = threading.Lock()
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+
+    def open(self) -> Engine:
+        """Join the engine, or start it."""
+        engine = self._connect()
+        self._follower.start()
+        return engine
+
+    def close(self, *, waits: bool = True) -> None:
+        """Let go; returns when the engine has, which is after its end if we were the last."""
+        with self._changing:
+            self._leaving = True
+            with contextlib.suppress(OSError):  # the engine was killed
+                self._connection.shutdown(socket.SHUT_WR)
+        if not waits:
+            return  # the engine hears of our end from the kernel
+        self._follower.join()
+        self._connection.close()
+        if "stays" in self._last_words:
+            say(self._last_words["stays"])
+
+    def _connect(self) -> Engine:
+        try:
+            with _locked(self._place.start_lock):
+                # The second start is for an engine that was killed in its first moments.
+                if not (self._join_in_time() or self._start() or self._start()):
+                    raise self._unreachable("the embedded engine did not start")
+                engine, _ = self._place.recorded_engine() or (None, None)
+        except BaseException:
+            self._connection.close()
+            raise
+        assert engine is not None  # it signs before it is ready
+        return engine
+
+    def _join_in_time(self) -> bool:
+        """Join; an engine that runs, but lost its sockets, gets the time to make them anew."""
+        deadline = monotonic() + SOCKETS_BACK_S
+        while not self._join():
+            if not self._is_running() or monotonic() > deadline:
+                return False
+            threading.Event().wait(0.02)
+        return True
+
+    def _is_running(self) -> bool:
+        try:
+            os.close(lock(self._place.engine_lock, wait=False))
+        except BlockingIOError:
+            return True
+        return False
+
+    def _join(self) -> bool:
+        """Connect to the engine on record; false when it is not there, or about to end."""
+        found = self._place.recorded_engine()
+        if found is None:
+            return False
+        self._connection.close()
+        self._connection = socket.socket(socket.AF_UNIX)
+        try:
+            self._connection.connect(str(found[1]))
+        except OSError:
+            return False
+        return self._ask(ANSWER_S)
+
+    def _start(self) -> bool:
+        """Start an engine whose first user we are: there is no moment at which it has none."""
+        self._connection.close()
+        self._connection, engines_end = socket.socketpair()
+        log = os.open(self._place.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            # Returns soon: the engine goes into the background by itself.
+            subprocess.run(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "sleipnir.scheduler.embedded.process",
+                    self._place.data_dir,
+                ],
+                stdin=engines_end.fileno(),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                check=False,
+            )
+        finally:
+            os.close(log)
+            engines_end.close()
+        return self._ask(PATIENCE_S)
+
+    def _ask(self, patience_s: float) -> bool:
+        """Send the request; true once it is met, false when the engine ends instead."""
+        self._connection.settimeout(patience_s)
+        try:
+            self._connection.sendall(self._request)
+            answer = _receive(self._connection)
+        except ConnectionError:
+            return False
+        except TimeoutError as error:
+            raise self._unreachable(
+                f"the embedded engine{_pid(self._place)} in {self._place.data_dir} did not answer "
+                f"within {patience_s:.0f} s; stop it and try again"
+            ) from error
+        self._connection.settimeout(None)
+        if answer and "failed" in answer:
+            raise self._unreachable(answer["failed"])
+        return bool(answer and "ready" in answer)
+
+    def _unreachable(self, why: str) -> EngineUnreachable:
+        """The error, with what the engine had to say for itself, if anything."""
+        log_file = self._place.log_file
+        try:
+            lines = log_file.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        except FileNotFoundError:  # an engine in the foreground has none
+            lines = []
+        return EngineUnreachable(
+            "\n".join((f"{why}; {log_file} ends with:", *lines)) if lines else why
+        )
+
+    def _follow(self) -> None:
+        """Wait for the connection's end; when the engine was killed, start it again."""
+        pauses, began_at = Pauses(), monotonic()
+        while self._was_killed():
+            # Nothing to wait for: this keeps an engine that dies at once from spinning.
+            threading.Event().wait(pauses.after(monotonic() - began_at))
+            began_at = monotonic()
+            with self._changing:
+                if self._leaving:
+                    return
+                try:
+                    self._connect()
+                except (EngineUnreachable, OSError):
+                    return  # for users of Redis to notice
+
+    def _was_killed(self) -> bool:
+        """Wait for the connection's end; whether it came without a word before it."""
+        self._last_words = {}
+        with contextlib.suppress(ConnectionError):
+            while (words := _receive(self._connection)) is not None:
+                self._last_words = words
+        return not self._last_words and not self._leaving
+
+
+def _receive(connection: socket.socket) -> dict[str, Any] | None:
+    """The next message; None when the other side has closed."""
+    with connection.makefile("rb", buffering=0) as lines:
+        line = lines.readline()
+    return json.loads(line) if line.endswith(b"\n") else None
+
+
+def _pid(place: Place) -> str:
+    found = place.recorded_engine()
+    return f" (pid {found[0].pid})" if found else ""

@@ -1,0 +1,441 @@
+"""The embedded engine's own process: a private Redis and its workers, kept while they are used.
+
+`python -m sleipnir.scheduler.embedded.process DATA_DIR`, started by `attach`. A command holds a
+connection to it, which the kernel closes however the command dies; when the last one is gone the
+engine drains and ends. A command sends one line, its `Request`; the engine answers with one:
+`ready`, or `failed` and why. It says `stopping` before it ends, so that a connection which breaks
+without that word means that the engine was killed.
+
+As long as its Redis cannot write its data it does not end: the last command is told why (`stays`)
+and let go, and the engine ends once all is written.
+
+Standard library only: every command waits for this to start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
+from sleipnir.scheduler.embedded.supervisor import Child, Supervisor, say
+from sleipnir.scheduler.errors import EngineUnreachable
+from sleipnir.scheduler.store.append_only import unwritten
+
+# What a worker needs beyond its drain to close its files.
+DRAIN_MARGIN_S = 5.0
+# An engine that is draining, and a Redis that loads its data, may need this long.
+PATIENCE_S = 120.0
+# How often an engine that cannot end looks whether it can.
+_LOOKS_AGAIN_S = 1.0
+# The log becomes `engine.log.1` beyond this size, and is looked at this often.
+LOG_BYTES = 8 * 1024 * 1024
+_LOG_LOOK_S = 2.0
+_REDIS = "redis"
+# What a server gets to end whose engine was killed.
+LEFTOVER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A running engine: where its Redis is, who it is and where it logs."""
+
+    pid: int
+    redis_url: str  # for Redis clients
+    broker_url: str  # the same server, for Celery
+    log_file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a command needs from the engine; `workers` 0: Redis alone."""
+
+    workers: int
+    concurrency: int
+    drain_s: float
+    # Workers act for the command that asked for them: with its environment, API keys included.
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The files of one data directory's engine."""
+
+    data_dir: Path
+
+    @classmethod
+    def of(cls, data_dir: Path) -> Place:
+        """Create the directory, or check that it is ours.
+
+        Raises:
+            EngineUnreachable: when it cannot be used.
+        """
+        try:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            owner = data_dir.stat().st_uid
+            if not os.access(data_dir, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "it is not writable")
+        except OSError as error:
+            raise EngineUnreachable(
+                f"cannot use the data directory {data_dir}: {error.strerror}; "
+                "set SLEIPNIR_DATA_DIR to one that you can write to"
+            ) from error
+        if owner != os.geteuid():
+            raise EngineUnreachable(
+                f"the data directory {data_dir} belongs to user id {owner}, you are "
+                f"{os.geteuid()}; run as that user, or set SLEIPNIR_DATA_DIR to your own"
+            )
+        return cls(data_dir.resolve())
+
+    @property
+    def engine_lock(self) -> Path:
+        """Locked by the engine as long as it lives; says who it is and where it listens."""
+        return self.data_dir / "engine.lock"
+
+    @property
+    def start_lock(self) -> Path:
+        """Locked by whoever joins or starts the engine, so that two do not start two."""
+        return self.data_dir / "start.lock"
+
+    @property
+    def redis_lock(self) -> Path:
+        """Locked by the engine and its server together: never two servers on one data set."""
+        return self.data_dir / "redis.lock"
+
+    @property
+    def log_file(self) -> Path:
+        """What a background engine and its children print, since its start."""
+        return self.data_dir / "engine.log"
+
+    @property
+    def redis_directory(self) -> Path:
+        """The server's data."""
+        return self.data_dir / "redis"
+
+    @property
+    def loss_note(self) -> Path:
+        """Says why the data may lack something, once an engine had to leave something behind."""
+        return self.data_dir / "lost"
+
+    def note_loss(self, why: str) -> None:
+        """Remember that the server is stopped before it has written all."""
+        with contextlib.suppress(OSError):  # its reason may well be ours
+            self.loss_note.write_text(f"{why}\n")
+
+    def recorded_engine(self) -> tuple[Engine, Path] | None:
+        """The last engine to sign, which may be gone, and the socket where it listens."""
+        try:
+            found = json.loads(self.engine_lock.read_text())
+            engine = Engine(found["pid"], found["url"], found["broker_url"], self.log_file)
+            return engine, Path(found["control"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+
+def lock(file: Path, *, wait: bool) -> int:
+    """Lock a file for as long as the returned descriptor is open in some process.
+
+    Raises:
+        BlockingIOError: when it is locked and `wait` is false.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def rotate(log_file: Path, limit_bytes: int = LOG_BYTES) -> None:
+    """Put a log that is too large aside: its end, in place of what was put aside before.
+
+    All processes of the engine have it open to append, so it is emptied and not replaced.
+    """
+    with contextlib.suppress(OSError):  # somebody removed it, or the disk is full
+        size = log_file.stat().st_size
+        if size <= limit_bytes:
+            return
+        try:
+            with log_file.open("rb") as log:
+                log.seek(size - limit_bytes)
+                end = log.read(limit_bytes)
+            aside = log_file.with_name(f"{log_file.name}.1")
+            aside.touch(mode=0o600)
+            aside.write_bytes(end)
+        finally:
+            os.truncate(log_file, 0)
+
+
+def worker_children(
+    redis_url: str, processes: int, concurrency: int, environment: Mapping[str, str] | None = None
+) -> list[Child]:
+    """Worker processes of one machine; the first one runs the scheduler as well."""
+    # -P: a directory of the user's that happens to be called `worker` is not ours.
+    command = [sys.executable, "-P", "-m", "sleipnir.worker", "--redis", redis_url]
+    command += ["--concurrency", str(concurrency)]
+    return [
+        Child(
+            f"worker {n}",
+            [*command, "--scheduler"] if n == 1 else command,
+            env=environment,
+        )
+        for n in range(1, processes + 1)
+    ]
+
+
+class EngineProcess:
+    """Redis, workers, and the commands that use them."""
+
+    def __init__(self, place: Place, engine_lock: int) -> None:
+        sockets = socket_directory(place.data_dir)
+        self._place = place
+        self._locks = [engine_lock]
+        self._redis = PrivateRedis(place.redis_directory, sockets / "redis.sock")
+        self._control = sockets / "control.sock"
+        self._door = socket.socket(socket.AF_UNIX)
+        self._users: dict[socket.socket, bytearray] = {}
+        # Whether it goes on without users: as `sleipnir up` does.
+        self._stays = False
+        self._closing = False
+        self._redis_restarts = False  # for its socket to come back
+        self._supervisor = Supervisor(grace_s=DRAIN_MARGIN_S, adopts=True)
+
+    def start(self) -> Engine:
+        """Start Redis and open the door; returns once both are ready.
+
+        Raises:
+            EngineUnreachable: when there is no Redis that starts.
+        """
+        try:
+            engine = self._sign()
+            self._start_redis()
+            self._open_door()
+            self._supervisor.call_in(_LOOKS_AGAIN_S, self._mend_sockets)
+        except BaseException as error:
+            self.abandon()
+            if isinstance(error, OSError):
+                raise EngineUnreachable(f"the embedded engine cannot start: {error}") from error
+            raise
+        return engine
+
+    def admit(self, user: socket.socket) -> None:
+        """Serve a connected command until it goes."""
+        self._users[user] = bytearray()
+        self._supervisor.watch(user, partial(self._hear, user))
+
+    def bound_log(self) -> None:
+        """Keep the log from filling the disk, for as long as `serve` runs."""
+        rotate(self._place.log_file)
+        self._supervisor.call_in(_LOG_LOOK_S, self.bound_log)
+
+    def stay(self, request: Request, companions: Sequence[Child]) -> None:
+        """Be used by ourselves: run what `request` asks for, and `companions`, until a signal."""
+        self._stays = True
+        self._provide(request)
+        for companion in companions:
+            self._supervisor.start(companion)
+
+    def serve(self) -> None:
+        """Run until nobody is left or a signal comes; returns when all children have ended."""
+        self._supervisor.run(on_stopping=self._close_door)
+        # A server that was killed, or failed to start, leaves its own.
+        self._redis.socket_file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._control.parent.rmdir()
+        for descriptor in self._locks:
+            os.close(descriptor)
+        # Last: this is what a command that leaves is waiting for.
+        for user in self._users:
+            user.close()
+
+    def abandon(self) -> None:
+        """End everything now: its start went wrong."""
+        self._supervisor.stop()
+        self.serve()
+
+    def _sign(self) -> Engine:
+        engine = Engine(os.getpid(), self._redis.url, self._redis.broker_url, self._place.log_file)
+        record = {
+            "pid": engine.pid,
+            "url": engine.redis_url,
+            "broker_url": engine.broker_url,
+            "control": str(self._control),
+        }
+        os.ftruncate(self._locks[0], 0)
+        os.pwrite(self._locks[0], json.dumps(record).encode(), 0)
+        return engine
+
+    def _start_redis(self) -> None:
+        self._redis.directory.mkdir(mode=0o700, exist_ok=True)
+        data_lock = self._lock_data()
+        self._locks.append(data_lock)
+        server = Child(
+            _REDIS,
+            self._redis.command_line(self._redis.find_program()),
+            umask=0o077,
+            pass_fds=(data_lock,),
+            # Should we be killed, this lets it write out and exit by itself.
+            death_signal=signal.SIGTERM,
+            farewell=self._shut_down_redis,
+            outlives_others=True,
+            holds_back=lambda: unwritten(self._redis),
+        )
+        self._redis.await_ready(self._supervisor.start(server))
+
+    def _shut_down_redis(self) -> None:
+        if why := unwritten(self._redis):  # and somebody insisted
+            self._place.note_loss(why)
+        self._redis.shut_down()
+
+    def _lock_data(self) -> int:
+        """Take the lock that the server shares; a server whose engine was killed ends first."""
+        deadline = monotonic() + LEFTOVER_S
+        while monotonic() < deadline:
+            try:
+                return lock(self._place.redis_lock, wait=False)
+            except BlockingIOError:
+                self._redis.shut_down()
+                threading.Event().wait(0.01)
+        raise EngineUnreachable(
+            f"a Redis server of an earlier engine is still running on {self._redis.directory} "
+            f"and does not stop; kill the process that holds {self._place.redis_lock}"
+        )
+
+    def _open_door(self) -> None:
+        self._control.unlink(missing_ok=True)
+        self._door.bind(str(self._control))
+        self._door.listen(64)
+        self._supervisor.watch(self._door, lambda: self.admit(self._door.accept()[0]))
+
+    def _mend_sockets(self) -> None:
+        """Make anew what somebody has removed, such as a cleaner of temporary files."""
+        if self._closing:
+            return
+        with contextlib.suppress(EngineUnreachable, OSError):  # not now
+            socket_directory(self._place.data_dir)
+            if not self._control.exists():
+                say("the socket directory was removed; recreating it")
+                self._supervisor.unwatch(self._door)
+                self._door.close()
+                self._door = socket.socket(socket.AF_UNIX)
+                self._open_door()
+            if self._redis.socket_file.exists():
+                self._redis_restarts = False
+            elif not self._redis_restarts:
+                # It cannot be told to listen once more.
+                self._redis_restarts = True
+                self._supervisor.restart(_REDIS)
+        self._supervisor.call_in(_LOOKS_AGAIN_S, self._mend_sockets)
+
+    def _close_door(self) -> None:
+        self._closing = True
+        if self._door.getsockname():
+            self._supervisor.unwatch(self._door)
+            self._control.unlink(missing_ok=True)
+        self._door.close()
+        for user in self._users:
+            _tell(user, stopping=True)
+
+    def _hear(self, user: socket.socket) -> None:
+        try:
+            part = user.recv(65536)
+        except OSError:
+            part = b""
+        if not part:
+            self._see_off(user)
+            return
+        heard = self._users[user]
+        heard += part
+        if heard.endswith(b"\n"):
+            try:
+                request = Request(**json.loads(heard))
+                # `up` has the workers its user wanted, with that user's environment: those of
+                # a passing command would stay, and run what others submit.
+                if not self._stays:
+                    self._provide(request)
+                _tell(user, ready=True)
+            except (OSError, ValueError, TypeError) as error:
+                # Theirs alone: the others go on.
+                _tell(user, failed=f"the engine cannot handle the request: {error}")
+            heard.clear()
+
+    def _provide(self, request: Request) -> None:
+        """Start the workers asked for that are not there yet."""
+        supervisor = self._supervisor
+        supervisor.grace_s = max(supervisor.grace_s, request.drain_s + DRAIN_MARGIN_S)
+        for worker in worker_children(
+            self._redis.url, request.workers, request.concurrency, request.environment
+        ):
+            supervisor.start(worker)
+
+    def _see_off(self, user: socket.socket) -> None:
+        self._supervisor.unwatch(user)
+        if self._stays or len(self._users) > 1:
+            self._let_go(user)
+        elif why := unwritten(self._redis):
+            _tell(user, stays=f"the engine (pid {os.getpid()}) cannot stop yet: {why}")
+            self._let_go(user)
+            self._supervisor.call_in(_LOOKS_AGAIN_S, self._end_when_written)
+        else:
+            # Its connection stays open until all is over.
+            self._supervisor.stop()
+
+    def _let_go(self, user: socket.socket) -> None:
+        del self._users[user]
+        user.close()
+
+    def _end_when_written(self) -> None:
+        """End, unless somebody uses us again: then their leaving is the time for it."""
+        if self._users:
+            return
+        if unwritten(self._redis):
+            self._supervisor.call_in(_LOOKS_AGAIN_S, self._end_when_written)
+        else:
+            self._supervisor.stop()
+
+
+def _tell(user: socket.socket, **message: object) -> None:
+    with contextlib.suppress(OSError):  # it has died; the engine hears of that
+        user.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _main() -> None:
+    """The background engine; its standard input is the connection of its first user."""
+    if os.fork():
+        os._exit(0)  # what goes on has no parent that would have to wait for its end
+    user = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
+    place = Place(Path(sys.argv[1]))
+    # An engine that is ending gets its time, but nobody waits for one that hangs.
+    signal.alarm(int(PATIENCE_S))
+    try:
+        engine_lock = lock(place.engine_lock, wait=True)
+        signal.alarm(0)
+        os.ftruncate(sys.stderr.fileno(), 0)
+        process = EngineProcess(place, engine_lock)
+        process.start()
+    except (EngineUnreachable, OSError) as error:
+        _tell(user, failed=str(error))
+        return
+    process.admit(user)
+    process.bound_log()
+    process.serve()
+    # The interpreter would take its time to end, and the last command has been let go.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _main()

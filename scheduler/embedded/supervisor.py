@@ -1,0 +1,312 @@
+"""Child processes kept running: started, restarted when they die, stopped in order.
+
+Standard library only, and little of it: the engine's own process is this loop, and every
+command on the embedded engine waits for its start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from types import FrameType
+
+from sleipnir.scheduler.embedded import orphans
+
+# A life shorter than this is a failed start: the next one waits, longer each time.
+SHORT_LIFE_S = 5.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+
+_BETWEEN_LOOKS_S = 0.5
+
+# What a child that outlives the others gets to put its data in order.
+LAST_GRACE_S = 30.0
+
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STDERR = 2
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process to keep running; `name` identifies it among its siblings and in the log."""
+
+    name: str
+    argv: Sequence[str]
+    env: Mapping[str, str] | None = None  # None: the supervisor's own
+    umask: int = -1  # -1: the supervisor's own
+    pass_fds: tuple[int, ...] = ()
+    # Its end when the supervisor is killed and cannot say goodbye (Linux only).
+    death_signal: signal.Signals = signal.SIGKILL
+    # Tried before SIGTERM, where the program has a faster way to end.
+    farewell: Callable[[], None] | None = None
+    # Stopped after all others are gone, with patience even in a hurry: it keeps their data.
+    outlives_others: bool = False
+    # Why it must not be stopped yet, if so; a second signal does not wait for it.
+    holds_back: Callable[[], str | None] = lambda: None
+    # The exit code with which it says that another start would end in the same way.
+    gives_up_with: int | None = None
+
+
+@dataclass(slots=True)
+class Pauses:
+    """The waits between the starts of something that keeps dying."""
+
+    _next_s: float = 0.0
+
+    def after(self, lived_s: float) -> float:
+        """The wait after a life of `lived_s`: none after a long one, else doubling to 5 s."""
+        pause_s = 0.0 if lived_s >= SHORT_LIFE_S else self._next_s
+        self._next_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+        return pause_s
+
+
+def die_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
+    """A `preexec_fn` after which the kernel sends `death_signal` when the parent dies."""
+    if sys.platform != "linux":
+        return None
+    parent, libc = os.getpid(), ctypes.CDLL(None)
+
+    def tie() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, int(death_signal))
+        if os.getppid() != parent:  # it died before the line above
+            os._exit(1)
+
+    return tie
+
+
+@dataclass(slots=True)
+class _Member:
+    """A child with its current process; `starts_at` is set while it waits for its next start."""
+
+    child: Child
+    process: subprocess.Popen[bytes] | None = None
+    wanted: bool = True
+    began_at: float = 0.0
+    starts_at: float | None = None
+    pauses: Pauses = field(default_factory=Pauses)
+
+    def start(self) -> None:
+        self.starts_at, self.began_at = None, monotonic()
+        child = self.child
+        self.process = subprocess.Popen(
+            list(child.argv),
+            env=child.env,
+            stdin=subprocess.DEVNULL,
+            # What children say is a log; standard output is the command's.
+            stdout=_STDERR,
+            # Its own group: a terminal's Ctrl-C is for the supervisor, which stops it in order.
+            process_group=0,
+            umask=child.umask,
+            pass_fds=child.pass_fds,
+            preexec_fn=die_with_parent(child.death_signal),
+        )
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def ask_to_end(self) -> None:
+        if self.child.farewell is not None:
+            self.child.farewell()
+        if self.process is not None:
+            self.process.terminate()
+
+    def kill(self) -> None:
+        """End it and what it started, now."""
+        if self.process is not None and self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+class Supervisor:
+    """Keeps children running until told to stop; runs in the main thread, for its signals.
+
+    Between signals and deaths it sleeps in one `select`, to which others may add sockets.
+    """
+
+    def __init__(self, *, grace_s: float, adopts: bool = False) -> None:
+        """`adopts`: end also what children leave running, wherever that has gone.
+
+        Then this process must have no children but those it has now, and the supervisor's.
+        """
+        # What stopping children get before they are killed.
+        self.grace_s = grace_s
+        self._members: dict[str, _Member] = {}
+        self._selector = selectors.DefaultSelector()
+        self._stopping = False
+        self._signals_seen = 0
+        self._appointments: list[tuple[float, Callable[[], None]]] = []
+        self._adopts = adopts and orphans.adopt()
+        self._others = frozenset(orphans.children()) if self._adopts else frozenset()
+
+    def start(self, child: Child) -> subprocess.Popen[bytes]:
+        """Start a child; one of that name that is there already stays as it is.
+
+        Raises:
+            OSError: when its program cannot be started.
+        """
+        member = self._members.get(child.name)
+        if member is None:
+            member = _Member(child)
+            member.start()
+            self._members[child.name] = member
+        assert member.process is not None  # set by its first start
+        return member.process
+
+    def restart(self, name: str) -> None:
+        """Tell a child to end, to be started again."""
+        process = self._members[name].process
+        if process is not None:
+            process.terminate()
+
+    def watch(self, source: socket.socket, on_readable: Callable[[], None]) -> None:
+        """Call `on_readable` whenever `source` has something to read."""
+        self._selector.register(source, selectors.EVENT_READ, on_readable)
+
+    def unwatch(self, source: socket.socket) -> None:
+        """Undo `watch`."""
+        self._selector.unregister(source)
+
+    def call_in(self, seconds: float, action: Callable[[], None]) -> None:
+        """Call `action` once, from the loop."""
+        self._appointments.append((monotonic() + seconds, action))
+
+    def stop(self) -> None:
+        """Make `run` return once all children have ended."""
+        self._stopping = True
+
+    def run(self, *, on_stopping: Callable[[], None] = lambda: None) -> None:
+        """Keep the children running until `stop()`, SIGTERM, SIGINT or SIGHUP; then end them.
+
+        A second signal kills those that take their time.
+        """
+        with self._hearing_signals():
+            while not self._stopping:
+                self._turn()
+            on_stopping()
+            self.end_all()
+
+    def end_all(self) -> None:
+        """End every child; returns when all are gone."""
+        guests = [m for m in self._members.values() if not m.child.outlives_others]
+        hosts = [m for m in self._members.values() if m.child.outlives_others]
+        self._end(guests, self.grace_s, hurry=True)
+        for host in hosts:
+            self._await_leave_of(host)
+        self._end(hosts, LAST_GRACE_S, hurry=False)
+
+    def _await_leave_of(self, member: _Member) -> None:
+        """Wait as long as a child must not be stopped, and a person does not insist."""
+        told = False
+        while self._signals_seen < 2 and member.alive() and (why := member.child.holds_back()):
+            if not told:
+                say(f"cannot stop yet: {why}; another signal (Ctrl-C) stops it anyway")
+            told = True
+            self._turn(monotonic() + _BETWEEN_LOOKS_S)
+
+    def _end(self, members: Sequence[_Member], grace_s: float, *, hurry: bool) -> None:
+        for member in members:
+            member.wanted = False
+            member.ask_to_end()
+        deadline = monotonic() + grace_s
+        while any(m.alive() for m in members) and monotonic() < deadline:
+            if hurry and self._signals_seen > 1:
+                break
+            self._turn(deadline)
+        for member in members:
+            if member.alive():
+                say(f"{member.child.name} did not exit in time; killed")
+                member.kill()
+        self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End what dead children left, programs of a worker that was killed."""
+        if self._adopts:
+            ours = {m.process.pid for m in self._members.values() if m.process is not None}
+            orphans.end_children(ours | self._others)
+
+    def _turn(self, deadline: float | None = None) -> None:
+        """Wait for one thing to happen: a signal, a readable socket, a start falling due."""
+        due = [m.starts_at for m in self._members.values() if self._tend(m) and m.starts_at]
+        due += [instant for instant, _ in self._appointments]
+        if deadline is not None:
+            due.append(deadline)
+        timeout_s = max(0.0, min(due) - monotonic()) if due else None
+        for key, _ in self._selector.select(timeout_s):
+            key.data()
+        now = monotonic()
+        kept = [action for instant, action in self._appointments if instant <= now]
+        self._appointments = [made for made in self._appointments if made[0] > now]
+        for action in kept:
+            action()
+
+    def _tend(self, member: _Member) -> bool:
+        """Notice a death and start the next life when it is due; returns whether it is wanted."""
+        if not member.wanted or member.alive():
+            return member.wanted
+        now = monotonic()
+        if member.starts_at is None:
+            assert member.process is not None  # set by its first start
+            code = member.process.returncode
+            if code == member.child.gives_up_with:
+                member.wanted = False
+                say(f"{member.child.name} cannot run, see its message; continuing without it")
+                return False
+            pause_s = member.pauses.after(now - member.began_at)
+            member.starts_at = now + pause_s
+            say(f"{member.child.name} exited with {code}; restarting in {pause_s:.1f} s")
+            self._end_orphans()
+        if member.starts_at <= now:
+            try:
+                member.start()
+            except OSError as error:
+                say(f"{member.child.name} cannot be started: {error}")
+                member.starts_at = now + LONGEST_PAUSE_S
+        return True
+
+    @contextlib.contextmanager
+    def _hearing_signals(self) -> Iterator[None]:
+        """Turn signals into something to read, so that none is missed before a `select`."""
+        ours, interpreters = socket.socketpair()
+        ours.setblocking(False)
+        interpreters.setblocking(False)
+        heard = (*_STOPPING, signal.SIGCHLD)
+        before = {number: signal.signal(number, _heard) for number in heard}
+        wakeup_before = signal.set_wakeup_fd(interpreters.fileno())
+        self.watch(ours, lambda: self._take_signals(ours.recv(64)))
+        try:
+            yield
+        finally:
+            self.unwatch(ours)
+            signal.set_wakeup_fd(wakeup_before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            ours.close()
+            interpreters.close()
+
+    def _take_signals(self, numbers: bytes) -> None:
+        asked = sum(number in _STOPPING for number in numbers)
+        if asked:
+            self._signals_seen += asked
+            self.stop()
+
+
+def _heard(_number: int, _frame: FrameType | None) -> None:
+    """A handler for the wakeup descriptor to report; its byte is what is acted upon."""
+
+
+def say(text: str) -> None:
+    """Tell the operator: one line in the log, or on the terminal of `sleipnir up`."""
+    with contextlib.suppress(OSError):  # nobody reads it any more: the engine goes on
+        sys.stderr.write(f"sleipnir engine: {text}\n")
+        sys.stderr.flush()

@@ -1,0 +1,44 @@
+"""Budgets that stop submissions once they are used up: `on_excess: stop`."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from sleipnir.scheduler.errors import BudgetUsedUp
+from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.limits.limiter import owner_of
+from sleipnir.scheduler.limits.rules import Budget
+from sleipnir.scheduler.store.runs import RunStore
+
+# A batch submits hundreds of runs in that time.
+_REMEMBERED_S = 1.0
+
+
+class Stops:
+    """Asks before each submission whether there is something left to spend."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._commands = LimitCommands(store)
+        self._budgets: tuple[Budget, ...] = ()
+        self._looked_at = float("-inf")
+        self._used_up: dict[str, bool] = {}
+
+    def require_budget(self, batch: str | None) -> None:
+        """Check that a run of a batch, or of none, may be submitted.
+
+        Raises:
+            BudgetUsedUp: it may not.
+        """
+        if monotonic() - self._looked_at > _REMEMBERED_S:
+            budgets = self._commands.rules().budgets
+            self._budgets = tuple(budget for budget in budgets if budget.on_excess == "stop")
+            self._used_up.clear()
+            self._looked_at = monotonic()
+        for budget in self._budgets:
+            owner = owner_of(budget.scope, "", batch)
+            if owner is None:
+                continue
+            if owner not in self._used_up:
+                self._used_up[owner] = self._commands.book.used_up(owner, budget)
+            if self._used_up[owner]:
+                raise BudgetUsedUp(owner, budget.scope)

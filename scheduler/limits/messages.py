@@ -1,0 +1,64 @@
+"""Limits in words: why a call waits, what a budget has come to."""
+
+from __future__ import annotations
+
+import json
+
+from sleipnir.scheduler.limits.limiter import Waits, Want
+from sleipnir.scheduler.limits.rules import Budget, Rules
+
+_RATES = {
+    "requests": ("requests_per_minute", "requests per minute"),
+    "tokens": ("tokens_per_minute", "tokens per minute"),
+    "concurrency": ("concurrency", "concurrent calls"),
+}
+
+
+def reason(waits: Waits, want: Want | None = None, rules: Rules | None = None) -> str:
+    """Why a call waits, in a line."""
+    name, detail = waits.name, waits.detail
+    match waits.why:
+        case "pause":
+            return f"{name} is paused: {detail}"
+        case "command":
+            return f"{name} is paused manually ({detail}); resume with {resume_command(name)}"
+        case "budget":
+            # What to do comes first: lines of the narration are cut.
+            most = f", and this call may take up to {want.worst_tokens} tokens" if want else ""
+            return (
+                f"its budget is used up; resume with {resume_command(name)}, or raise it "
+                f"(spent: {_spent(detail)}{most})"
+            )
+        case "held":
+            return f"the rest of budget '{name}' is reserved by calls in progress"
+        case "booked":
+            return f"it is queued for {name}"
+        case rate:
+            setting, words = _RATES[rate]
+            limit = getattr(rules.limit(name), setting) if rules is not None else None
+            return f"{name} is limited to {limit} {words}"
+
+
+def budget_excess(name: str, budget: Budget, spent: str, want: Want) -> str:
+    """Why a budget refuses a call; `spent` as the book tells it."""
+    limits = []
+    if budget.usd is not None:
+        limits.append(f"${budget.usd:g}")
+    if budget.tokens is not None:
+        limits.append(f"{budget.tokens} tokens")
+    most = f"${want.worst_usd:.4f} and " if budget.usd is not None else ""
+    return (
+        f"budget '{name}' does not allow this model call: its limit is {' and '.join(limits)}, "
+        f"spent: {_spent(spent)}, and it may take up to {most}{want.worst_tokens} "
+        f"tokens; raise it with: sleipnir limits --set {budget.scope}.usd=… (or .tokens=…)"
+    )
+
+
+def resume_command(name: str) -> str:
+    """What a person types to let calls go on."""
+    return f"sleipnir limits --resume {name}"
+
+
+def _spent(detail: str) -> str:
+    spent = json.loads(detail)
+    return f"${spent['cost'] / 1e9:.4f} and {spent['tokens']} tokens"

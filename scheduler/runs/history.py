@@ -1,0 +1,109 @@
+"""What a run's checkpoints tell: its state after any step, and where its time went.
+
+The history of a run that is very long is folded: its first steps and its newest are kept as they
+were, and what those between them wrote is told together, with the last of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Usage
+
+
+def state_after(history: Sequence[Checkpoint], step: int) -> dict[str, Any]:
+    """The state after `step`, keys sorted; step 0 is the seeds.
+
+    Raises:
+        IndexError: if that step was not committed, or is not kept by itself any more.
+    """
+    if not 0 <= step < len(history):
+        raise IndexError(f"step {step} does not exist; the last one is {len(history) - 1}")
+    if history[step].folded:
+        told_with = next(later.step for later in history[step:] if not later.folded)
+        raise IndexError(
+            f"step {step} is no longer stored separately (history_limit_bytes); "
+            f"the next stored step is {told_with}"
+        )
+    state: dict[str, Any] = {}
+    for checkpoint in history[: step + 1]:
+        state.update(checkpoint.writes)
+    return dict(sorted(state.items()))
+
+
+def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:
+    """A shorter form of the first checkpoints, given as JSON texts: how many, and by what.
+
+    An eighth of the limit is left to the first steps and a quarter to the newest ones. All between
+    lose what they wrote to the last of them, which so tells at most a whole state; what a step is
+    otherwise known by, they keep.
+    """
+    sizes = [len(entry.encode()) for entry in entries]
+    first = _within(sizes, limit_bytes // 8)
+    last = len(entries) - _within(sizes[::-1], limit_bytes // 4)
+    if last - first < 2:
+        return 0, []
+    between = [json.loads(entry) for entry in entries[first:last]]
+    writes: dict[str, Any] = {}
+    for checkpoint in between:
+        writes.update(checkpoint["writes"])
+        checkpoint.update(writes={}, folded=True)
+    del between[-1]["folded"]
+    between[-1]["writes"] = writes
+    return last, [*entries[:first], *map(encode, between)]
+
+
+def _within(sizes: Sequence[int], limit_bytes: int) -> int:
+    """How many of them fit, but one at least."""
+    total = 0
+    for count, size in enumerate(sizes):
+        total += size
+        if total > limit_bytes:
+            return max(1, count)
+    return len(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTimes:
+    """The committed visits of one node, durations from begin to end, parking included."""
+
+    node: str
+    visits: int
+    total_ms: int
+    max_ms: int
+    usage: Usage
+
+    @property
+    def avg_ms(self) -> float:
+        return self.total_ms / self.visits
+
+
+def node_times(history: Sequence[Checkpoint]) -> list[NodeTimes]:
+    """One row per node that ran, slowest total first; a map's invocations under its branch."""
+    rows: dict[str, NodeTimes] = {}
+
+    def add(node: str, visits: int, total_ms: int, max_ms: int, usage: Usage) -> None:
+        old = rows.get(node, NodeTimes(node, 0, 0, 0, NO_USAGE))
+        rows[node] = NodeTimes(
+            node,
+            old.visits + visits,
+            old.total_ms + total_ms,
+            max(old.max_ms, max_ms),
+            old.usage + usage,
+        )
+
+    for checkpoint in history:
+        for node, timing in checkpoint.nodes.items():
+            milliseconds = timing.get("ms", 0)
+            add(node, 1, milliseconds, milliseconds, _usage(timing))
+            if branch := timing.get("branch"):
+                add(branch["id"], branch["visits"], branch["ms"], branch["max_ms"], _usage(branch))
+    return sorted(rows.values(), key=lambda row: (-row.total_ms, row.node))
+
+
+def _usage(timing: Any) -> Usage:
+    return Usage(*timing["usage"]) if "usage" in timing else NO_USAGE

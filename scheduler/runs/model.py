@@ -1,0 +1,284 @@
+"""The records of a run's life: frozen, without behaviour beyond what they can say of themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sleipnir.graphs.state import Snapshot
+
+
+class Status(StrEnum):
+    """Where a run is; the last four are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+
+FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
+
+
+# More than any call can use. Redis adds up whole numbers below 2^63, Lua exactly below 2^53.
+_MOST_TOKENS = 10**12
+_MOST_USD = 1e4
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money of some model calls. `cost_usd` is None once any part has no known price."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+    cached_tokens: int = 0  # of the prompt's, those the provider had kept from an earlier call
+
+    @classmethod
+    def reported(
+        cls,
+        prompt_tokens: object,
+        completion_tokens: object,
+        cost_usd: object = None,
+        cached_tokens: object = 0,
+    ) -> Usage:
+        """What somebody outside says was used: any value, brought into the range of what can be.
+
+        What is no number counts as 0, as a cost it is not known.
+        """
+        prompt = int(_within(prompt_tokens, _MOST_TOKENS) or 0)
+        return cls(
+            prompt,
+            int(_within(completion_tokens, _MOST_TOKENS) or 0),
+            _within(cost_usd, _MOST_USD),
+            int(_within(cached_tokens, prompt) or 0),
+        )
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            self.cached_tokens + other.cached_tokens,
+        )
+
+    def __bool__(self) -> bool:
+        return self != NO_USAGE
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+            "cached_tokens": self.cached_tokens,
+            "cost_usd": self.cost_usd,
+        }
+
+    def to_list(self) -> list[float | None]:
+        """As checkpoints and transitions carry it; `Usage(*list)` reads it back."""
+        return [self.prompt_tokens, self.completion_tokens, self.cost_usd, self.cached_tokens]
+
+    def to_text(self) -> str:
+        """As transitions take it: `prompt completion cost cached`, cost `-` if not known."""
+        cost = "-" if self.cost_usd is None else f"{self.cost_usd:.10f}"
+        return f"{self.prompt_tokens} {self.completion_tokens} {cost} {self.cached_tokens}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Usage:
+        """The reverse of `to_text`."""
+        prompt, completion, cost, cached = text.split()
+        known = None if cost == "-" else float(cost)
+        return cls(int(prompt), int(completion), known, int(cached))
+
+
+NO_USAGE = Usage()
+
+
+def _within(value: object, most: float) -> float | None:
+    """A number between 0 and `most`; None for what is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return None
+    return min(max(value, 0), most)
+
+
+# Characters of a failure's message that are kept; its node's log has the rest.
+MESSAGE_LIMIT = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run failed: a run-time code, a message, and the node to blame, if one is."""
+
+    code: str
+    message: str
+    node: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        message = self.message
+        if len(message) > MESSAGE_LIMIT:
+            message = message[:MESSAGE_LIMIT] + "…"
+        return {"code": self.code, "message": message, "node": self.node}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What stays the same for all visits of a run."""
+
+    depth: int = 0  # of child runs; a root is 0
+    root: str = ""  # the root run's id
+    batch: str | None = None  # the root's
+    workdir: str | None = None  # where scripts run, if that directory exists on the worker
+    machine: str | None = None  # the only one whose workers may take the run
+    variables: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()  # names of the variables whose values are masked
+    guarded: bool = False  # whether guarded tools ask a person
+    headless: bool = False  # nobody is there to ask
+    # Values given at submission, which child runs see too.
+    given: Mapping[str, str] = field(default_factory=dict)
+    # Answers given ahead of time: the n-th visit of a node takes the n-th.
+    answers: Mapping[str, list[str]] = field(default_factory=dict)
+    recorded: bool = False  # its model calls are
+    replay: str | None = None  # digest of the recording that replies instead of models
+    streamed: bool = False  # what models say is passed on while they say it
+    # Bundle digests of all agents the graph may spawn, by the name its nodes use.
+    agents: Mapping[str, str] = field(default_factory=dict)
+    # Why others of those cannot start, by the same name.
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({name: value for name, value in values.items() if value})
+
+    @classmethod
+    def from_json(cls, text: str) -> Context:
+        values = json.loads(text)
+        if "secrets" in values:
+            values["secrets"] = tuple(values["secrets"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run about to be accepted."""
+
+    run_id: str
+    agent: str
+    digest: str  # of the agent's bundle
+    start: str  # node id
+    start_type: str
+    state: Mapping[str, str]  # seeds, key → JSON text
+    context: Context
+    timeout_s: float | None = None
+    parent: str | None = None  # "<run> <visit>"
+    batch: str | None = None
+    item: str | None = None  # of the batch
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A visit whose lease was taken."""
+
+    staged: bool  # executed before; only the step's advance is missing
+    tries: int  # this one included, since the visit was last parked
+    width: int  # nodes of this super-step
+    visit_number: int  # how often the node has been visited, this visit included
+    attempt: int  # of an llm node
+    turns: int  # entries that its conversation has recorded
+    age_s: float  # since the visit first began
+    left_s: float | None  # until the run's deadline
+    payload: str  # what it was resumed with; empty before that
+    context: Context
+    item: str | None  # JSON text, in a map's invocation
+    state: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to run one visit, fenced by a token."""
+
+    run_id: str
+    visit: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a visit asks a person."""
+
+    run_id: str
+    root_run_id: str
+    agent: str
+    visit: str
+    node: str
+    visit_number: int
+    kind: str  # "approval" or "input"
+    text: str
+    options: tuple[str, ...]
+    default: str | None
+    validation: str | None
+    asked_at: int = 0  # ms
+
+    @property
+    def question_id(self) -> str:
+        return f"{self.run_id}/{self.visit}"
+
+    @property
+    def place(self) -> str:
+        """Where its run asks: a node, or an item of a map as `MAP/INDEX`."""
+        return self.visit.partition("/")[2]
+
+    def is_asked_by(self, node: str) -> bool:
+        """Whether `node` names its place, its node, or the map that its node is the branch of."""
+        return node in (self.node, self.place, self.place.partition("/")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as stored."""
+
+    run_id: str
+    agent: str
+    digest: str
+    status: Status
+    step: int
+    frontier: tuple[str, ...]
+    created_at: int  # ms, like all instants here
+    started_at: int | None
+    ended_at: int | None
+    deadline: int | None
+    output: str | None
+    failure: Failure | None
+    usage: Usage
+    context: Context
+    parent: str | None
+    batch: str | None
+    item: str | None
+    visits: Mapping[str, int]  # by node
+
+    @property
+    def is_final(self) -> bool:
+        return self.status.is_final
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The record of one committed super-step; step 0 holds the seeds."""
+
+    step: int
+    at: int  # ms
+    writes: Mapping[str, Any]
+    frontier: tuple[str, ...]
+    nodes: Mapping[str, Mapping[str, Any]]  # id → ms, usage, failure, visits, max_ms
+    folded: bool = False  # what it wrote is told with a later one

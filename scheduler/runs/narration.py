@@ -1,0 +1,122 @@
+"""A run's events as the lines people read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from sleipnir.scheduler.runs.events import (
+    ChildStarted,
+    Event,
+    ItemCommitted,
+    ModelCalled,
+    QuestionAnswered,
+    QuestionAsked,
+    RetryScheduled,
+    RunEnded,
+    RunSubmitted,
+    StepCommitted,
+    TextStreamed,
+    ToolCalled,
+    ToolPrinted,
+    UnknownEvent,
+    VisitDelayed,
+)
+from sleipnir.scheduler.runs.model import Status
+
+_WIDTH = 120
+
+
+def render(event: Event) -> list[str]:
+    """The lines of one event, none longer than 120 characters; none for unknown kinds."""
+    return [_fitting(f"▸ {line}") for line in _lines(event)]
+
+
+def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
+    match event:
+        case RunSubmitted():
+            yield from _submitted(event)
+        case StepCommitted():
+            yield from _step(event)
+        case ModelCalled(_, model, tools, source):
+            known = f" ({source})" if source else ""
+            yield f"  llm call: model={model} tools={','.join(tools) or '<none>'}{known}"
+        case ToolPrinted():
+            yield f"    {event.text}"
+        case ToolCalled(_, tool, ms, failure):
+            yield f"  tool {tool}: " + (f"failed: {failure}" if failure else f"{ms}ms")
+        case RetryScheduled(_, attempt, of, delay_s, reason):
+            yield f"  retry {attempt}/{of} in {delay_s:.1f}s: {reason}"
+        case VisitDelayed():
+            until = "for a person" if event.for_person else f"{event.delay_s:.1f}s"
+            yield f"  waiting {until}: {event.reason}"
+        case ChildStarted():
+            yield f"  agent {event.agent}: run {event.run_id}"
+        case ItemCommitted():
+            yield from _item(event)
+        case QuestionAsked(node, text):
+            yield f"{node} waiting: {(text.splitlines() or [''])[0]}"
+        case QuestionAnswered():
+            yield f"{event.node} answered"
+        case RunEnded():
+            yield _end(event)
+        case TextStreamed() | UnknownEvent():
+            pass
+        case _:
+            assert_never(event)
+
+
+def _submitted(event: RunSubmitted) -> Iterator[str]:
+    start, node_type = event.start
+    yield f"graph: {event.agent} (start: {start})"
+    for warning in event.warnings:
+        yield f"warning {warning}"
+    yield f"{start} ({node_type})"
+
+
+def _step(event: StepCommitted) -> Iterator[str]:
+    departures, following = event.departures, event.next
+    for departure in departures:
+        if departure.failure is not None:
+            yield f"{departure.id} failed, going to {', '.join(departure.to)}: {departure.failure}"
+    for warning in event.warnings:
+        yield f"warning {warning}"
+    for route in event.dropped:
+        yield f"warning route {route} was dropped, an end node finished"
+    targets = ", ".join(node for node, _ in following)
+    if len(departures) == 1 and departures[0].failure is None and targets:
+        yield f"{departures[0].id} -> {targets}"
+    elif len(departures) > 1 and targets:
+        yield f"super-step done -> {targets}"
+    if len(following) > 1:
+        yield f"super-step: {targets}"
+    indent = "  " if len(following) > 1 else ""
+    for node, node_type in following:
+        yield f"{indent}{node} ({node_type})"
+
+
+def _item(event: ItemCommitted) -> Iterator[str]:
+    for warning in event.warnings:
+        yield f"warning {warning}"
+    if event.failure is not None:
+        yield f"  {event.map} item [{event.index}] failed: {event.failure}"
+    yield f"  {event.map} [{event.done}/{event.total}] done"
+
+
+def _end(event: RunEnded) -> str:
+    elapsed = f"{event.elapsed_ms / 1000:.2f}s"
+    if event.status == Status.SUCCEEDED:
+        return f"graph done in {elapsed}"
+    failure, reason = event.failure, ""
+    if failure and event.status == Status.FAILED:
+        place = f" at {failure.node}" if failure.node else ""
+        reason = f": {failure.code}{place}: {failure.message}"
+    elif failure:
+        reason = f": {failure.message}"
+    return f"graph {event.status.replace('_', ' ')} in {elapsed}{reason}"
+
+
+def _fitting(line: str) -> str:
+    """One line: control characters escaped, cut to the width."""
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return safe if len(safe) <= _WIDTH else safe[: _WIDTH - 1] + "…"

@@ -1,0 +1,97 @@
+"""A recording: the model calls of a run, one JSON line each, to be given again without a model.
+
+    {"node": "sort", "request": {…}, "reply": {…}, "usage": {…}}
+    {"node": "sort", "request": {…}, "error": "HTTP 429: …"}
+
+`request` is what the model was asked (model, messages, tools, settings), `reply` the assistant's
+message, `error` why there was none. Calls that people write have no `request`: they reply to
+whatever a node asks or, without `node` too, to whatever is asked next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+
+# Of one recording: what a run may leave in Redis, and what a file may bring there.
+LIMIT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One call of a model; `reply` is None where it failed."""
+
+    reply: Mapping[str, Any] | None = None
+    error: str = ""
+    request: Mapping[str, Any] | None = None
+    node: str | None = None
+    usage: Usage = NO_USAGE
+
+    def to_json(self) -> dict[str, Any]:
+        outcome: dict[str, Any] = {"error": self.error}
+        if self.reply is not None:
+            outcome = {"reply": self.reply, "usage": self.usage.to_json()}
+        given = {"node": self.node, "request": self.request}
+        return {**{name: value for name, value in given.items() if value is not None}, **outcome}
+
+
+def written(calls: Iterable[RecordedCall]) -> str:
+    """A recording as the text of a file."""
+    return "".join(f"{encode(call.to_json())}\n" for call in calls)
+
+
+def read(text: str, source: str) -> list[RecordedCall]:
+    """The calls of a recording.
+
+    Args:
+        source: what messages call it.
+
+    Raises:
+        SubmissionRefused: a line is none of a recording.
+    """
+    calls = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                calls.append(_call(json.loads(line)))
+            except (ValueError, TypeError, RecursionError) as error:
+                message = f"{source}:{number}: this is not a valid recorded model call: {error}"
+                raise SubmissionRefused(message) from error
+    return calls
+
+
+def _call(value: Any) -> RecordedCall:
+    if not isinstance(value, dict):
+        raise ValueError("expected an object")
+    reply, error, request = value.get("reply"), value.get("error"), value.get("request")
+    if not isinstance(reply, dict) and not isinstance(error, str):
+        raise ValueError("it has neither a 'reply' nor an 'error'")
+    if request is not None and not isinstance(request, dict):
+        raise ValueError("'request' is not an object")
+    node = value.get("node")
+    if node is not None and not isinstance(node, str):
+        raise ValueError("'node' is not a string")
+    return RecordedCall(
+        reply=reply if isinstance(reply, dict) else None,
+        error=error or "",
+        request=request,
+        node=node,
+        usage=_usage(value.get("usage") or {}),
+    )
+
+
+def _usage(value: Any) -> Usage:
+    if not isinstance(value, dict):
+        raise ValueError("'usage' is not an object")
+    return Usage.reported(
+        value.get("prompt_tokens"),
+        value.get("completion_tokens"),
+        value.get("cost_usd", 0.0),
+        value.get("cached_tokens"),
+    )

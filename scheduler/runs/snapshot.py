@@ -1,0 +1,149 @@
+"""A run with all that belongs to it, read at one instant: what checks and repairs look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sleipnir.scheduler.runs.model import FINAL, Checkpoint
+from sleipnir.scheduler.store.keys import parse_visit_id
+
+NEVER_EXPIRES = -1
+ABSENT = -2
+UNREADABLE = "unreadable"  # the status of a visit whose record makes no sense
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVisit:
+    """What the hash `visits` says of one visit."""
+
+    status: str
+    tries: int
+    turns: int
+    payload: str
+
+    @classmethod
+    def parse(cls, packed: str) -> OpenVisit:
+        """Read the form that lua/lib/store.lua packs; anything else is UNREADABLE."""
+        try:
+            status, _token, tries, _attempt, _began, _published, turns, payload = packed.split(
+                " ", 7
+            )
+            return cls(status, int(tries), int(turns), payload)
+        except ValueError:
+            return cls(UNREADABLE, 0, 0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An item of a map that was handed out, has no result, and will get none by itself."""
+
+    index: int
+    is_open: bool  # its invocation is
+    has_item: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MapTrace:
+    """What is kept of a map."""
+
+    invocations: int  # under way, as counted
+    following: int  # the index of the next item to hand out
+    total: int
+    halted: bool  # a failure stopped it
+    missing: tuple[Missing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitTrace:
+    """Everything in a partition that names one visit; None for what does not exist."""
+
+    visit: str
+    open: OpenVisit | None
+    timer: int | None  # ms
+    child_timer: int | None  # ms
+    asked_at: int | None  # ms, in the inbox
+    has_question: bool
+    map: MapTrace | None
+    turns: int  # entries of its conversation
+
+    @property
+    def is_invocation(self) -> bool:
+        return parse_visit_id(self.visit)[2] is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    run_id: str
+    status: str | None  # None: its record is gone
+    parent: str  # "<run> <visit>"
+    due: int | None = None  # ms: when the node that waits for it has waited long enough
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    status: str | None  # None: its record is gone
+    visit: OpenVisit | None  # the one that waits for this run
+    lists_us: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """One run with all that belongs to it, read at one instant."""
+
+    run_id: str
+    record: Mapping[str, str]  # empty: there is no such run
+    traces: tuple[VisitTrace, ...]
+    staged: frozenset[str]  # nodes
+    pending: tuple[str, ...]  # visits
+    indexed_at: int | None  # ms, in the partition's `runs`
+    deadline_timer: int | None  # ms
+    expiry_timer: int | None  # ms
+    children: tuple[Child, ...]
+    parent: Parent | None
+    expires_in: Mapping[str, int]  # kind of key → ms, NEVER_EXPIRES or ABSENT
+    checkpoints: tuple[Checkpoint, ...]
+    digest: str  # of what was read: equal as long as nothing changes
+
+    @property
+    def status(self) -> str:
+        return self.record["status"]
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in FINAL
+
+    @property
+    def step(self) -> int:
+        return int(self.record["step"])
+
+    @property
+    def frontier(self) -> tuple[str, ...]:
+        return tuple(self.record["frontier"].split(" "))
+
+    @property
+    def is_failing(self) -> bool:
+        """A branch failed for good: its siblings were dropped, the last one ends the run."""
+        return "failing" in self.record
+
+    @property
+    def open_now(self) -> frozenset[str]:
+        """The open visits, by id."""
+        return frozenset(trace.visit for trace, _ in self.open_visits())
+
+    def invocations_of(self, map_visit: str) -> int:
+        """How many of a map's invocations are open."""
+        return sum(visit.startswith(f"{map_visit}/") for visit in self.open_now)
+
+    def open_visits(self) -> Iterator[tuple[VisitTrace, OpenVisit]]:
+        for trace in self.traces:
+            if trace.open is not None:
+                yield trace, trace.open
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A run whose keys do not hold what they should."""
+
+    run_id: str
+    text: str

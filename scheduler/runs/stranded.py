@@ -1,0 +1,216 @@
+"""Why a run would never end by itself, and how it can be made to go on.
+
+Pure: one consistent reading of a run in, defects out. The consistency check reports them, the
+sweep of the same name mends them. Transitions are atomic, so a healthy engine has none; one that
+comes about all the same must not keep a run, and whoever waits for it, for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.scheduler.runs.snapshot import ABSENT, MapTrace, OpenVisit, RunSnapshot, VisitTrace
+from sleipnir.scheduler.store.keys import visit_id
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One thing to do, as lua/repair_run.lua knows it by name."""
+
+    verb: str
+    visit: str = ""
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """Something is missing without which a run does not end."""
+
+    text: str
+    repair: Repair | None = None  # None: the run can only be failed
+
+
+def defects(run: RunSnapshot) -> list[Defect]:
+    """Everything that keeps a run from its end, or from being forgotten after it."""
+    if not run.record:
+        return []
+    try:
+        return list(_left_over(run)) if run.is_final else [*stuck(run), *loose_ends(run)]
+    except (KeyError, ValueError) as error:
+        return [Defect(f"its record is invalid: {error!r}")]
+
+
+# ---- what would never move again
+
+
+def stuck(run: RunSnapshot) -> Iterator[Defect]:
+    """What an open run waits for in vain."""
+    yield from _step_without_visits(run)
+    for trace, visit in run.open_visits():
+        yield from _stuck_visit(run, trace, visit)
+    yield from _held_for_ever(run)
+    yield from _invocations_without_map(run)
+
+
+def _step_without_visits(run: RunSnapshot) -> Iterator[Defect]:
+    staged = {visit_id(run.step, node) for node in run.staged}
+    if run.open_now or run.pending:
+        return
+    text = f"it is {run.status} in step {run.step} and none of its visits is open"
+    if staged and (run.is_failing or staged >= _expected(run)):
+        yield Defect(text, Repair("restage", min(staged)))
+    else:
+        yield Defect(text)
+
+
+def _expected(run: RunSnapshot) -> set[str]:
+    return {visit_id(run.step, node) for node in run.frontier}
+
+
+def _stuck_visit(run: RunSnapshot, trace: VisitTrace, visit: OpenVisit) -> Iterator[Defect]:
+    """What one open visit lacks."""
+    name = trace.visit
+    text = f"visit {name} is {visit.status} and has no"
+    match visit.status:
+        case "ready" | "leased" | "staged" | "backoff":
+            if trace.timer is None:
+                yield Defect(f"{text} timer", Repair("watch", name))
+        case "asked":
+            if not trace.has_question:
+                yield Defect(f"{text} open question", Repair("ask_again", name))
+            elif trace.asked_at is None:
+                yield Defect(f"{text} place in the inbox", Repair("list", name))
+        case "held":
+            if name not in run.pending:
+                yield Defect(f"{text} place among the pending ones", Repair("requeue", name))
+        case "map":
+            yield from _stuck_map(run, trace)
+        case "child":
+            yield from _stuck_parent(run, trace, visit.payload)
+        case _:
+            yield Defect(f"visit {name} has an invalid record")
+
+
+def _stuck_map(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
+    if trace.map is None:
+        yield Defect(f"map {trace.visit} has lost its items")
+        return
+    if not trace.map.halted:
+        yield from _missing_items(trace.visit, trace.map)
+        if trace.map.missing:
+            return
+    if run.invocations_of(trace.visit):
+        return
+    text = f"map {trace.visit} has no invocation under way"
+    if trace.map.halted or trace.map.following >= trace.map.total:
+        yield Defect(f"{text}, and nobody collects", Repair("collect", trace.visit))
+    else:
+        following = f"{trace.visit}/{trace.map.following}"
+        yield Defect(text, Repair("invoke", following))
+
+
+def _missing_items(visit: str, items: MapTrace) -> Iterator[Defect]:
+    for missing in items.missing:
+        name = f"item {missing.index} of map {visit}"
+        if not missing.has_item:
+            yield Defect(f"{name} is gone, and it has no result")
+        else:
+            again = Repair("invoke", f"{visit}/{missing.index}")
+            yield Defect(f"{name} has neither an invocation nor a result", again)
+
+
+def _stuck_parent(run: RunSnapshot, trace: VisitTrace, child_id: str) -> Iterator[Defect]:
+    child = next((child for child in run.children if child.run_id == child_id), None)
+    text = f"visit {trace.visit} is child and has no"
+    if child is None or child.status is None or child.status in FINAL:
+        yield Defect(f"{text} child under way", Repair("tell_parent", trace.visit))
+    elif trace.child_timer is None:
+        due = "" if child.due is None else str(child.due)
+        yield Defect(f"{text} timer for its child", Repair("watch_child", trace.visit, due))
+
+
+def _held_for_ever(run: RunSnapshot) -> Iterator[Defect]:
+    """Held-back visits are let in by those that leave: some must be there to leave."""
+    in_place = any(
+        visit.status in ("ready", "leased", "staged", "backoff", "map")
+        for trace, visit in run.open_visits()
+        if not trace.is_invocation
+    )
+    if run.pending and not in_place:
+        text = f"its visits {' '.join(run.pending[:3])} are held back, and none is under way"
+        yield Defect(text, Repair("release"))
+
+
+def _invocations_without_map(run: RunSnapshot) -> Iterator[Defect]:
+    maps = {trace.visit for trace, visit in run.open_visits() if visit.status == "map"}
+    for trace, _ in run.open_visits():
+        if trace.is_invocation and trace.visit.rpartition("/")[0] not in maps:
+            text = f"visit {trace.visit} is an invocation, and no map waits for it"
+            yield Defect(text, Repair("drop", trace.visit))
+
+
+# ---- what does harm later
+
+
+def loose_ends(run: RunSnapshot) -> Iterator[Defect]:
+    """What does not keep an open run from moving now, and is wrong."""
+    yield from _lost_and_stray_visits(run)
+    yield from _questions_of_nobody(run)
+    yield from _miscounted_maps(run)
+    yield from _unwanted(run)
+    if "deadline" in run.record and run.deadline_timer is None:
+        yield Defect("its deadline has no timer", Repair("watch_deadline"))
+
+
+def _lost_and_stray_visits(run: RunSnapshot) -> Iterator[Defect]:
+    expected = _expected(run)
+    staged = {visit_id(run.step, node) for node in run.staged}
+    for visit in sorted(expected - run.open_now - staged - set(run.pending)):
+        if not run.is_failing and (run.open_now or run.pending):
+            yield Defect(f"visit {visit} is neither open nor held back nor staged")
+    for trace, _ in run.open_visits():
+        if not trace.is_invocation and trace.visit not in expected:
+            text = f"visit {trace.visit} does not belong to step {run.step}"
+            yield Defect(text, Repair("drop", trace.visit))
+
+
+def _questions_of_nobody(run: RunSnapshot) -> Iterator[Defect]:
+    for trace in run.traces:
+        is_asked = trace.open is not None and trace.open.status == "asked"
+        if not is_asked and (trace.has_question or trace.asked_at is not None):
+            text = f"visit {trace.visit} has a question and does not wait for its answer"
+            yield Defect(text, Repair("withdraw", trace.visit))
+
+
+def _miscounted_maps(run: RunSnapshot) -> Iterator[Defect]:
+    for trace, visit in run.open_visits():
+        if visit.status != "map" or trace.map is None:
+            continue
+        under_way = run.invocations_of(trace.visit)
+        if under_way and under_way != trace.map.invocations:
+            # Without the numbers: they change as it goes on, and this is told by being the same.
+            yield Defect(f"map {trace.visit} miscounts its invocations", Repair("recount"))
+
+
+def _unwanted(run: RunSnapshot) -> Iterator[Defect]:
+    """A child nobody waits for."""
+    if run.parent is None:
+        return
+    status, visit = run.parent.status, run.parent.visit
+    if status is None or status in FINAL:
+        yield Defect("the run that waits for it is over", Repair("cancel"))
+    elif visit is None or visit.status != "child" or visit.payload != run.run_id:
+        yield Defect("no run waits for it", Repair("cancel"))
+
+
+# ---- runs that are over
+
+
+def _left_over(run: RunSnapshot) -> Iterator[Defect]:
+    kinds = ("visits", "staged", "pending", "questions")
+    if any(run.expires_in[kind] != ABSENT for kind in kinds) or run.deadline_timer is not None:
+        yield Defect(f"it is {run.status} and still has visits", Repair("clear"))
+    if run.expiry_timer is None:
+        yield Defect(f"it is {run.status} and has no retention timer", Repair("forget"))

@@ -1,0 +1,207 @@
+"""Makes a run out of an agent and what its caller wants of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.errors import MissingVariables
+from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable
+from sleipnir.graphs.state import encode
+from sleipnir.graphs.variables import resolve_variables
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import Context, NewRun
+from sleipnir.scheduler.store.keys import new_child_id, new_run_id
+
+
+class NestedTooDeep(SubmissionRefused):
+    """The child run would lie deeper than `max_agent_depth`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the caller wants of a run."""
+
+    prompt: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict)  # seeds over `initial_state`
+    variables: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, list[str]] = field(default_factory=dict)  # ahead of time, by node
+    workdir: str | None = None
+    machine: str | None = None  # the only one whose workers may take the run
+    guarded: bool = False  # whether guarded tools ask a person
+    headless: bool = False  # nobody is there to ask
+    recorded: bool = False  # its model calls are to be
+    replay: str | None = None  # digest of the recording that replies instead of models
+    streamed: bool = False  # somebody reads along while models reply; not in child runs
+    timeout_s: float | None = None  # may lower the graph's limit, not raise it
+    run_id: str | None = None  # given, it makes the submission idempotent
+    batch: str | None = None
+    item: str | None = None
+
+
+def new_run(
+    graph: Graph,
+    digest: str,
+    request: Request,
+    *,
+    agent: str,
+    agents: Mapping[str, str],
+    broken: Mapping[str, str] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> NewRun:
+    """A root run.
+
+    Args:
+        digest: of the agent's bundle.
+        agents: bundle digests of all agents that the graph may spawn, by name.
+        broken: why others of those cannot start, by name.
+
+    Raises:
+        SubmissionRefused: for an undeclared variable, one without value (E215), or a seed that is
+            not JSON.
+    """
+    require_declared(agent, graph.variables, request.variables)
+    for node_id in request.answers:
+        if node_id not in graph.nodes:
+            raise SubmissionRefused(
+                f"--answer names node '{printable(node_id)}', which does not exist"
+            )
+        if not isinstance(graph.nodes[node_id], ApprovalNode | InputNode):
+            raise SubmissionRefused(f"--answer names node '{node_id}', which asks nothing")
+    run_id = request.run_id or new_run_id()
+    variables = _variables(graph, request.variables)
+    return NewRun(
+        run_id=run_id,
+        agent=agent,
+        digest=digest,
+        start=graph.start,
+        start_type=graph.nodes[graph.start].type,
+        state=_seeds(graph, variables, request.state, request.prompt),
+        context=Context(
+            root=run_id,
+            batch=request.batch,
+            workdir=request.workdir,
+            machine=request.machine,
+            guarded=request.guarded,
+            headless=request.headless,
+            recorded=request.recorded,
+            replay=request.replay,
+            streamed=request.streamed,
+            variables=variables,
+            secrets=_secrets(graph),
+            given=dict(request.variables),
+            answers=dict(request.answers),
+            agents=dict(agents),
+            broken=dict(broken or {}),
+        ),
+        timeout_s=_lower(graph.settings.timeout, request.timeout_s),
+        batch=request.batch,
+        item=request.item,
+        warnings=warnings,
+    )
+
+
+def require_declared(agent: str, variables: Iterable[Variable], given: Iterable[str]) -> None:
+    """Check that an agent has the variables that values are given for.
+
+    Raises:
+        SubmissionRefused: it has not.
+    """
+    declared = {variable.name for variable in variables}
+    for name in given:
+        if name not in declared:
+            known = ", ".join(sorted(declared)) or "none"
+            raise SubmissionRefused(
+                f"agent '{agent}' declares no variable '{printable(name)}' (it has: {known})"
+            )
+
+
+def child_digest(parent: Context, agent: str, max_depth: int) -> str:
+    """The bundle of the agent that a node of a run wants to spawn.
+
+    Raises:
+        NestedTooDeep: if the child would lie too deep.
+        SubmissionRefused: if there was no valid agent of that name at submission.
+    """
+    if parent.depth + 1 > max_depth:
+        raise NestedTooDeep(
+            f"agent '{agent}' would be nested {parent.depth + 1} deep; the limit is {max_depth} "
+            "(max_agent_depth)"
+        )
+    if agent in parent.agents:
+        return parent.agents[agent]
+    raise SubmissionRefused(parent.broken.get(agent, "it was not found when the run was submitted"))
+
+
+def child_run(
+    graph: Graph,
+    digest: str,
+    *,
+    parent: Context,
+    parent_run: str,
+    parent_visit: str,
+    agent: str,
+    prompt: str,
+) -> NewRun:
+    """The child run of an agent node; it sees the values given for its root.
+
+    Raises:
+        SubmissionRefused: if a variable of the child has no value.
+    """
+    variables = _variables(graph, parent.given)
+    return NewRun(
+        run_id=new_child_id(parent_run),
+        agent=agent,
+        digest=digest,
+        start=graph.start,
+        start_type=graph.nodes[graph.start].type,
+        state=_seeds(graph, variables, {}, prompt),
+        context=replace(
+            parent,
+            depth=parent.depth + 1,
+            variables=variables,
+            secrets=_secrets(graph),
+            answers={},
+            streamed=False,
+        ),
+        timeout_s=graph.settings.timeout,
+        parent=f"{parent_run} {parent_visit}",
+    )
+
+
+def _variables(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return resolve_variables(graph, given)
+    except MissingVariables as error:
+        raise SubmissionRefused(str(error)) from error
+
+
+def _secrets(graph: Graph) -> tuple[str, ...]:
+    return tuple(variable.name for variable in graph.variables if variable.secret)
+
+
+def _seeds(
+    graph: Graph, variables: Mapping[str, str], state: Mapping[str, Any], prompt: str
+) -> dict[str, str]:
+    """The first state, key → JSON text: later sources win."""
+    secrets = set(_secrets(graph))
+    plain = {name: value for name, value in variables.items() if name not in secrets}
+    merged = {**plain, **graph.initial_state, **state, "initial_prompt": prompt}
+    return {key: _seed(key, value) for key, value in merged.items()}
+
+
+def _seed(key: str, value: Any) -> str:
+    try:
+        return encode(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise SubmissionRefused(
+            f"the value of '{printable(key)}' cannot be stored: {error}; "
+            "give what JSON can hold: texts, finite numbers, true, false, null, lists and objects"
+        ) from error
+
+
+def _lower(limit: float | None, wanted: float | None) -> float | None:
+    given = [value for value in (limit, wanted) if value is not None]
+    return min(*given, MAX_SECONDS) if given else None

@@ -1,0 +1,186 @@
+"""Asks the processes that check: started when first needed, kept, killed where they hang."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, checking
+from sleipnir.scheduler.schema_checks.checking import Misfit, SchemaInvalid, Unchecked
+
+# What makes a check cost more than its schema times its value.
+_COSTLY = ("pattern", "Ref", "$ref", "unique", "unevaluated")
+# Up to here one is done on the spot: size of the schema times size of the value, in characters.
+_SMALL = 10_000_000
+
+# A machine may be busy, or swap; a process that keeps silent for so much longer hangs.
+_PATIENCE_S = 60.0
+_PATIENCE_FACTOR = 10.0
+
+
+def misfits(schema: dict[str, Any], value: Any, limit_s: float = DEFAULT_LIMIT_S) -> list[Misfit]:
+    """What in a JSON value does not conform to a schema: paths and messages, the first hundred.
+
+    Raises:
+        SchemaInvalid: the schema is none.
+        TookTooLong: the check takes more than `limit_s` seconds of processor time.
+        Unchecked: it cannot be done.
+    """
+    try:
+        schema_text = encode(schema)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise SchemaInvalid(f"the schema is not JSON: {error}") from error
+    try:
+        value_text = json.dumps(value)
+    except RecursionError as error:
+        raise Unchecked(str(error)) from error
+    is_small = len(schema_text) * len(value_text) <= _SMALL
+    if is_small and not any(word in schema_text for word in _COSTLY):
+        return checking.misfits(schema_text, value)
+    question = json.dumps({"schema": schema_text, "limit_s": limit_s})
+    # The value is text already.
+    question = f'{question[:-1]}, "value": {value_text}}}'
+    return [(path, message) for path, message in _POOL.ask(question, limit_s)["misfits"]]
+
+
+def matches(pattern: str, text: str, limit_s: float = DEFAULT_LIMIT_S) -> bool:
+    """Whether the pattern is found anywhere in the text.
+
+    Raises:
+        TookTooLong: that takes more than `limit_s` seconds of processor time.
+        Unchecked: it cannot be looked for.
+    """
+    question = json.dumps({"pattern": pattern, "text": text, "limit_s": limit_s})
+    return bool(_POOL.ask(question, limit_s)["found"])
+
+
+class TookTooLong(Unchecked):
+    """The check was ended; the message says after how long, and what took it."""
+
+    def __init__(self, limit_s: float, busy_with: str = "") -> None:
+        self.limit_s = limit_s
+        what = f": {busy_with}" if busy_with else ""
+        super().__init__(f"could not be checked within {limit_s:g} s{what}")
+
+
+class _Died(Exception):
+    """The process ended; a new one may do better."""
+
+
+class _Helper:
+    """One process, asked by one thread at a time."""
+
+    def __init__(self) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        self._channel, theirs = multiprocessing.Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                # -P: a directory of the user's that happens to be called `scheduler` is not ours.
+                [sys.executable, "-P", "-m", "sleipnir.scheduler.schema_checks.helper"],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # In our session, as all that ends by itself when we do, but not in our group:
+                # what a terminal sends is not for it.
+                process_group=0,
+            )
+
+    def ask(self, question: str, limit_s: float) -> dict[str, Any]:
+        """Its answer.
+
+        Raises:
+            TookTooLong: there is none.
+            _Died: it has ended.
+        """
+        try:
+            self._channel.send_bytes(question.encode())
+            if not self._channel.poll(_PATIENCE_S + _PATIENCE_FACTOR * limit_s):
+                raise TookTooLong(limit_s)
+            answer: dict[str, Any] = json.loads(self._channel.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise _Died(f"the process that checked it exited: {self._process.poll()}") from error
+        return answer
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def end(self) -> None:
+        self._channel.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class _Pool:
+    """As many processes as are asked at once, up to the number of cores."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Helper] = []
+        self._places = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
+
+    def ask(self, question: str, limit_s: float) -> dict[str, Any]:
+        """The answer to a question.
+
+        Raises:
+            SchemaInvalid, TookTooLong, Unchecked: there is none.
+        """
+        with self._places:
+            try:
+                answer = self._ask(question, limit_s)
+            except _Died:
+                answer = self._ask_again(question, limit_s)
+        if "late" in answer:
+            raise TookTooLong(limit_s, answer["late"])
+        if "invalid" in answer:
+            raise SchemaInvalid(answer["invalid"])
+        if "unchecked" in answer:
+            raise Unchecked(answer["unchecked"])
+        return answer
+
+    def _ask(self, question: str, limit_s: float) -> dict[str, Any]:
+        try:
+            helper = self._idle.pop()
+        except IndexError:
+            helper = _started()
+        try:
+            answer = helper.ask(question, limit_s)
+        except BaseException:
+            helper.end()
+            raise
+        self._idle.append(helper)
+        return answer
+
+    def _ask_again(self, question: str, limit_s: float) -> dict[str, Any]:
+        try:
+            return self._ask(question, limit_s)
+        except _Died as error:
+            raise Unchecked(str(error)) from error
+
+    def close(self) -> None:
+        """End those that are idle."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().end()
+
+
+def _started() -> _Helper:
+    try:
+        return _Helper()
+    except OSError as error:
+        raise Unchecked(f"cannot start a process to check it: {error}") from error
+
+
+_POOL = _Pool()
+atexit.register(_POOL.close)

@@ -1,0 +1,1 @@
+"""The scheduler process: whatever becomes due, in the partitions that it owns."""

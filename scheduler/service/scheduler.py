@@ -1,0 +1,137 @@
+"""The scheduler: looks after everything whose time has come, in the partitions it owns.
+
+Any number may run. A partition is owned by one of them at a time, by a lock that each tick
+renews; and every action is one atomic transition that checks again, so even two owners
+would do no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+from redis.exceptions import RedisError
+
+from sleipnir.scheduler.errors import TransitionBroken
+from sleipnir.scheduler.runs.model import Failure
+from sleipnir.scheduler.service.clock_monitor import Timekeeper
+from sleipnir.scheduler.service.sweeps import SWEEPS, Tick
+from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
+from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
+from sleipnir.scheduler.store.connection import is_transient
+from sleipnir.scheduler.store.runs import RunStore
+
+logger = logging.getLogger("sleipnir.scheduler")
+
+TICK_S = 0.5
+# Several ticks: a slow one must not lose a partition, a dead scheduler's must be free soon.
+_OWNERSHIP_S = 5.0
+# What cannot be done is tried again that much later.
+_UNTIL_NEXT_ATTEMPT_S = 3600.0
+_BATCH = 200  # timers per partition and tick
+# A heartbeat, and the longest pause before it tries again.
+_RENEWALS_S = 3.0
+
+
+class Scheduler:
+    """Sweeps partitions on a thread of its own, until it is stopped.
+
+    Args:
+        monotonic: another clock for tests that move that of Redis.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        tick_s: float = TICK_S,
+        monotonic: Callable[[], float] = monotonic,
+    ) -> None:
+        self._store = store
+        self._time = Timekeeper(store, monotonic)
+        self._tick_s = tick_s
+        self._owner = secrets.token_hex(8)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="scheduler", daemon=True)
+        self._bundles = BundleSweep(store)
+        self._stranded = StrandedSweep(store, monotonic)
+
+    def start(self) -> None:
+        """Run in the background."""
+        self._thread.start()
+
+    def run(self) -> None:
+        """Tick until `stop`; an unreachable Redis is waited for."""
+        while not self._stopping.is_set():
+            try:
+                busy = self.run_once()
+            except RedisError as error:
+                logger.warning("cannot sweep: %s", error)
+                busy = False
+            if not busy:
+                self._stopping.wait(self._tick_s)
+        try:
+            self._store.disown(self._owner)
+        except RedisError as error:
+            logger.warning("cannot release partitions: %s", error)
+
+    def run_once(self) -> bool:
+        """One tick over all partitions this scheduler owns; True if more is due already."""
+        due = self._sweep()
+        tick = Tick(self._store)
+        for members in due.values():
+            for member in members:
+                with self._time.calling():
+                    _look_after(tick, member)
+        if due:
+            self._bundles.run_if_due()
+            self._stranded.run_if_due(list(due))
+        return any(len(members) == _BATCH for members in due.values())
+
+    def _sweep(self) -> dict[str, list[str]]:
+        """What is due, by partition.
+
+        After an outage leases have lapsed that nobody could renew. Workers that live do so
+        before those leases are looked at: no visit is given up for what Redis did.
+        """
+        if self._time.look():
+            self._stopping.wait(_RENEWALS_S)
+        with self._time.calling():
+            due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH, self._time.seen_ms)
+        return {} if self._time.was_away else due
+
+    def request_stop(self) -> None:
+        """Let `run` return soon; safe in a signal handler."""
+        self._stopping.set()
+
+    def stop(self) -> None:
+        """Stop the background thread, and let others have its partitions."""
+        self.request_stop()
+        self._thread.join(2 * _OWNERSHIP_S)
+
+
+def _look_after(tick: Tick, member: str) -> None:
+    """Act on one due timer; one that is beyond help must not hold up the others."""
+    kind, *names = member.split(" ")
+    try:
+        SWEEPS[kind](tick, *names)
+    except TransitionBroken as error:
+        _give_up(tick, member, names[0], error)
+    except Exception as error:
+        if is_transient(error):
+            raise  # so would be all others
+        logger.exception("cannot act on the timer '%s'", member)
+
+
+def _give_up(tick: Tick, member: str, run_id: str, error: TransitionBroken) -> None:
+    """End a run that cannot be looked after; one that cannot be ended is left for a while."""
+    logger.error("run %s, timer '%s': %s", run_id, member, error)
+    failure = Failure("R023", f"the run could not continue: {error}", None)
+    try:
+        ended = tick.store.close(run_id, "failed", failure)
+    except TransitionBroken:
+        ended = False
+    if not ended:
+        tick.store.put_timer_off(run_id, member, _UNTIL_NEXT_ATTEMPT_S)

@@ -1,0 +1,42 @@
+"""Bundles that no run needs any more."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from time import monotonic
+
+from sleipnir.scheduler.store.runs import RunStore
+
+logger = logging.getLogger("sleipnir.scheduler")
+
+
+class BundleSweep:
+    """Removes packed agents that no run uses and nobody submitted for a day.
+
+    The day keeps a bundle safe between its upload and the run that it was uploaded for.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        interval: timedelta = timedelta(hours=1),
+        unused_for: timedelta = timedelta(days=1),
+    ) -> None:
+        self._store = store
+        self._interval_s = interval.total_seconds()
+        self._unused_for = unused_for
+        self._last = monotonic()
+
+    def run_if_due(self) -> None:
+        """Sweep, if the interval has passed."""
+        if monotonic() - self._last >= self._interval_s:
+            self._last = monotonic()
+            self.run_once()
+
+    def run_once(self, limit: int = 100) -> int:
+        """Remove up to `limit` unused bundles; returns how many."""
+        removed = self._store.remove_unused_bundles(self._unused_for, limit)
+        if removed:
+            logger.info("removed %d unused bundles", removed)
+        return removed

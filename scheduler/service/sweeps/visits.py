@@ -1,0 +1,18 @@
+"""Visits nobody works on: their message was lost, their worker died, or their pause is over."""
+
+from __future__ import annotations
+
+import logging
+
+from sleipnir.scheduler.service.sweeps.tick import Tick
+
+logger = logging.getLogger("sleipnir.scheduler")
+
+
+def redeliver_visit(tick: Tick, run_id: str, visit: str) -> None:
+    """Publish a visit again, or give its run up after too many lost workers."""
+    done = tick.store.redeliver(run_id, visit)
+    if done == "given_up":
+        logger.warning("run %s failed: visit %s lost its worker too often", run_id, visit)
+    else:
+        logger.debug("run %s visit %s: %s", run_id, visit, done)

@@ -1,0 +1,131 @@
+"""A ready visit becomes a Celery message, by task name and queue; `worker` is never imported.
+
+A message is only a wake-up: it carries ids, and Redis holds the truth. Where the broker is
+the Redis that holds the runs, the transition itself pushes the message (lua/lib/dispatch.lua)
+and this module only supplies its text; elsewhere Celery publishes it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from sleipnir.scheduler.store.connection import kombu_url, transport_options
+from sleipnir.scheduler.store.keys import QUEUE
+from sleipnir.scheduler.store.scripts import Woken
+
+logger = logging.getLogger("sleipnir.dispatch")
+
+TASK = "sleipnir.visit"
+
+
+def envelope() -> str:
+    """The text of a message as kombu's Redis transport and Celery's protocol 2 write it.
+
+    `@ID@`, `@LABEL@`, `@BODY@`, `@ARGS@` and `@AT@` stand for what differs between visits.
+    A test compares it with what Celery itself publishes.
+    """
+    headers: dict[str, Any] = {
+        "lang": "py",
+        "task": TASK,
+        "id": "@ID@",
+        "shadow": "@LABEL@",
+        "eta": None,
+        "expires": None,
+        "group": None,
+        "group_index": None,
+        "retries": 0,
+        "timelimit": [None, None],
+        "root_id": "@ID@",
+        "parent_id": None,
+        "argsrepr": "@ARGS@",
+        "kwargsrepr": "{}",
+        "origin": "sleipnir",
+        "ignore_result": True,
+        "replaced_task_nesting": 0,
+        "stamped_headers": None,
+        "stamps": {},
+        "published_ms": "@AT@",
+    }
+    properties = {
+        "correlation_id": "@ID@",
+        "reply_to": "",
+        "delivery_mode": 2,
+        "delivery_info": {"exchange": "", "routing_key": QUEUE},
+        "priority": 0,
+        "delivery_tag": "@ID@",
+    }
+    message = {
+        "body": "@BODY@",
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": headers,
+        "properties": properties,
+    }
+    return json.dumps(message).replace('"@AT@"', "@AT@")
+
+
+class Dispatcher(Protocol):
+    """How woken visits reach a worker."""
+
+    envelope: str  # empty: the transitions do not push messages themselves
+
+    def publish(self, woken: Sequence[Woken]) -> None: ...
+
+
+class DirectDispatcher:
+    """The broker is our Redis: the transitions push, nothing is left to publish."""
+
+    def __init__(self) -> None:
+        self.envelope = envelope()
+
+    def publish(self, woken: Sequence[Woken]) -> None:
+        raise AssertionError(f"the transition did not publish {woken!r}")
+
+
+class CeleryDispatcher:
+    """Any other broker: Celery publishes.
+
+    A failing broker is no error here: the visit's timer makes the scheduler try again.
+    """
+
+    envelope = ""
+
+    def __init__(self, app: Any, unreachable: type[Exception]) -> None:
+        """`unreachable` is what the app raises when it cannot reach its broker."""
+        self._app = app
+        self._unreachable = unreachable
+
+    def publish(self, woken: Sequence[Woken]) -> None:
+        try:
+            self._send(woken)
+        except self._unreachable as error:
+            logger.warning("cannot publish %d visits now: %s", len(woken), error)
+
+    def _send(self, woken: Sequence[Woken]) -> None:
+        with self._app.producer_or_acquire() as producer:
+            for run_id, visit, label, digest, queue in woken:
+                self._app.send_task(
+                    TASK,
+                    args=(run_id, visit, digest),
+                    shadow=label,
+                    queue=queue,
+                    ignore_result=True,
+                    producer=producer,
+                    argsrepr=f"{run_id} {visit}",
+                )
+
+
+def make_dispatcher(redis_url: str, broker_url: str | None) -> Dispatcher:
+    """The dispatcher that fits the configured broker."""
+    if broker_url is None or broker_url == redis_url:
+        return DirectDispatcher()
+    # Slow to import, and rarely needed here.
+    from celery import Celery  # noqa: PLC0415
+    from kombu.exceptions import OperationalError  # noqa: PLC0415
+
+    app = Celery(broker=kombu_url(broker_url), set_as_current=False)
+    app.conf.broker_transport_options = transport_options(broker_url)
+    return CeleryDispatcher(app, OperationalError)

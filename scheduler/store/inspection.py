@@ -1,0 +1,140 @@
+"""Reads whole runs: each in one script, so that its parts are of one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import redis
+from redis.exceptions import ResponseError
+
+from sleipnir.scheduler.errors import TransitionBroken
+from sleipnir.scheduler.runs.model import Checkpoint
+from sleipnir.scheduler.runs.snapshot import (
+    Child,
+    MapTrace,
+    Missing,
+    OpenVisit,
+    Parent,
+    RunSnapshot,
+    Unreadable,
+    VisitTrace,
+)
+from sleipnir.scheduler.store.queries import Records
+from sleipnir.scheduler.store.scripts import Transition
+
+
+class Inspector:
+    """Takes snapshots of runs.
+
+    Args:
+        whole: with what only a complete check wants to know: histories, and all children.
+    """
+
+    def __init__(self, client: redis.Redis, *, whole: bool = True) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+        self._records = Records(client)
+        self._inspect_run = Transition("inspect_run", client, {}, nothing_woken)
+        self._whole = whole
+
+    def look(
+        self, partition: str, named: Mapping[str, Collection[str]]
+    ) -> list[RunSnapshot | Unreadable]:
+        """The runs named, in one round trip; with them, visits that some index names."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id, visits in named.items():
+                self._inspect_run(
+                    partition, run_id, "1" if self._whole else "0", *sorted(visits), client=pipe
+                )
+            answers = pipe.execute(raise_on_error=False)
+        return [self._read(run_id, answer) for run_id, answer in zip(named, answers, strict=True)]
+
+    def _read(self, run_id: str, answer: Any) -> RunSnapshot | Unreadable:
+        try:
+            if isinstance(answer, Exception):
+                raise answer
+            return self._snapshot(run_id, self._inspect_run.result(answer))
+        except TransitionBroken as error:
+            return Unreadable(run_id, f"cannot be read: {error.reason}")
+        except (ResponseError, ValueError, KeyError) as error:
+            return Unreadable(run_id, f"cannot be read: {error}")
+
+    def _snapshot(self, run_id: str, answer: Sequence[Any]) -> RunSnapshot:
+        record, traces, staged, pending, indexed, deadline, expiry, *rest = answer
+        children, parent, keys, steps, digest = rest
+        return RunSnapshot(
+            run_id=run_id,
+            record=dict(pairs(record)),
+            traces=tuple(_trace(*fields) for fields in traces),
+            staged=frozenset(staged),
+            pending=tuple(pending),
+            indexed_at=_instant(indexed),
+            deadline_timer=_instant(deadline),
+            expiry_timer=_instant(expiry),
+            children=tuple(
+                Child(child, status or None, of, _instant(due))
+                for child, status, of, due in children
+            ),
+            parent=_parent(*parent) if parent else None,
+            expires_in=dict(pairs(keys)),
+            checkpoints=self._checkpoints(run_id, steps),
+            digest=digest,
+        )
+
+    def _checkpoints(self, run_id: str, count: int) -> tuple[Checkpoint, ...]:
+        """The first `count`; they do not change any more."""
+        if not self._whole or not count:
+            return ()
+        return tuple(self._records.history(run_id)[:count])
+
+
+def _trace(
+    visit: str,
+    packed: str,
+    timer: str,
+    child: str,
+    asked: str,
+    question: int,
+    items: str | Sequence[Any],
+    turns: int,
+) -> VisitTrace:
+    return VisitTrace(
+        visit=visit,
+        open=OpenVisit.parse(packed) if packed else None,
+        timer=_instant(timer),
+        child_timer=_instant(child),
+        asked_at=_instant(asked),
+        has_question=bool(question),
+        map=_map(*items) if items else None,
+        turns=turns,
+    )
+
+
+def _map(
+    inflight: str, following: str, total: str, halted: str, missing: Sequence[Sequence[int]]
+) -> MapTrace:
+    return MapTrace(
+        invocations=int(inflight),
+        following=int(following),
+        total=int(total),
+        halted=bool(halted),
+        missing=tuple(Missing(index, bool(is_open), bool(has)) for index, is_open, has in missing),
+    )
+
+
+def _parent(status: str, packed: str, listed: int) -> Parent:
+    return Parent(status or None, OpenVisit.parse(packed) if packed else None, bool(listed))
+
+
+def _instant(score: str) -> int | None:
+    return int(float(score)) if score else None
+
+
+def pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """What Redis answers for a hash."""
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def nothing_woken(_woken: object) -> None:
+    """Reading wakes no visit."""

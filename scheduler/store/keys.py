@@ -1,0 +1,144 @@
+"""Every Redis key: its pattern, type, contents, owner and expiry.
+
+`{pNN}` is the partition's hash tag, NN from the first two hex digits of the run id. Child
+runs share their root's partition, so a parent and its children change in one transition.
+
+Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end:
+    run       hash    the record; field `n:<node>` counts the visits of a node,
+                      `died:<visit>` processes of its own that a visit took down in a row
+    state     hash    key → JSON text
+    history   list    one checkpoint a super-step; the first holds the seeds; folded if long
+    events    stream  narration, capped
+    logs      list    output of scripts, capped
+    children  list    ids of child runs
+    speech    stream  what models say while they say it, for who watches; capped, expires in seconds
+Of a run, gone with its end at the latest:
+    visits    hash    open visits, packed as lua/lib/store.lua says
+    staged    hash    node → what a finished branch of the current step produced
+    pending   list    visits that the step's window holds back
+    questions hash    visit → open question
+    map       hash    (`:<run> <visit>`) items, results and window of a map
+    turns     list    (`:<run> <visit>`) a conversation: replies of the model, results of calls
+    recalled  string  (`:<run> <visit>`) a visit's turn came before it was at rest: when, ms;
+                      expires in seconds
+Of a partition, without expiry, each entry removed with what it names:
+    {pNN}:timers   zset    when to look, ms, at `visit|child <run> <visit>`, `deadline <run>`,
+                           `expiry <run> <bundle digest>`
+    {pNN}:inbox    zset    `<run> <visit>` → asked at, ms
+    {pNN}:runs     zset    run → created at, ms
+    {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
+    {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
+    {pNN}:swept    string  when it last did, ms: until then no time was lost
+Shared:
+    sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
+    sleipnir:bundles           zset    digest → last submission that used it, ms
+    sleipnir:batch:<batch>     set     the runs of a batch; expires after the retention time
+    sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
+    sleipnir:recording:<digest> string  model calls that reply in place of a model
+    sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
+    sleipnir:replayed:<run>    hash    which recorded replies such a run was given
+                                       the last three expire after the retention time
+    {limits}:…                 limits of model calls, all in one slot; lua/lib/limits.lua names
+                               them. `settings`, what `sleipnir limits` changed, has no
+                               expiry, all others have one
+    sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
+    sleipnir                   list    the queue, if the broker is this Redis; its first lane,
+                                       `sleipnir\\x06\\x16<n>` the others (lua/lib/dispatch.lua)
+    sleipnir:turns             zset    messages of batches' runs that have not begun → turn
+    sleipnir:last-turns        hash    batch → the turn of its last run; expires
+    sleipnir@<name>            list    the queue of runs that need that machine's files, with
+                                       lanes and turns of its own
+"""
+
+from __future__ import annotations
+
+import secrets
+
+PARTITIONS = 64
+ALL_PARTITIONS = tuple(f"{{p{number:02d}}}" for number in range(PARTITIONS))
+
+BUNDLES = "sleipnir:bundles"
+QUEUE = "sleipnir"
+# As kombu names the lists of a queue's priorities.
+LANE_SEPARATOR = "\x06\x16"
+LANES = 4
+# What stands in the last lane for a message in the queue's turns.
+TURN_MARK = "0"
+
+
+def new_run_id() -> str:
+    """A random run id: 16 hex digits, the first two choose the partition."""
+    return secrets.token_hex(8)
+
+
+def new_child_id(parent: str) -> str:
+    """A random id in the partition of `parent`."""
+    return parent[:2] + secrets.token_hex(7)
+
+
+def partition_of(run_id: str) -> str:
+    """The hash tag of the run's partition; needs only the first two digits of an id.
+
+    Raises:
+        ValueError: if the id does not begin with two hex digits.
+    """
+    return ALL_PARTITIONS[int(run_id[:2], 16) % PARTITIONS]
+
+
+def run_key(kind: str, run_id: str) -> str:
+    """The key of one part of a run, `kind` as in the table above."""
+    return f"{partition_of(run_id)}:{kind}:{run_id}"
+
+
+def bundle_key(digest: str) -> str:
+    return f"sleipnir:bundle:{digest}"
+
+
+def cache_key(digest: str) -> str:
+    return f"sleipnir:cache:{digest}"
+
+
+def recording_key(digest: str) -> str:
+    return f"sleipnir:recording:{digest}"
+
+
+def recorded_key(root: str) -> str:
+    return f"sleipnir:recorded:{root}"
+
+
+def replayed_key(root: str) -> str:
+    return f"sleipnir:replayed:{root}"
+
+
+def batch_key(batch: str) -> str:
+    return f"sleipnir:batch:{batch}"
+
+
+def machine_key(machine: str) -> str:
+    return f"sleipnir:machine:{machine}"
+
+
+def machine_queue(machine: str) -> str:
+    """The queue of runs that are pinned to a machine."""
+    return f"{QUEUE}@{machine}"
+
+
+def lane_key(queue: str, lane: int) -> str:
+    """The list of one lane of a queue; workers look into lane 0 first."""
+    return f"{queue}{LANE_SEPARATOR}{lane}" if lane else queue
+
+
+def turns_key(queue: str) -> str:
+    """Messages of a queue's last lane, by turn."""
+    return f"{queue}:turns"
+
+
+def visit_id(step: int, node: str, index: int | None = None) -> str:
+    """`<step>/<node>`, of a map's invocation `<step>/<map node>/<index>`."""
+    return f"{step}/{node}" if index is None else f"{step}/{node}/{index}"
+
+
+def parse_visit_id(visit: str) -> tuple[int, str, int | None]:
+    """The step, node and index of a visit id."""
+    step, node, *index = visit.split("/")
+    return int(step), node, int(index[0]) if index else None

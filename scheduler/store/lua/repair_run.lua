@@ -1,0 +1,183 @@
+-- Make a run that was found stranded go on, or end it, if it is still as it was found.
+-- KEYS partition
+-- ARGV run_id digest failure rest
+-- digest: of the reading that showed it (inspect_run with `whole` 0); failure: JSON text of the
+-- error that ends the run, '' where it can go on
+-- REST verb, visit, argument of each thing to do, as scheduler/runs/stranded.py plans them
+-- USES store dispatch waiting finish inspect
+-- OK   repaired  1, or 0 where it has changed meanwhile
+if digest_of(inspect(run_id, {}, false)) ~= digest then return reply(0) end
+local run, visits = key('run', run_id), key('visits', run_id)
+local status, agent, bundle = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
+
+-- What a record does not say cannot be released; the indexes are.
+local function forget_unreadable()
+  local open = redis.call('HGETALL', visits)
+  for i = 1, #open, 2 do
+    if not parse_visit(open[i + 1]).status then
+      write('HDEL', visits, open[i])
+      write('ZREM', timers, timer('visit', run_id, open[i]), timer('child', run_id, open[i]))
+      write('ZREM', inbox, run_id .. ' ' .. open[i])
+      remove(key('map', run_id .. ' ' .. open[i]), key('turns', run_id .. ' ' .. open[i]))
+    end
+  end
+end
+
+local function withdraw(visit)
+  write('HDEL', key('questions', run_id), visit)
+  write('ZREM', inbox, run_id .. ' ' .. visit)
+end
+
+-- What belongs to visits of the current step, whether or not anything says that they are open.
+local function forget_step()
+  local step, frontier = unpack(redis.call('HMGET', run, 'step', 'frontier'))
+  for node in string.gmatch(frontier or '', '%S+') do
+    local visit = (step or '') .. '/' .. node
+    local map = key('map', run_id .. ' ' .. visit)
+    for index = 0, (tonumber(redis.call('HGET', map, 'total') or '') or 0) - 1 do
+      remove(key('turns', run_id .. ' ' .. visit .. '/' .. index))
+      write('ZREM', timers, timer('visit', run_id, visit .. '/' .. index),
+        timer('child', run_id, visit .. '/' .. index))
+    end
+    remove(map, key('turns', run_id .. ' ' .. visit))
+    write('ZREM', timers, timer('visit', run_id, visit), timer('child', run_id, visit))
+    withdraw(visit)
+  end
+end
+
+-- Take all of a run's visits back.
+local function clear()
+  local open = redis.call('HGETALL', visits)
+  for i = 1, #open, 2 do
+    drop_visit(run_id, open[i], parse_visit(open[i + 1]), cancel_child)
+  end
+  for _, visit in ipairs(redis.call('HKEYS', key('questions', run_id))) do
+    withdraw(visit)
+  end
+  forget_step()
+  write('ZREM', timers, timer('deadline', run_id))
+  for _, kind in ipairs({'visits', 'staged', 'pending', 'questions'}) do
+    remove_now(key(kind, run_id))
+  end
+end
+
+local function announce_again(visit, v)
+  v.published = now_ms
+  write_visit(run_id, visit, v)
+  write('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
+  announce(run_id, visit, label_of(run_id, visit, agent), bundle)
+end
+
+local REPAIRS = {
+  -- The last branch was staged and nobody is left to advance the step.
+  restage = function(visit)
+    local v = new_visit()
+    v.status = 'staged'
+    announce_again(visit, v)
+  end,
+  watch = function(visit)
+    write('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
+  end,
+  watch_child = function(visit, due)
+    write('ZADD', timers, due ~= '' and due or now_ms, timer('child', run_id, visit))
+  end,
+  watch_deadline = function()
+    write('ZADD', timers, redis.call('HGET', run, 'deadline'), timer('deadline', run_id))
+  end,
+  -- Without its question: it asks anew. What it was resumed with before is no answer to that.
+  ask_again = function(visit, _, v)
+    withdraw(visit)
+    resume(run_id, visit, v, '')
+  end,
+  list = function(visit)
+    write('ZADD', inbox, now_ms, run_id .. ' ' .. visit)
+  end,
+  withdraw = withdraw,
+  requeue = function(visit, _, v)
+    resume(run_id, visit, v, v.payload)
+  end,
+  collect = function(visit, _, v)
+    write('HSET', key('map', run_id .. ' ' .. visit), 'inflight', 0)
+    resume(run_id, visit, v, 'collect')
+  end,
+  invoke = function(visit)
+    local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+    local map = key('map', run_id .. ' ' .. map_visit)
+    if tonumber(redis.call('HGET', map, 'next')) <= tonumber(index) then
+      write('HSET', map, 'next', index + 1)
+    end
+    announce_again(visit, new_visit())
+  end,
+  tell_parent = function(visit, _, v)
+    write('ZREM', timers, timer('child', run_id, visit))
+    local child = key('run', v.payload)
+    local ended, output, failure = unpack(redis.call('HMGET', child, 'status', 'output', 'error'))
+    if not ended then
+      ended, failure = 'failed', cjson.encode({
+        code = 'R023', message = 'nothing is left of that run', node = cjson.null})
+    end
+    resume(run_id, visit, v, child_result(v.payload, ended, output or '', failure or ''))
+  end,
+  drop = function(visit, _, v)
+    drop_visit(run_id, visit, v, cancel_child)
+    write('HDEL', visits, visit)
+  end,
+  -- The first one held back; as it leaves, it lets in the next.
+  release = function()
+    local visit = pop(key('pending', run_id))
+    local v = read_visit(run_id, visit) or new_visit()
+    make_ready(run_id, visit, v, label_of(run_id, visit, agent), bundle)
+  end,
+  recount = function() end,  -- done after all repairs
+  cancel = function()
+    finish(run_id, 'cancelled', '', cjson.encode({
+      code = 'cancelled', message = 'the parent run ended', node = cjson.null}), true)
+  end,
+  clear = clear,
+  forget = function()
+    write('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, bundle))
+    for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do
+      write('PEXPIRE', key(kind, run_id), 2 * retention_ms)
+    end
+  end,
+}
+
+-- Count anew what the repairs have changed: invocations under way, and who can go on.
+local function recount()
+  local open, under_way, busy = redis.call('HGETALL', visits), {}, 0
+  for i = 1, #open, 2 do
+    local v = parse_visit(open[i + 1])
+    local map_visit = string.match(open[i], '^(%d+/[^/]+)/%d+$')
+    if map_visit then
+      under_way[map_visit] = (under_way[map_visit] or 0) + 1
+    end
+    local goes_on = v.status == 'ready' or v.status == 'leased' or v.status == 'backoff'
+      or v.status == 'held' or v.status == 'child'
+      and redis.call('HGET', key('run', v.payload), 'status') ~= 'waiting'
+    busy = busy + (goes_on and 1 or 0)
+  end
+  for _, visit in ipairs(redis.call('LRANGE', key('pending', run_id), 0, -1)) do
+    busy = busy + (1 - redis.call('HEXISTS', visits, visit))
+  end
+  for map_visit, count in pairs(under_way) do
+    write('HSET', key('map', run_id .. ' ' .. map_visit), 'inflight', count)
+  end
+  write('HSET', run, 'busy', busy)
+  settle(run_id)
+end
+
+forget_unreadable()
+if failure ~= '' then
+  clear()
+  finish(run_id, 'failed', '', failure)
+  return reply(1)
+end
+for i = 1, #rest, 3 do
+  local visit = rest[i + 1]
+  REPAIRS[rest[i]](visit, rest[i + 2], read_visit(run_id, visit))
+end
+status = redis.call('HGET', run, 'status')
+if not FINAL[status] and not redis.call('HGET', run, 'failing') then
+  recount()
+end
+return reply(1)

@@ -1,0 +1,104 @@
+-- Note what a model call has used or how it failed, and give back what it held.
+-- KEYS partition
+-- ARGV call spec
+-- spec: JSON, as scheduler/limits/limiter.py makes it; its `id` is of this settling alone
+-- USES limits
+-- OK   verdict delay_ms name detail woken
+--      verdict: done | wait, where the call failed and has patience left
+--      woken: calls whose turn it is now, to be sent for
+local did = cjson.decode(spec)
+
+-- ---- asked again because the answer was lost: the same one
+local answered = redis.call('GET', id('settled', did.id))
+if answered then return cjson.decode(answered) end
+
+local function reply(...)
+  local answer = {'OK', {}, ...}
+  write_last('SET', id('settled', did.id), cjson.encode(answer), 'PX', ANSWER_KEPT_MS)
+  return answer
+end
+
+-- ---- what it used
+for _, limit in ipairs(did.limits) do
+  if limit.tokens then
+    local state = id('state', limit.name)
+    local change = charge(limit.tokens, did.used_tokens) - charge(limit.tokens, did.tokens)
+    write('HINCRBYFLOAT', state, 'tokens.flow', change)
+    count(state, 'tokens', did.used_tokens - did.tokens)
+    keep(state, now_ms + DAY_MS)
+  end
+end
+for _, name in ipairs(did.budgets) do
+  local spent, holds = id('budget', name), id('holds', name)
+  local hold = string.format('%s|%.0f|%.0f', call, did.cost, did.worst_tokens)
+  if write('ZREM', holds, hold) == 1 then
+    write('HINCRBY', spent, 'held_cost', string.format('%.0f', 0 - did.cost))
+    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', 0 - did.worst_tokens))
+  end
+  write('HINCRBY', spent, 'cost', string.format('%.0f', did.used_cost))
+  write('HINCRBY', spent, 'tokens', string.format('%.0f', did.used_tokens))
+  write('PEXPIRE', spent, did.kept_ms)
+end
+
+-- ---- its places
+local woken = {}
+for _, limit in ipairs(did.limits) do
+  if limit.concurrency then
+    local state, queue = id('state', limit.name), id('queue', limit.name)
+    write('ZREM', id('held', limit.name), call)
+    local before = number(state, 'held_ms')
+    write('HSET', state, 'held_ms',
+      before > 0 and before + (did.took_ms - before) / 5 or did.took_ms)
+    keep(state, now_ms + DAY_MS)
+    local free = free_places(limit, call) - due(limit.name)
+    if free > 0 then
+      local waiting = redis.call('ZRANGEBYSCORE', queue, '(' .. now_ms, '+inf', 'LIMIT', 0, free)
+      for _, other in ipairs(waiting) do
+        write('ZADD', queue, now_ms, other)
+        write('HSET', id('call', other), 'at', now_ms)
+        woken[#woken + 1] = other
+      end
+    end
+  end
+end
+
+-- ---- how it failed
+local failure = did.failure
+if not failure then
+  for _, name in ipairs(did.names) do
+    local pause = read_pause(name)
+    if pause and pause.kind ~= 'throttled' then
+      write('HDEL', partition .. ':pauses', name)
+      write('HDEL', id('state', name), 'pause.late', 'pause.line')
+    end
+  end
+  remove(id('call', call))
+  return reply('done', 0, '', '', woken)
+end
+
+local name, asked_ms = failure.name, failure.retry_after_ms or 0
+local pause = read_pause(name)
+if failure.kind == 'throttled' then
+  cut(name, asked_ms)
+end
+if not pause or now_ms >= pause.until_ms or now_ms + asked_ms > pause.until_ms then
+  -- Calls that went together fail together: the pause grows when one fails that went after it.
+  local again = pause and now_ms >= pause.until_ms and now_ms < pause.until_ms + KEPT_MS
+  local failures = pause and (again and pause.failures + 1 or pause.failures) or 0
+  local grown_ms = math.min(failure.longest_ms, failure.shortest_ms * 2 ^ failures)
+  pause = {
+    kind = failure.kind, reason = failure.reason, failures = failures,
+    since_ms = again and pause.since_ms or now_ms,
+    until_ms = now_ms + (asked_ms > 0 and asked_ms or grown_ms),
+  }
+  write_pause(name, pause)
+end
+local mine = read_call(call)
+mine.since = mine.since or now_ms
+if now_ms >= mine.since + did.patience_ms then
+  remove(id('call', call))
+  return reply('done', 0, name, '', woken)
+end
+local at = after_pause(mine, name, pause.until_ms, did.patience_ms)
+book(call, mine, 'waiting', name, at)
+return reply('wait', math.ceil(at - now_ms), name, pause.reason, woken)

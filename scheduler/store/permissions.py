@@ -1,0 +1,100 @@
+"""What a user of Redis must be allowed, where it is not to be allowed everything.
+
+A test runs agents as a user with just these rules, and finds nothing in the server's log of
+refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import redis
+from redis.exceptions import NoPermissionError
+
+from sleipnir.scheduler.doctor.check import Check
+
+# Ours; and those of Celery and kombu, by which workers are told of and asked.
+_KEYS = (
+    "sleipnir*",
+    "{p[0-9][0-9]}*",
+    "{limits}*",
+    "_kombu.*",
+    "celeryev*",
+    "*celery.pidbox*",
+    "unacked*",
+)
+# No command that concerns others: none that administers, lists or removes what is not named.
+_COMMANDS = (
+    "-@all",
+    "+@read",
+    "+@write",
+    "+@pubsub",
+    "+@transaction",
+    "+@connection",
+    "-@dangerous",
+    "-@admin",
+    "+eval",
+    "+evalsha",
+    "+script|load",
+    "+script|exists",
+    "+info",
+    "+time",
+)
+# One that does nothing for each kind of keys and commands.
+_PROBES: tuple[tuple[str, ...], ...] = (
+    ("INFO", "server"),
+    ("TIME",),
+    ("EXISTS", "sleipnir:none"),
+    ("EXISTS", "{p00}:none"),
+    ("EXISTS", "{limits}:none"),
+    ("EXISTS", "_kombu.binding.none"),
+    ("EXISTS", "none.reply.celery.pidbox"),
+    ("SREM", "sleipnir:none", "none"),
+    ("PUBLISH", "sleipnir:batch:none", ""),
+    ("SCRIPT", "EXISTS", "none"),
+)
+
+
+def rule(db: int = 0) -> str:
+    """What follows `ACL SETUSER NAME on >PASSWORD` for a user that works on a database."""
+    keys = (f"~{pattern}" for pattern in _KEYS)
+    channels = (f"&{pattern}" for pattern in ("sleipnir:*", *_channels_of_celery(db)))
+    return " ".join(("resetkeys", *keys, "resetchannels", *channels, *_COMMANDS))
+
+
+def _channels_of_celery(db: int) -> tuple[str, ...]:
+    # As they are subscribed to: of a pattern, Redis wants the very same in the rule.
+    return f"/{db}.celery.pidbox", f"/{db}.celeryev/*"
+
+
+def permission_check(client: redis.Redis) -> Check:
+    """Whether our user may do what is needed, and what that is."""
+    db = int(client.connection_pool.connection_kwargs.get("db") or 0)
+    remedy = f"ACL SETUSER NAME on >PASSWORD {rule(db)}"
+    refused = [*_refused_commands(client), *_refused_channels(client, db)]
+    if refused:
+        return Check("Redis user", "error", "; ".join(refused), f"allow it: {remedy}")
+    return Check(
+        "Redis user", "ok", "has all required permissions", f"for a dedicated user: {remedy}"
+    )
+
+
+def _refused_commands(client: redis.Redis) -> Iterator[str]:
+    execute: Any = client.execute_command  # untyped in redis-py
+    for probe in _PROBES:
+        try:
+            execute(*probe)
+        except NoPermissionError as error:
+            yield f"{' '.join(probe).strip()}: {error}"
+
+
+def _refused_channels(client: redis.Redis, db: int) -> Iterator[str]:
+    for channel in _channels_of_celery(db):
+        pubsub: Any = client.pubsub  # untyped in redis-py
+        with pubsub() as subscription:
+            try:
+                subscription.psubscribe(channel)
+                subscription.get_message(timeout=1.0)
+            except NoPermissionError as error:
+                yield f"PSUBSCRIBE {channel}: {error}"

@@ -1,0 +1,205 @@
+"""Loads the Lua scripts: one transition a file, its header the contract.
+
+A header names the keys and arguments, which become locals of those names, the library
+files it uses, and the codes it may answer with instead of `OK`:
+
+    -- What the script does.
+    -- KEYS partition
+    -- ARGV run_id visit rest          `rest` takes all remaining arguments
+    -- USES store dispatch
+    -- ERR  stale_visit  when that happens
+
+Every script gets the hash tag of a partition as its only key: all keys of a run lie in one
+slot and their names are made in `lib/store.lua`. `now_ms` is the clock of Redis.
+
+A script happens whole or not at all. `redis.call` is for reading; what writes goes through
+`lib/atomic.lua`, which every script has, and which takes it back when anything fails later:
+
+    write('HSET', run, 'status', status)      reads what it replaces, to be able to take it back
+    write_undone_by({'ZREM', timers, member}, 'ZADD', timers, at, member)   where it is known
+    add('HSET', target, pairs)                new fields or members, in pieces
+    in_pieces('RPUSH', target, list)          `write` of many
+    read_fields(target, names)                HMGET of many
+    write_last('HSET', state, key, value)     once, at the end: large values are not read before
+    remove(key, ...)                          keys, at the very end
+
+Whoever calls gets `TransitionBroken` for what failed in the script, and Redis' own error when
+it takes no writes at all now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.client import Pipeline
+from redis.commands.core import Script
+
+from sleipnir.scheduler.errors import (
+    AnswerRefused,
+    RunClosed,
+    StaleStep,
+    StaleVisit,
+    StateTooLarge,
+    StepFailing,
+    TransitionBroken,
+    TransitionRefused,
+)
+
+_HERE = Path(__file__).with_name("lua")
+
+_REFUSALS: Mapping[str, type[Exception]] = {
+    "run_closed": RunClosed,
+    "stale_visit": StaleVisit,
+    "stale_step": StaleStep,
+    "step_failing": StepFailing,
+    "state_too_large": StateTooLarge,
+    "not_asked": AnswerRefused,
+    "not_due": TransitionRefused,
+}
+
+Constant = str | int
+Woken = tuple[str, str, str, str, str]  # run id, visit, label, bundle digest, queue
+
+
+@cache
+def _read(name: str) -> str:
+    return (_HERE / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _header(source: str, word: str) -> list[str]:
+    return [
+        part for line in re.findall(rf"^-- {word} +(.*)$", source, re.M) for part in line.split()
+    ]
+
+
+def script_names() -> list[str]:
+    """Every transition, by file name."""
+    return sorted(file.stem for file in _HERE.glob("*.lua"))
+
+
+def compose(name: str, constants: Mapping[str, Constant]) -> str:
+    """The whole text of one script: constants, named arguments, libraries, body."""
+    body = _read(name)
+    lines = ["local function transition()"]
+    lines += [
+        f"local {key} = {value if isinstance(value, int) else _quoted(value)}"
+        for key, value in constants.items()
+    ]
+    lines.append("local partition = KEYS[1]")
+    arguments = ["clock", *_header(body, "ARGV")]
+    for position, argument in enumerate(arguments, 1):
+        if argument == "rest":
+            lines.append(
+                f"local rest = {{}}; for i = {position}, #ARGV do rest[#rest + 1] = ARGV[i] end"
+            )
+        else:
+            lines.append(f"local {argument} = ARGV[{position}]")
+    lines += [
+        "local now_ms = tonumber(clock)",
+        "if not now_ms then",
+        "  local time = redis.call('TIME')",
+        "  now_ms = time[1] * 1000 + math.floor(time[2] / 1000)",
+        "end",
+    ]
+    inner = "\n".join([*lines, *_needed(_header(body, "USES"), body), body, "end"])
+    ending = "return all_or_nothing(transition)"
+    return "\n".join([*_needed(["atomic"], inner + ending), inner, ending])
+
+
+def _needed(libraries: Sequence[str], text: str) -> list[str]:
+    """The parts of libraries that `text` needs: each call of a script makes its functions anew.
+
+    A part is a definition that begins a line, or another statement: those are always needed.
+    """
+    parts = [
+        part
+        for library in libraries
+        for part in re.split(r"^(?=(?!end\b)\w)", _code(f"lib/{library}"), flags=re.M)
+    ]
+    words = _words(text)
+    needed: set[int] = set()
+    while True:
+        found = {i for i, part in enumerate(parts) if i not in needed and _defines(part, words)}
+        if not found:
+            return [parts[i].rstrip() for i in sorted(needed)]
+        needed |= found
+        words |= _words("".join(parts[i] for i in found))
+
+
+def _code(name: str) -> str:
+    return re.sub(r"^ *--.*\n", "", _read(name), flags=re.M)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def _defines(part: str, words: set[str]) -> bool:
+    """Whether a part defines one of the words, or is not a definition at all."""
+    definition = re.match(r"(?:local function|function|local) +([\w, ]+)", part)
+    return bool(part.strip()) and (definition is None or bool(_words(definition[1]) & words))
+
+
+def _quoted(text: str) -> str:
+    fence = "=" * 4
+    return f"[{fence}[{text}]{fence}]"
+
+
+def _encoded(argument: str | int) -> bytes | int:
+    # Scripts and models may put lone surrogates into texts and keys; hiredis takes them as bytes.
+    return argument.encode(errors="surrogatepass") if isinstance(argument, str) else argument
+
+
+class Transition:
+    """One script, bound to a Redis. Calling it returns what follows `OK`."""
+
+    def __init__(
+        self,
+        name: str,
+        client: redis.Redis,
+        constants: Mapping[str, Constant],
+        published: Callable[[Sequence[Woken]], None],
+    ) -> None:
+        self._name = name
+        self._arguments = _header(_read(name), "ARGV")
+        self._script: Script = client.register_script(compose(name, constants))
+        self._published = published
+
+    def __call__(
+        self,
+        partition: str,
+        *arguments: str | int,
+        clock: str = "",
+        client: redis.Redis | None = None,
+    ) -> list[Any]:
+        """Run it, by another client than its own if one is given.
+
+        A pipeline only queues it: its answer is to be read with `result`.
+
+        Raises:
+            TransitionRefused: the subclass that the script's code names.
+            TransitionBroken: the script failed; it has changed nothing.
+            TypeError: for a wrong number of arguments.
+        """
+        expected = len(self._arguments)
+        open_ended = expected > 0 and self._arguments[-1] == "rest"
+        if not (len(arguments) == expected or (open_ended and len(arguments) >= expected - 1)):
+            raise TypeError(f"{self._name} takes {self._arguments}, got {len(arguments)} arguments")
+        encoded = [clock, *map(_encoded, arguments)]
+        answer = self._script(keys=[partition], args=encoded, client=client)
+        return [] if isinstance(client, Pipeline) else self.result(answer)
+
+    def result(self, answer: Any) -> list[Any]:
+        """What follows `OK` in an answer; publishes the visits it woke."""
+        if answer[0] == "broken":
+            raise TransitionBroken(self._name, str(answer[1]))
+        if answer[0] != "OK":
+            raise _REFUSALS[answer[0]](f"{self._name}: {answer[0]}")
+        if answer[1]:
+            self._published(answer[1])
+        return list(answer[2:])

@@ -1,0 +1,1 @@
+"""The documents behind `--json`: one function a resource."""

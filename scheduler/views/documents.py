@@ -1,0 +1,111 @@
+"""What `--json` prints: records as JSON objects. Fields may be added here, never renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.store.clock import to_rfc3339
+
+Document = dict[str, Any]
+
+
+def run_document(
+    run: Run,
+    state: Mapping[str, Any],
+    *,
+    steps: int,
+    now_ms: int,
+    questions: Sequence[Question] = (),
+) -> Document:
+    """A run with its outcome so far; the oldest of `questions` is what it waits for."""
+    document: Document = {
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "status": str(run.status),
+        "output": run.output,
+        "error": run.failure.to_json() if run.failure else None,
+        "state": dict(state),
+        "usage": run.usage.to_json(),
+        "elapsed_s": elapsed_s(run, now_ms),
+        "steps": steps,
+    }
+    if questions:
+        document["question"] = question_document(questions[0])
+    return document
+
+
+def show_document(
+    document: Document,
+    times: Sequence[NodeTimes],
+    types: Mapping[str, str],
+    children: Sequence[Run],
+) -> Document:
+    """`document`, a run's, with its nodes and children."""
+    return {
+        "question": None,
+        **document,
+        "nodes": [_node_document(row, types.get(row.node)) for row in times],
+        "children": [
+            {"run_id": child.run_id, "agent": child.agent, "status": str(child.status)}
+            for child in children
+        ],
+    }
+
+
+def row_document(run: Run, *, now_ms: int, waits_for: str | None = None) -> Document:
+    """A run as one line of a list; `waits_for`: what a person has to see to."""
+    return {
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "status": str(run.status),
+        "node": place_of(run),
+        "waits_for": waits_for,
+        "batch": run.batch,
+        "created_at": to_rfc3339(run.created_at),
+        "age_s": (now_ms - run.created_at) / 1000,
+        "usage": run.usage.to_json(),
+    }
+
+
+def question_document(question: Question) -> Document:
+    """A question that waits for a person."""
+    return {
+        "question_id": question.question_id,
+        "run_id": question.run_id,
+        "root_run_id": question.root_run_id,
+        "agent": question.agent,
+        "node": question.node,
+        "kind": question.kind,
+        "text": question.text,
+        "options": list(question.options),
+        "default": question.default,
+        "validation": question.validation,
+        "asked_at": to_rfc3339(question.asked_at),
+    }
+
+
+def elapsed_s(run: Run, now_ms: int) -> float:
+    """The time since the run's first node began, up to the run's end if it is over."""
+    if run.started_at is None:
+        return 0.0
+    return ((run.ended_at or now_ms) - run.started_at) / 1000
+
+
+def place_of(run: Run) -> str | None:
+    """The nodes a run is at; None once it is over."""
+    return None if run.is_final else ", ".join(run.frontier)
+
+
+def _node_document(row: NodeTimes, node_type: str | None) -> Document:
+    return {
+        "id": row.node,
+        "type": node_type,
+        "visits": row.visits,
+        "total_s": row.total_ms / 1000,
+        "avg_s": row.avg_ms / 1000,
+        "max_s": row.max_ms / 1000,
+        "usage": row.usage.to_json(),
+    }

@@ -1,0 +1,41 @@
+"""Sleipnir: a distributed orchestrator for graph agents. Here are the names that programs use.
+
+    from sleipnir import Client, Request, SleipnirError
+
+`graphs`, `scheduler` and `worker` are the folders of those names in the source tree.
+`sleipnir.tool` is what tools written in Python import; the engine gives it to them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.functions.lib.sleipnir import tool
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.errors import SleipnirError
+    from sleipnir.scheduler.runs.submit import Request
+
+__all__ = ["Client", "Request", "SleipnirError", "tool"]
+
+# Imported when first used: a command that needs none of them starts without them.
+_HOMES: Final[Mapping[str, tuple[str, str | None]]] = {
+    "Client": ("sleipnir.scheduler.client", "Client"),
+    "Request": ("sleipnir.scheduler.runs.submit", "Request"),
+    "SleipnirError": ("sleipnir.scheduler.errors", "SleipnirError"),
+    "tool": ("sleipnir.graphs.functions.lib.sleipnir.tool", None),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    found = importlib.import_module(module)
+    return found if attribute is None else getattr(found, attribute)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

@@ -1,0 +1,343 @@
+"""What the scheduler keeps in order: deadlines, ownership, retention, unused bundles."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+from typing import cast
+
+import pytest
+from click.testing import CliRunner
+
+from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.errors import RunNotFound
+from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.model import Failure
+from sleipnir.scheduler.runs.plan import Plan
+from sleipnir.scheduler.service.scheduler import Scheduler
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from tests.support.engine import Engine
+from tests.support.keys import dump
+from tests.support.queue import lose_all
+from tests.support.redis_server import RedisServer
+from tests.support.runs import (
+    CHILD,
+    DIGEST,
+    RUN,
+    a_question,
+    a_run,
+    advance,
+    begin,
+    fanned_out,
+    spawn,
+    stage,
+    started,
+    status,
+    unchanged,
+)
+
+RETENTION_S = 7 * 86_400
+OVERDUE = Failure("R005", "too long", None)
+
+
+# ---- deadlines
+
+
+def test_a_run_past_its_deadline_is_timed_out_with_its_children(engine: Engine) -> None:
+    engine.store.submit(a_run(timeout_s=2.5))
+    spawn(engine, "1/s")
+    engine.clock.move(2.5)
+
+    engine.tick()
+
+    failure = engine.failure(RUN)
+    assert (status(engine), status(engine, CHILD)) == ("timed_out", "cancelled")
+    assert (failure.code, failure.message) == (
+        "R005",
+        "the run took longer than its limit of 2.5s",
+    )
+
+
+def test_a_waiting_run_is_timed_out_too(engine: Engine) -> None:
+    engine.store.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.clock.move(60)
+
+    engine.tick()
+
+    assert status(engine) == "timed_out"
+    assert engine.records.inbox() == []
+
+
+def test_no_run_is_timed_out_early(engine: Engine) -> None:
+    started(engine, timeout_s=60)
+    engine.clock.move(59.999)
+
+    with unchanged(engine):
+        closed = engine.store.close(RUN, "timed_out", OVERDUE)
+
+    assert not closed
+
+
+def test_a_run_that_is_over_stays_as_it_ended(engine: Engine) -> None:
+    advance(engine, started(engine), Plan({}, output="done"))
+
+    with unchanged(engine):
+        closed = engine.store.close(RUN, "cancelled", Failure("cancelled", "late", None))
+
+    assert not closed
+
+
+# ---- ownership
+
+
+def test_a_partition_has_one_owner_at_a_time(engine: Engine) -> None:
+    first = engine.store.sweep("me", ttl_s=5, limit=10)
+    second = engine.store.sweep("you", ttl_s=5, limit=10)
+    again = engine.store.sweep("me", ttl_s=5, limit=10)
+
+    assert list(first) == list(again) == list(ALL_PARTITIONS)
+    assert second == {}
+
+
+def test_partitions_let_go_of_are_free_at_once(engine: Engine) -> None:
+    engine.store.sweep("me", ttl_s=5, limit=10)
+
+    engine.store.disown("you")
+    still_mine = engine.store.sweep("you", ttl_s=5, limit=10)
+    engine.store.disown("me")
+
+    assert still_mine == {}
+    assert len(engine.store.sweep("you", ttl_s=5, limit=10)) == len(ALL_PARTITIONS)
+
+
+def test_a_sweep_names_what_is_due_oldest_first_and_in_bounds(engine: Engine) -> None:
+    runs = [f"01{number:014x}" for number in range(3)]
+    for run_id in runs:
+        engine.store.submit(a_run(run_id))
+        engine.clock.move(1)
+    engine.clock.move(3.5)
+
+    due = engine.store.sweep("me", ttl_s=5, limit=2)
+    few = engine.store.sweep("me", ttl_s=5, limit=1)
+
+    assert due["{p01}"] == [f"visit {run_id} 1/s" for run_id in runs[:2]]
+    assert few["{p01}"] == [f"visit {runs[0]} 1/s"]
+    assert due["{p02}"] == []
+
+
+def test_two_schedulers_on_one_partition_do_no_harm(engine: Engine) -> None:
+    engine.store.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.clock.move(60)
+    other = Scheduler(engine.store)
+    engine.store.close(RUN, "timed_out", OVERDUE)
+
+    with unchanged(engine):
+        assert not engine.store.close(RUN, "timed_out", OVERDUE)
+        engine.store.redeliver(RUN, "1/s")
+    other.run_once()
+
+
+def test_a_timer_that_cannot_be_handled_does_not_hold_up_the_others(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.store.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.redis.zadd("{p01}:timers", {"nonsense": 1, f"visit {CHILD} 1/s": 2})
+    engine.redis.set(f"{{p01}}:visits:{CHILD}", "not a hash", ex=60)
+    engine.clock.move(60)
+
+    with caplog.at_level(logging.ERROR):
+        engine.tick()
+
+    assert status(engine) == "timed_out"
+    assert "nonsense" in caplog.text
+    engine.redis.zrem("{p01}:timers", "nonsense", f"visit {CHILD} 1/s")
+
+
+# ---- retention
+
+
+def test_nothing_of_a_finished_run_is_left_after_its_retention(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", "m", timeout_s=60, batch=None)
+    spawn(engine, "2/a")
+    engine.store.open_map(begin(engine, "2/m"), "b", 1, ["1", "2"])
+    engine.store.append_logs(RUN, ['{"node":"s"}'])
+    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    lose_all(engine.redis)
+    engine.clock.move(RETENTION_S)
+
+    engine.tick()
+    engine.scheduler._store.disown(engine.scheduler._owner)
+
+    assert set(dump(engine.redis)) == {f"{partition}:swept" for partition in ALL_PARTITIONS}
+
+
+def test_a_finished_run_stays_until_its_retention_is_over(engine: Engine) -> None:
+    advance(engine, started(engine), Plan({}, output="done"))
+    engine.clock.move(RETENTION_S - 1)
+
+    engine.tick()
+
+    assert engine.run(RUN).output == "done"
+
+
+def test_a_waiting_run_is_kept_for_ever(engine: Engine) -> None:
+    engine.store.ask(started(engine), a_question("1/s"))
+    engine.clock.move(10 * RETENTION_S)
+
+    engine.tick()
+
+    assert status(engine) == "waiting"
+
+
+def test_a_run_is_forgotten_once(engine: Engine) -> None:
+    for run_id in (RUN, CHILD):
+        engine.store.submit(a_run(run_id))
+    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    engine.store.purge(RUN, DIGEST)
+
+    with unchanged(engine):
+        engine.store.purge(RUN, DIGEST)
+
+    assert engine.redis.hget("{p01}:bundles", DIGEST) == "1"
+
+
+def test_a_record_that_expired_by_itself_still_frees_its_bundle(engine: Engine) -> None:
+    advance(engine, started(engine), Plan({}, output="done"))
+    engine.redis.delete(f"{{p01}}:run:{RUN}")
+    engine.clock.move(RETENTION_S)
+
+    engine.tick()
+
+    assert not engine.redis.exists("{p01}:bundles")
+
+
+def test_late_output_of_a_finished_run_expires_with_it(engine: Engine) -> None:
+    advance(engine, started(engine), Plan({}, output="done"))
+
+    engine.store.append_logs(RUN, ['{"node":"s"}'])
+
+    assert engine.records.logs(RUN) == [{"node": "s"}]
+    assert engine.redis.ttl(f"{{p01}}:logs:{RUN}") > RETENTION_S
+
+
+def test_a_forgotten_run_takes_neither_events_nor_output(engine: Engine) -> None:
+    with unchanged(engine):
+        engine.store.append_logs(RUN, ['{"node":"s"}'])
+        engine.store.narrate(RUN, QuestionAnswered("s"))
+
+    with pytest.raises(RunNotFound):
+        engine.run(RUN)
+
+
+def test_only_the_newest_output_is_kept(engine: Engine) -> None:
+    started(engine)
+
+    engine.store.append_logs(RUN, [f'{{"node":"{number}"}}' for number in range(1_200)])
+
+    logs = engine.records.logs(RUN)
+    assert (len(logs), logs[0]["node"], logs[-1]["node"]) == (1_000, "200", "1199")
+
+
+def test_output_is_kept_up_to_its_limit_and_what_was_dropped_is_counted(engine: Engine) -> None:
+    engine.configure(log_limit_bytes=64 * 1024)
+    started(engine)
+
+    for first in range(0, 300, 10):
+        entries = [
+            f'{{"node":"{number}","text":"{"x" * 1_000}"}}' for number in range(first, first + 10)
+        ]
+        engine.store.append_logs(RUN, entries, dropped=1)
+
+    kept = engine.records.logs(RUN)
+    size = sum(map(len, cast(list[str], engine.redis.lrange(f"{{p01}}:logs:{RUN}", 0, -1))))
+    assert 60 * 1024 < size <= 64 * 1024
+    assert [entry["node"] for entry in kept] == [str(n) for n in range(300 - len(kept), 300)]
+    assert engine.records.logs_dropped(RUN) == 300 - len(kept) + 30
+
+
+def test_logs_tells_what_was_dropped(engine: Engine, redis_server: RedisServer) -> None:
+    started(engine)
+    entry = {"step": 1, "node": "s", "index": None, "stream": "stderr", "text": "hello"}
+    engine.store.append_logs(RUN, [json.dumps(entry)], dropped=3)
+
+    shown = CliRunner().invoke(cli, ["logs", "--redis", redis_server.url, RUN])
+
+    assert shown.stdout == "1 s stderr | hello\n"
+    assert shown.stderr.startswith("3 older entries were dropped: the newest are kept")
+
+
+def test_one_piece_of_output_over_the_limit_drops_all_and_itself(engine: Engine) -> None:
+    engine.configure(log_limit_bytes=64 * 1024)
+    started(engine)
+    engine.store.append_logs(RUN, ['{"node":"s"}'])
+
+    engine.store.append_logs(RUN, [f'{{"text":"{"x" * 70_000}"}}'])
+    engine.store.append_logs(RUN, ['{"node":"t"}'])
+
+    assert engine.records.logs(RUN) == [{"node": "t"}]
+    assert engine.records.logs_dropped(RUN) == 2
+
+
+def test_narration_is_capped(engine: Engine) -> None:
+    engine.configure(narration_limit=10)
+    started(engine)
+
+    for _ in range(500):
+        engine.store.narrate(RUN, QuestionAnswered("s"))
+
+    length = engine.redis.xlen(f"{{p01}}:events:{RUN}")
+    assert isinstance(length, int)
+    assert length < 200
+
+
+# ---- bundles
+
+
+def test_a_bundle_comes_back_byte_for_byte(engine: Engine) -> None:
+    engine.store.put_bundle("d" * 64, b"\x00\xff\n")
+
+    assert engine.store.get_bundle("d" * 64) == b"\x00\xff\n"
+    assert engine.store.get_bundle("e" * 64) is None
+
+
+def test_a_bundle_goes_when_no_run_uses_it_any_more(engine: Engine) -> None:
+    engine.store.put_bundle(DIGEST, b"used")
+    engine.store.put_bundle("e" * 64, b"unused")
+    engine.store.submit(a_run())
+
+    while_used = engine.store.remove_unused_bundles(timedelta(0), 10)
+    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    while_kept = engine.store.remove_unused_bundles(timedelta(0), 10)
+    engine.clock.move(RETENTION_S)
+    engine.tick()
+    afterwards = engine.store.remove_unused_bundles(timedelta(0), 10)
+
+    assert (while_used, while_kept, afterwards) == (1, 0, 1)
+    assert engine.store.get_bundle(DIGEST) is None
+
+
+def test_a_bundle_just_put_is_left_for_the_run_to_come(engine: Engine) -> None:
+    engine.store.put_bundle(DIGEST, b"soon used")
+
+    assert engine.store.remove_unused_bundles(timedelta(days=1), 10) == 0
+
+
+def test_a_used_bundle_does_not_keep_the_sweep_from_later_ones(engine: Engine) -> None:
+    engine.store.put_bundle(DIGEST, b"used")
+    engine.store.put_bundle("e" * 64, b"unused")
+    engine.store.submit(a_run())
+
+    assert engine.store.remove_unused_bundles(timedelta(0), limit=1) == 1
+
+
+def test_a_step_that_ends_a_run_early_leaves_no_visits(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", "c", window=1)
+    stage(engine, "2/a")
+
+    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+
+    assert not engine.redis.exists(
+        *(f"{{p01}}:{kind}:{RUN}" for kind in ("visits", "staged", "pending", "questions"))
+    )
+    assert engine.redis.zrange("{p01}:timers", 0, -1) == [f"expiry {RUN} {DIGEST}"]

@@ -1,0 +1,58 @@
+"""The model library talks to nobody but the server it is asked to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.support.model_server import ModelServer, calls, says
+
+# Audit hooks see every look-up and connection of the process, those of C code in `socket` too.
+PROGRAM = """
+import sys
+
+def tell(event, arguments):
+    if event == "socket.connect":
+        print(*arguments[1])
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        print(event, *arguments)
+
+sys.addaudithook(tell)
+import sleipnir.worker.llm.provider.gateway
+print("imported")
+
+from sleipnir.worker.llm.client import Request, complete
+
+class Nobody:
+    def hear(self, text): pass
+    def end(self): pass
+
+tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+request = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], [tool])
+complete(request)
+complete(request, listener=Nobody())
+print("replied")
+"""
+
+
+def test_neither_loading_it_nor_a_call_reaches_anybody_else() -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LITELLM")}
+    with ModelServer(says("hi"), calls(("f", {"x": 1}), text="hi")) as server:
+        program = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={
+                **environment,
+                "OPENAI_BASE_URL": server.base_url,
+                "OPENAI_API_KEY": "sk-only-for-this-test",
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    lines = program.stdout.splitlines()
+    told = [line for line in lines if not line.startswith("socket.getaddrinfo 127.0.0.1 ")]
+    assert told[0] == "imported"
+    assert set(told[1:-1]) == {f"127.0.0.1 {server.port}"}
+    assert told[-1] == "replied"

@@ -1,0 +1,170 @@
+"""Replies that come in pieces: what is heard of them, and that they end up the same."""
+
+from __future__ import annotations
+
+import gc
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+
+from sleipnir.worker.llm.client import (
+    OPENAI_COMPATIBLE,
+    Endpoint,
+    ModelCallFailed,
+    Reply,
+    Request,
+    complete,
+    preload,
+)
+from sleipnir.worker.visit.cancellation import Cancellation
+from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.model_server import Reply as ServerReply
+
+REQUEST = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], temperature=0.5)
+
+
+@dataclass
+class Heard:
+    """Keeps what it hears."""
+
+    texts: list[str] = field(default_factory=list)
+    ends: int = 0
+
+    def hear(self, text: str) -> None:
+        self.texts.append(text)
+
+    def end(self) -> None:
+        self.ends += 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    preload()
+
+
+def both(server: ModelServer, reply: ServerReply) -> tuple[Reply, Reply, Heard]:
+    """The reply whole, then in pieces, and what was heard of it."""
+    server.script.add(reply, reply)
+    heard = Heard()
+    return complete(REQUEST), complete(REQUEST, listener=heard), heard
+
+
+def test_a_streamed_text_is_heard_and_is_the_same(server: ModelServer) -> None:
+    reply = says("one two  three\n", prompt_tokens=1_000, completion_tokens=100)
+
+    whole, streamed, heard = both(server, reply)
+
+    assert "".join(heard.texts) == streamed.text == whole.text == "one two  three\n"
+    assert len(heard.texts) == 3
+    assert heard.ends == 1
+    assert streamed.usage == whole.usage
+    assert streamed.usage.cost_usd
+
+
+def test_streamed_calls_are_put_together(server: ModelServer) -> None:
+    reply = calls(("search", {"query": "a b"}), ("fetch", {"url": "x"}), text="Let me see.")
+
+    whole, streamed, heard = both(server, reply)
+
+    assert streamed.calls == whole.calls
+    assert [call.name for call in streamed.calls] == ["search", "fetch"]
+    assert streamed.text == "".join(heard.texts) == "Let me see."
+
+
+def test_a_model_may_repeat_itself(server: ModelServer) -> None:
+    whole, streamed, _ = both(server, says("again " * 150))
+
+    assert streamed.text == whole.text
+
+
+def test_settings_are_sent_with_a_streamed_request_too(server: ModelServer) -> None:
+    both(server, says("hi"))
+
+    whole, streamed = (request.body for request in server.requests)
+    assert streamed.pop("stream") is True
+    assert streamed.pop("stream_options") == {"include_usage": True}
+    assert streamed == whole
+
+
+def test_a_reply_that_breaks_off_is_a_failure(server: ModelServer) -> None:
+    heard = Heard()
+    server.script.add(says("one two three", fault="cut"))
+
+    with pytest.raises(ModelCallFailed, match="Connection reset"):
+        complete(REQUEST, listener=heard)
+
+    assert heard.texts == ["one"]
+    assert heard.ends == 1
+
+
+def test_an_error_in_place_of_a_stream_says_what_it_always_does(server: ModelServer) -> None:
+    server.script.add(fails(429, "slow down", {"Retry-After": "2"}))
+
+    with pytest.raises(ModelCallFailed, match=r"^HTTP 429: slow down$") as raised:
+        complete(REQUEST, listener=Heard())
+
+    assert raised.value.retry_after_s == 2.0
+
+
+def test_a_streamed_reply_ends_at_its_time_limit(server: ModelServer) -> None:
+    server.script.add(says("one two three", pause_s=0.2))
+
+    with pytest.raises(ModelCallFailed, match=r"^timed out after 0\.3s$"):
+        complete(REQUEST, 0.3, listener=Heard())
+
+
+def test_a_reply_that_nobody_wants_any_more_is_broken_off(server: ModelServer) -> None:
+    class Gone(Heard):
+        def hear(self, text: str) -> None:
+            super().hear(text)
+            cancellation.set()
+
+    server.script.add(says("on and " * 1_000, pause_s=0.1))
+    cancellation, gone = Cancellation(), Gone()
+
+    with pytest.raises(ModelCallFailed, match="nobody waits"):
+        complete(REQUEST, listener=gone, cancellation=cancellation)
+
+    assert (len(gone.texts), gone.ends) == (1, 1)
+
+
+@pytest.fixture
+def no_garbage_collection() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+def test_a_stream_that_cannot_be_read_is_hung_up_on_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as pool:
+        served = pool.submit(say_oddly, listening)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        endpoint = Endpoint(f"{OPENAI_COMPATIBLE}/m", api_base=url, api_key="k")
+
+        # What is raised refers to all that took part.
+        with pytest.raises(ModelCallFailed):
+            complete(REQUEST, 60, endpoint, Heard())
+
+        assert served.result(timeout=90)
+
+
+def say_oddly(listening: socket.socket) -> bool:
+    """Start a stream with what is no piece of a reply; returns when the other side hangs up."""
+    listening.settimeout(60)
+    connection, _ = listening.accept()
+    with connection:
+        connection.settimeout(60)
+        connection.recv(1)
+        connection.sendall(
+            b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {"choices": 5}\n\n'
+        )
+        try:
+            while connection.recv(65_536):
+                pass
+        except ConnectionResetError:
+            pass
+    return True

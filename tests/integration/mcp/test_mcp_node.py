@@ -1,0 +1,111 @@
+"""llm nodes whose tools are those of MCP servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.runs.events import StepCommitted
+from tests.support.engine import Engine
+from tests.support.mcp import PROGRAM
+from tests.support.model_server import ModelServer, calls, says
+
+GRAPH = """
+model: openai:m
+mcp_servers: [tested, absent]
+start: ask
+nodes:
+  ask: {type: llm, prompt: "Do it.", tools: %s, next: done, state_updates: {said: "{{output}}"}}
+  done: {type: end, output: "{{said}}"}
+"""
+
+
+@pytest.fixture
+def configured(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """An engine whose user has one MCP server, and one that does not start."""
+    config = tmp_path / "config"
+    (config / "functions").mkdir(parents=True)
+    absent = {"command": "no-such-program"}
+    servers = {"mcpServers": {"tested": PROGRAM, "absent": absent, "unused": absent}}
+    (config / "functions" / "mcp.json").write_text(json.dumps(servers))
+    monkeypatch.setenv("SLEIPNIR_CONFIG_DIR", str(config))
+    yield engine
+    engine.runtime.tools.mcp.close()
+
+
+def names(server: ModelServer) -> list[str]:
+    return [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
+
+
+def results(server: ModelServer) -> list[Any]:
+    messages = server.requests[-1].messages
+    return [json.loads(m["content"]) for m in messages if m["role"] == "tool"]
+
+
+def test_a_server_gives_three_functions_and_its_tools_are_invoked_through_them(
+    configured: Engine, server: ModelServer
+) -> None:
+    add = {"tool": "add", "arguments": {"a": 2, "b": 3}}
+    server.script.add(
+        calls(("mcp_search_tested", {"query": "sum"}), ("mcp_describe_tested", {"tool": "add"})),
+        calls(("mcp_invoke_tested", add)),
+        says("done"),
+    )
+
+    run = configured.finish(GRAPH % '["mcp:tested"]')
+
+    assert run.output == "done"
+    assert names(server) == ["mcp_search_tested", "mcp_describe_tested", "mcp_invoke_tested"]
+    found, described, invoked = results(server)
+    assert "add" in [entry["name"] for entry in found]
+    assert set(described["properties"]["arguments"]["properties"]) == {"a", "b"}
+    assert (invoked["isError"], invoked["content"][0]["text"]) == (False, "5")
+
+
+def test_a_tool_that_a_node_names_is_a_function_of_its_own(
+    configured: Engine, server: ModelServer
+) -> None:
+    server.script.add(calls(("add", {"a": 1, "b": 1})), says("done"))
+
+    run = configured.finish(GRAPH % "[add]")
+
+    assert run.output == "done"
+    assert names(server) == ["add"]
+    assert results(server)[0]["content"][0]["text"] == "2"
+
+
+def test_a_server_that_does_not_start_is_a_warning_and_the_run_goes_on(
+    configured: Engine, server: ModelServer
+) -> None:
+    server.script.add(says("without it, then"))
+
+    run = configured.finish(GRAPH % '["mcp:absent"]')
+
+    (step, *_) = configured.events(run.run_id, StepCommitted)
+    assert run.output == "without it, then"
+    assert "MCP server 'absent' is unavailable" in step.warnings[0]
+
+
+def test_calls_to_servers_overlap(configured: Engine, server: ModelServer, tmp_path: Path) -> None:
+    # The first call waits for what only the second one does.
+    file = tmp_path / "there"
+    touch = {"file": str(file)}
+    server.script.add(calls(("wait", touch), ("touch", touch)), says("done"))
+
+    run = configured.finish(GRAPH % "[wait, touch]")
+
+    assert run.output == "done"
+    assert results(server)[0]["content"][0]["text"] == "done"
+
+
+def test_the_bundle_holds_only_the_agent_s_servers(configured: Engine) -> None:
+    prepared = configured.client.prepare(str(configured.write("a", GRAPH % "[]")))
+
+    root = configured.runtime.agents.get(prepared.digest).root
+
+    bundled = json.loads((root / "functions" / "mcp.json").read_text())
+    assert sorted(bundled["mcpServers"]) == ["absent", "tested"]

@@ -1,0 +1,86 @@
+"""Connecting to Redis: what is refused, warned of, and waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
+from sleipnir.scheduler.store import queries
+from sleipnir.scheduler.store.connection import connect, masked, require_fit
+from tests.support.redis_server import RedisServer
+
+
+def test_a_blocking_read_ends_before_the_connection_gives_up(redis_server: RedisServer) -> None:
+    with connect(redis_server.url) as client:
+        options: dict[str, Any] = client.connection_pool.connection_kwargs
+
+    assert options["socket_timeout"] > 2 * queries._BLOCK_MS / 1000
+
+
+def test_hundreds_of_threads_may_talk_to_redis_at_once(redis_server: RedisServer) -> None:
+    with connect(redis_server.url) as client:
+        taken = [client.connection_pool.get_connection() for _ in range(500)]
+
+        assert len({id(connection) for connection in taken}) == 500
+
+
+def test_an_address_without_redis_is_named_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(EngineUnreachable, match="cannot reach Redis at unix") as raised:
+        connect(f"unix://user:secret@{tmp_path}/nothing.sock")
+
+    assert "secret" not in str(raised.value)
+    assert "SLEIPNIR_REDIS_URL" in str(raised.value)
+
+
+def test_a_redis_with_a_password_says_where_to_put_it(redis_server: RedisServer) -> None:
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.config_set("requirepass", "secret")
+        try:
+            for url in (redis_server.url, f"{redis_server.url}&password=wrong"):
+                with pytest.raises(EngineUnreachable, match="redis://USER:PASSWORD@HOST"):
+                    connect(url)
+        finally:
+            client.config_set("requirepass", "")
+
+
+def test_a_password_is_masked() -> None:
+    assert masked("redis://user:secret@host:6379/0") == "redis://user:***@host:6379/0"
+    assert masked("redis://:secret@host") == "redis://:***@host"
+    assert masked("redis://user:se@c/ret@host") == "redis://user:***@host"
+    assert (
+        masked("unix:///redis.sock?password=secret&db=1") == "unix:///redis.sock?password=***&db=1"
+    )
+
+
+def test_a_redis_that_keeps_everything_is_fit(redis_client: redis.Redis) -> None:
+    assert require_fit(redis_client) == []
+
+
+def test_a_redis_that_evicts_keys_is_refused_unless_allowed(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as server, connect(server.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+
+        with pytest.raises(EngineUnfit, match="maxmemory-policy is allkeys-lru"):
+            require_fit(client)
+        assert require_fit(client, allow_unsafe=True) == []
+
+
+def test_a_replica_is_refused(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as server, connect(server.url) as client:
+        client.replicaof("127.0.0.1", "1")
+
+        with pytest.raises(EngineUnfit, match="use the URL of the primary"):
+            require_fit(client, allow_unsafe=True)
+
+
+def test_a_redis_that_persists_nothing_is_warned_of(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as server, connect(server.url) as client:
+        client.config_set("appendonly", "no")
+
+        (warning,) = require_fit(client)
+
+    assert "no append-only file" in warning

@@ -1,0 +1,485 @@
+"""Whichever command of a transition fails, the transition has not happened, and can be repeated."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.errors import TransitionBroken
+from sleipnir.scheduler.limits.limiter import PARTITION as LIMITS
+from sleipnir.scheduler.limits.limiter import Granted, LimitBook, ProviderFailure, Used
+from sleipnir.scheduler.limits.rules import Budget, Limit
+from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.model import Failure, Lease, Usage
+from sleipnir.scheduler.runs.plan import Branch, Plan
+from sleipnir.scheduler.runs.stranded import defects
+from sleipnir.scheduler.store import scripts
+from sleipnir.scheduler.store.dispatch import DirectDispatcher
+from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, batch_key, partition_of, run_key
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.scripts import compose, script_names
+from tests.support.engine import Engine
+from tests.support.keys import dump
+from tests.support.limits import want
+from tests.support.runs import (
+    CHILD,
+    DIGEST,
+    FAILED,
+    RUN,
+    a_question,
+    a_run,
+    advance,
+    ask,
+    begin,
+    fanned_out,
+    go_to,
+    look_at,
+    spawn,
+    stage,
+    started,
+)
+
+# The n-th command that a script calls fails as one does that meets what it cannot work with.
+FAILING = """
+local real, left = redis, {n}
+local function failing(how)
+  return function(...)
+    left = left - 1
+    if left == 0 then error({{err = 'ERR made to fail: ' .. ...}}) end
+    return how(...)
+  end
+end
+local redis = setmetatable({{call = failing(real.call)}}, {{__index = real}})
+"""
+
+GRAPH = """
+start: a
+initial_state: {none: []}
+nodes:
+  a: {type: map, over: "{{none}}", as: item, branch: b, collect_into: all, next: done}
+  b: {type: llm, model: openai:m, prompt: "-"}
+  done: {type: end}
+"""
+
+Action = Callable[[Engine], object]
+
+
+def held(visit: str, run_id: str = RUN) -> Lease:
+    """The lease that was taken while preparing."""
+    return Lease(run_id, visit, "t1")
+
+
+def step_of_three(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", "c", window=2)
+    begin(engine, "2/a")
+
+
+def last_of_two(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    stage(engine, "2/a")
+    begin(engine, "2/b")
+
+
+def all_staged(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    stage(engine, "2/a")
+    stage(engine, "2/b")
+
+
+def a_map(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    engine.store.open_map(begin(engine, "2/a"), "b", 2, ["1", "2", "3"])
+    begin(engine, "2/a/1")
+
+
+def halting(engine: Engine) -> None:
+    a_map(engine)
+    ask(engine, "2/a/0")
+
+
+def asked(engine: Engine) -> None:
+    fanned_out(engine, "a")
+    ask(engine, "2/a")
+
+
+def a_child(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    spawn(engine, "2/a")
+    begin(engine, "1/s", run_id=CHILD)
+
+
+def everything(engine: Engine) -> None:
+    """One of all that a run can hold."""
+    fanned_out(engine, "a", "b", "c", "d", "e", window=4, timeout_s=600)
+    ask(engine, "2/a")
+    spawn(engine, "2/b")
+    engine.store.open_map(begin(engine, "2/c"), "b", 2, ["1", "2", "3"])
+    engine.store.record_turn(begin(engine, "2/d"), 0, "{}")
+
+
+def resting(engine: Engine) -> None:
+    engine.store.postpone(started(engine), 5)
+
+
+def lost(engine: Engine) -> None:
+    started(engine)
+    engine.clock.move(60)
+
+
+def ended(engine: Engine) -> None:
+    advance(engine, started(engine), Plan({}, output="x"))
+
+
+def away(engine: Engine) -> None:
+    """Redis was, for an hour."""
+    everything(engine)
+    advance(engine, started_beside(engine), Plan({}, output="x"))
+    engine.store.sweep("me", 5, 10, engine.clock())
+    engine.clock.move(3600)
+
+
+def started_beside(engine: Engine) -> Lease:
+    """Another run, in the same partition."""
+    engine.store.submit(a_run(BESIDE))
+    return begin(engine, "1/s", run_id=BESIDE)
+
+
+def lining_up(engine: Engine) -> None:
+    """One call goes, others wait for its place and for their turn."""
+    for number in range(1, 4):
+        book(engine).reserve(want(number, Limit("p:m", 5, 100, 1), tokens=10))
+
+
+def broken(*commands: str, prepare: Action = everything) -> Action:
+    """A run of which somebody has taken a part away: words of commands, parted by `|`."""
+
+    def prepare_and_break(engine: Engine) -> None:
+        prepare(engine)
+        for command in commands:
+            engine.redis.execute_command(*command.format(run=RUN, child=CHILD).split("|"))
+
+    return prepare_and_break
+
+
+def held_back(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", window=1)
+    ask(engine, "2/a")
+
+
+def resumed_and_held_back(engine: Engine) -> None:
+    held_back(engine)
+    engine.store.answer(RUN, "2/a", "yes")
+
+
+def mend(engine: Engine, verb: str | None) -> None:
+    """What the sweep does that looks for stranded runs, at its second look.
+
+    Args:
+        verb: one of the repairs that there must be; None: the run can only be failed.
+    """
+    run_id = CHILD if verb == "cancel" else RUN
+    run = look_at(engine, run_id)
+    repairs = [defect.repair for defect in defects(run)]
+    failure = Failure("R023", "it could not go on", None) if None in repairs else None
+    known = [repair for repair in repairs if repair is not None]
+    assert verb in {None if repair is None else repair.verb for repair in repairs}
+    assert engine.store.repair(run_id, run.digest, failure, known)
+
+
+def call(name: str, *arguments: str | int) -> Action:
+    """A transition of one partition by itself, where the store does it for all."""
+    return lambda engine: engine.store._transition(name)(
+        PARTITION, *arguments, clock=str(engine.clock())
+    )
+
+
+PARTITION = partition_of(RUN)
+BESIDE = "01bbbbbbbbbbbbbb"
+WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
+USAGE = Usage(3, 4, 0.5, 2)
+EVENT = QuestionAnswered("a")
+CANCELLED = Failure("cancelled", "enough", None)
+
+# By script and the way it takes: what has to be there, and what then happens to it.
+TRANSITIONS: dict[str, tuple[Action, Action]] = {
+    "submit_run": (
+        lambda e: e.redis.sadd(batch_key("b"), RUN),
+        lambda e: e.store.submit(a_run(batch="b", timeout_s=60)),
+    ),
+    "begin_visit": (
+        lambda e: e.store.submit(a_run(timeout_s=60)),
+        lambda e: begin(e, "1/s"),
+    ),
+    "advance_step": (
+        started,
+        lambda e: e.store.advance(held("1/s"), 1, WIDE, cap=9, window=2, event=EVENT, usage=USAGE),
+    ),
+    "advance_step to the end": (
+        started,
+        lambda e: advance(e, held("1/s"), Plan({"k": "1"}, output="x")),
+    ),
+    "advance_step to a failure": (
+        started,
+        lambda e: advance(e, held("1/s"), Plan({}, failure=CANCELLED)),
+    ),
+    "advance_step too often": (
+        started,
+        lambda e: advance(e, held("1/s"), go_to("s", k="1"), cap=1),
+    ),
+    "advance_step of a child": (
+        a_child,
+        lambda e: advance(e, held("1/s", CHILD), Plan({}, output="x")),
+    ),
+    "advance_step of branches": (all_staged, lambda e: advance(e, held("2/b"), go_to("z"))),
+    "stage_visit": (
+        step_of_three,
+        lambda e: e.store.stage(held("2/a"), 2, Branch({}, ("z",)), usage=USAGE),
+    ),
+    "stage_visit of the last": (
+        last_of_two,
+        lambda e: e.store.stage(held("2/b"), 2, Branch({}, ("z",))),
+    ),
+    "stage_visit that failed": (everything, lambda e: e.store.stage(held("2/d"), 2, FAILED)),
+    "stage_item": (
+        a_map,
+        lambda e: e.store.stage_item(
+            held("2/a/1"), "{}", halt=False, elapsed_s=1, usage=USAGE, spent=USAGE, event=EVENT
+        ),
+    ),
+    "stage_item that halts": (
+        halting,
+        lambda e: e.store.stage_item(held("2/a/1"), "{}", halt=True, elapsed_s=1),
+    ),
+    "open_map": (
+        step_of_three,
+        lambda e: e.store.open_map(held("2/a"), "b", 2, ["1", "2", "3"]),
+    ),
+    "ask_question": (
+        step_of_three,
+        lambda e: e.store.ask(held("2/a"), a_question("2/a"), event=EVENT, turn="{}"),
+    ),
+    "answer_question": (asked, lambda e: e.store.answer(RUN, "2/a", "yes", event=EVENT)),
+    "spawn_child": (
+        step_of_three,
+        lambda e: e.store.spawn(held("2/a"), a_run(CHILD, parent=f"{RUN} 2/a"), 300, event=EVENT),
+    ),
+    "expire_child": (a_child, lambda e: e.store.expire_child(RUN, "2/a")),
+    "postpone_visit": (
+        started,
+        lambda e: e.store.postpone(held("1/s"), 5, event=EVENT, turn="{}", usage=USAGE),
+    ),
+    "recall_visit": (resting, lambda e: e.store.recall_visit(RUN, "1/s")),
+    "recall_visit too early": (started, lambda e: e.store.recall_visit(RUN, "1/s", 5)),
+    "record_turn": (
+        started,
+        lambda e: e.store.record_turn(held("1/s"), 0, "{}", event=EVENT, usage=USAGE),
+    ),
+    "return_visit": (started, lambda e: e.store.give_back(held("1/s"))),
+    "return_visit for later": (started, lambda e: e.store.give_back(held("1/s"), 5)),
+    "redeliver_visit": (lost, lambda e: e.store.redeliver(RUN, "1/s")),
+    "accuse_visit": (started, lambda e: e.store.accuse(held("1/s"), "SIGKILL")),
+    "close_run": (everything, lambda e: e.store.close(RUN, "cancelled", CANCELLED)),
+    "purge_run": (ended, lambda e: e.store.purge(RUN, DIGEST)),
+    "append_logs": (started, lambda e: e.store.append_logs(RUN, ["x" * 99] * 3)),
+    "fold_history": (started, lambda e: e.store._fold_history(RUN)),
+    "reserve_call": (lambda e: None, lambda e: book(e).reserve(CALL)),
+    "settle_call": (
+        lambda e: book(e).reserve(CALL),
+        lambda e: book(e).settle(Granted(CALL, ("day",)), Used(9, 0.5, 1.0)),
+    ),
+    "settle_call that failed": (
+        lambda e: book(e).reserve(CALL),
+        lambda e: book(e).settle(Granted(CALL, ("day",)), Used(9, 0.5, 1.0), THROTTLED),
+    ),
+    "renew_calls": (
+        lambda e: book(e).reserve(CALL),
+        lambda e: book(e).renew([Granted(CALL, ("day",))]),
+    ),
+    "recall_calls": (lining_up, lambda e: book(e).recall("p:m", 2)),
+    "renew_leases": (a_map, lambda e: e.store.renew([held("2/a/1"), held("2/b"), held("1/s")])),
+    "put_off": (away, lambda e: call("put_off", e.clock(), 0, 30_000, 15_000)(e)),
+    "put_off by a clock that was set": (
+        away,
+        lambda e: call("put_off", 0, e.clock() - 3_600_000, 30_000, 15_000)(e),
+    ),
+    "sweep_partition": (everything, lambda e: call("sweep_partition", "me", 5000, 9, e.clock())(e)),
+    "disown_partition": (lambda e: e.store.sweep("me", 5, 9), call("disown_partition", "me")),
+}
+
+# What runs can lack, by what repair_run does about it.
+BREAKAGES = {
+    "watch": broken("ZREM|{{p01}}:timers|visit {run} 2/e"),
+    "watch_child": broken("ZREM|{{p01}}:timers|child {run} 2/b"),
+    "watch_deadline": broken("ZREM|{{p01}}:timers|deadline {run}"),
+    "list": broken("ZREM|{{p01}}:inbox|{run} 2/a"),
+    "ask_again": broken("HDEL|{{p01}}:questions:{run}|2/a"),
+    "withdraw": broken("HSET|{{p01}}:questions:{run}|2/d|x"),
+    "collect": broken(
+        "HDEL|{{p01}}:visits:{run}|2/c/0|2/c/1",
+        "HDEL|{{p01}}:map:{run} 2/c|item:0|item:1|item:2",
+        "HSET|{{p01}}:map:{run} 2/c|next|3|result:0|1|result:1|2|result:2|3",
+    ),
+    "invoke": broken("HDEL|{{p01}}:visits:{run}|2/c/0|2/c/1"),
+    "recount": broken("HSET|{{p01}}:map:{run} 2/c|inflight|3"),
+    "tell_parent": broken("HSET|{{p01}}:run:{child}|status|succeeded|output|ok"),
+    "drop": broken("HSET|{{p01}}:visits:{run}|1/a|ready - 0 1 0 0 0 "),
+    "restage": broken(
+        "HSET|{{p01}}:staged:{run}|b|{{}}", "DEL|{{p01}}:visits:{run}", prepare=last_of_two
+    ),
+    "requeue": broken("DEL|{{p01}}:pending:{run}", prepare=resumed_and_held_back),
+    "release": broken(
+        "HDEL|{{p01}}:visits:{run}|2/b",
+        "ZREM|{{p01}}:timers|visit {run} 2/b",
+        "RPUSH|{{p01}}:pending:{run}|2/b",
+        prepare=held_back,
+    ),
+    "clear": broken("HSET|{{p01}}:run:{run}|status|failed|error||output||ended|1"),
+    "forget": broken("ZREM|{{p01}}:timers|expiry {run} " + DIGEST, prepare=ended),
+    "cancel": broken("HSET|{{p01}}:run:{run}|status|failed|error||output||ended|1"),
+}
+TRANSITIONS |= {
+    "repair_run that fails it": (broken("DEL|{{p01}}:visits:{run}"), partial(mend, verb=None)),
+    **{f"repair_run: {verb}": (it, partial(mend, verb=verb)) for verb, it in BREAKAGES.items()},
+}
+
+# How a script writes; see scheduler/store/lua/lib/atomic.lua.
+WRITING = re.compile(r"\b(write\w*|in_pieces|push|pop|remove\w*|tell)\(|\badd\('")
+
+DAY = ("day", Budget("day", usd=9.0, tokens=99))
+CALL = want(1, Limit("p:m", 5, 100, 1), budgets=(DAY,), tokens=10)
+THROTTLED = ProviderFailure("throttled", "p:m", "HTTP 429", 1.0, 60.0)
+
+
+def book(engine: Engine) -> LimitBook:
+    return LimitBook(engine.redis, engine.clock)
+
+
+@pytest.mark.parametrize("name", TRANSITIONS)
+def test_a_transition_that_fails_has_not_happened(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    prepare, action = TRANSITIONS[name]
+    prepare(engine)
+    violations = rules_broken(engine)
+
+    commands = repeat_until_done(engine, monkeypatch, script_of(name), action)
+
+    assert commands > 2
+    assert rules_broken(engine) <= violations | {"bundle", "commits"}
+    engine.redis.flushall()  # runs made by hand leave what nobody ends
+
+
+def test_every_script_that_writes_is_made_to_fail() -> None:
+    texts = {
+        name: compose(name, {}).split("local function transition()")[1] for name in script_names()
+    }
+
+    writing = {name for name, text in texts.items() if WRITING.search(text)}
+
+    assert {script_of(name) for name in TRANSITIONS} == writing
+
+
+def test_every_repair_is_made_to_fail() -> None:
+    source = Path(scripts.__file__).with_name("lua").joinpath("repair_run.lua").read_text()
+    table = source.split("REPAIRS = {")[1].split("\n}")[0]
+
+    assert set(re.findall(r"^  (\w+) = ", table, re.M)) == BREAKAGES.keys()
+
+
+def test_a_run_whose_commit_fails_ends_at_once(engine: Engine) -> None:
+    run_id = engine.submit(GRAPH)
+    engine.redis.set(run_key("history", run_id), "no list")
+
+    engine.drive()
+
+    run = engine.run(run_id)
+    assert (run.status, run.failure and run.failure.code) == ("failed", "R023")
+    assert "WRONGTYPE" in str(run.failure)
+    engine.redis.flushall()
+
+
+@pytest.mark.parametrize("can_be_ended", [True, False])
+def test_the_scheduler_tries_nothing_again_for_ever(
+    engine: Engine, can_be_ended: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id, other = engine.submit(GRAPH), engine.submit(GRAPH)
+    engine.redis.delete(QUEUE, *(f"{QUEUE}{LANE_SEPARATOR}{lane}" for lane in range(1, 4)))
+    if can_be_ended:
+        engine.redis.hdel(run_key("run", run_id), "agent")
+    else:
+        engine.redis.set(run_key("visits", run_id), "no hash")
+
+    for _ in range(3):
+        engine.clock.move(60)
+        engine.tick()
+
+    assert caplog.text.count(f"timer 'visit {run_id} 1/a': redeliver_visit failed") == 1
+    status = engine.redis.hget(run_key("run", run_id), "status")
+    assert status == ("failed" if can_be_ended else "queued")
+    engine.drive()
+    assert engine.run(other).status == "succeeded"
+    engine.redis.flushall()
+
+
+def script_of(name: str) -> str:
+    """The script that is made to fail in one of the tests."""
+    return name.split()[0].rstrip(":")
+
+
+def rules_broken(engine: Engine) -> set[str]:
+    return {found.rule for found in Audit(engine.redis).violations()}
+
+
+def repeat_until_done(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, script: str, action: Action
+) -> int:
+    """Make each command of a script fail in turn until none is left; how many there were."""
+    before = trace(engine, script)
+    for n in itertools.count(1):
+        monkeypatch.setattr(scripts, "compose", partial(_failing, script, n))
+        engine.store = RunStore(
+            engine.redis, engine.store.settings, DirectDispatcher(), engine.clock
+        )
+        broken = failure_of(engine, action)
+        monkeypatch.undo()
+        if broken is None:
+            return n
+        assert "made to fail" in broken.reason
+        assert trace(engine, script) == before, broken
+    raise AssertionError
+
+
+def failure_of(engine: Engine, action: Action) -> TransitionBroken | None:
+    try:
+        action(engine)
+    except TransitionBroken as broken:
+        return broken
+    return None
+
+
+def _failing(script: str, n: int, name: str, *given: Any) -> str:
+    whole = compose(name, *given)
+    return FAILING.format(n=n) + whole if name == script else whole
+
+
+def trace(engine: Engine, script: str) -> dict[str, Any]:
+    """All that Redis holds, but for when it is seen to what is open: that may come sooner."""
+    found = dump(engine.redis)
+    found.pop(batch_key("b"), None)
+    for key, (content, _) in found.items():
+        if _is_only_a_reminder(script, key):
+            found[key] = sorted(member for member, _ in content)
+    return found
+
+
+def _is_only_a_reminder(script: str, key: str) -> bool:
+    if script == "renew_calls":  # what is kept for longer is kept
+        return key.startswith((f"{LIMITS}:held:", f"{LIMITS}:holds:"))
+    return script != "put_off" and key.endswith(":timers")

@@ -1,0 +1,42 @@
+"""A Redis without room: transitions happen whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from redis.exceptions import OutOfMemoryError
+from tests.integration.test_lua_contract import LEASED, leased
+
+from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.store.connection import is_transient
+from tests.support.engine import Engine
+from tests.support.keys import dump
+
+
+@contextmanager
+def no_room(engine: Engine) -> Iterator[None]:
+    engine.redis.config_set("maxmemory", 1)
+    try:
+        yield
+    finally:
+        engine.redis.config_set("maxmemory", 0)
+
+
+@pytest.mark.parametrize("action", LEASED)
+def test_a_transition_is_not_half_done(engine: Engine, action: str) -> None:
+    lease = leased(engine, action)
+    before = dump(engine.redis)
+
+    with no_room(engine):
+        try:
+            LEASED[action](engine, lease)
+            refused = False
+        except OutOfMemoryError as error:
+            refused = is_transient(error)
+
+    # Runs made by hand have no bundle, and say nothing of their visits in the history.
+    broken = {found.rule for found in Audit(engine.redis).violations()} - {"bundle", "commits"}
+    assert broken == set()
+    assert refused == (dump(engine.redis) == before)

@@ -1,0 +1,123 @@
+"""The invariant checker: silent on a healthy run, and it sees whatever is broken in one."""
+
+from __future__ import annotations
+
+import pytest
+
+from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.store.keys import partition_of
+from tests.support.engine import Engine
+
+# After its first step it does everything at once.
+GRAPH = """
+settings: {timeout: 60}
+start: a
+nodes:
+  a: {type: script, script: a.sh, next: [ask, child, each, s]}
+  ask: {type: agent, agent: asks, prompt: p, next: z}
+  child: {type: agent, agent: helper, prompt: p, next: z}
+  each: {type: map, over: "{{items}}", as: item, branch: b, collect_into: k, next: z}
+  b: {type: script, script: b.sh}
+  s: {type: script, script: b.sh, state_updates: {}, next: z}
+  z: {type: end, output: done}
+"""
+SCRIPTS = {"a.sh": "echo '{\"items\": [1, 2]}'", "b.sh": "echo '{\"output\": 1}'"}
+HELPER = "start: z\nnodes: {z: {type: end, output: ok}}"
+
+ASKS = """
+start: q
+nodes:
+  q: {type: input, question: "well?", next: z}
+  z: {type: end, output: ok}
+"""
+
+# What is broken, as a Redis command, and the rule that notices.
+BREAKAGES = {
+    "ZREM {p}:timers|visit {run} 2/s": "stuck",
+    "ZREM {p}:timers|child {run} 2/child": "stuck",
+    "ZREM {p}:inbox|{asker} 1/q": "stuck",
+    "HDEL {p}:questions:{asker}|1/q": "stuck",
+    "DEL {p}:map:{run} 2/each": "stuck",
+    "DEL {p}:run:{child}": "stuck",
+    "DEL {p}:visits:{run}": "stuck",
+    "HDEL {p}:visits:{run}|2/s": "frontier",
+    "RPUSH {p}:pending:{run}|2/s": "frontier",
+    "HSET {p}:staged:{run}|s|x": "frontier",
+    "ZADD {p}:timers|1|visit {asker} 1/q": "indexes",
+    "HSET {p}:questions:{run}|2/s|x": "indexes",
+    "HINCRBY {p}:run:{run}|busy|1": "counters",
+    "HSET {p}:run:{asker}|status|running": "counters",
+    "HSET {p}:map:{run} 2/each|inflight|3": "counters",
+    "HINCRBY {p}:run:{run}|n:s|1": "visits",
+    "RPOP {p}:history:{run}": "history",
+    "LPOP {p}:history:{run}": "history",
+    "DEL {p}:children:{run}": "parent",
+    "HSET {p}:run:{child}|parent|{child} 1/z": "children",
+    "PEXPIRE {p}:state:{run}|1000000": "expiry",
+    "ZADD {p}:timers|1|expiry {run} {digest}": "expiry",
+    "SET sleipnir:lost|x": "expiry",
+    "ZREM {p}:runs|{run}": "index",
+    "ZREM {p}:timers|deadline {run}": "deadline",
+    "DEL sleipnir:bundle:{digest}": "bundle",
+    "HINCRBY {p}:bundles|{digest}|1": "bundles",
+    "HSET {p}:run:{run}|status|failed": "leftovers",
+    "RPUSH {p}:logs:{p0}ffffffffffffff|x": "orphan",
+    "ZADD {p}:timers|1|visit {p0}ffffffffffffff 1/a": "orphan",
+}
+
+
+@pytest.fixture
+def run_id(engine: Engine) -> str:
+    """A run that waits for a person, a child, a map's invocations and a script, all at once."""
+    engine.write("helper", HELPER)
+    engine.write("asks", ASKS)
+    run_id = engine.submit(GRAPH, SCRIPTS)
+    for _ in range(4):
+        engine.work_once()
+    assert engine.pop() == (run_id, "2/s", engine.run(run_id).digest)  # this message gets lost
+    engine.work_once()
+    return run_id
+
+
+def rules_broken(engine: Engine) -> set[str]:
+    return {violation.rule for violation in Audit(engine.redis).violations()}
+
+
+def test_a_run_in_the_middle_of_everything_is_consistent(engine: Engine, run_id: str) -> None:
+    assert [visit for _, visit, _ in engine.queued()] == ["1/z", "2/each/0", "2/each/1"]
+    assert rules_broken(engine) == set()
+
+
+def test_a_finished_run_is_consistent_at_every_step_to_its_end(engine: Engine, run_id: str) -> None:
+    broken = set()
+    engine.client.answer(run_id, "yes")
+
+    while not engine.run(run_id).is_final:
+        if not engine.work_once():
+            engine.clock.move(5)  # the lost message is missed
+            engine.tick()
+        broken |= rules_broken(engine)
+
+    assert engine.run(run_id).status == "succeeded"
+    assert broken == set()
+
+
+@pytest.mark.parametrize(("breakage", "rule"), BREAKAGES.items())
+def test_what_is_broken_is_found(engine: Engine, run_id: str, breakage: str, rule: str) -> None:
+    asker, child = engine.records.children(run_id)
+    names = {
+        "p": partition_of(run_id),
+        "p0": run_id[:2],
+        "run": run_id,
+        "asker": asker.run_id,
+        "child": child.run_id,
+        "digest": engine.run(run_id).digest,
+    }
+    command, _, arguments = breakage.partition(" ")
+
+    engine.redis.execute_command(
+        command, *(argument.format(**names) for argument in arguments.split("|"))
+    )
+
+    assert rule in rules_broken(engine)
+    engine.redis.flushall()  # nothing broken may be left to the check for leaked keys

@@ -1,0 +1,153 @@
+"""What holds for every transition: its header is true, and a refusal changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sleipnir.scheduler.errors import (
+    RunClosed,
+    StaleStep,
+    StaleVisit,
+    StateTooLarge,
+    StepFailing,
+)
+from sleipnir.scheduler.runs.model import Failure, Lease
+from sleipnir.scheduler.runs.plan import Branch
+from sleipnir.scheduler.store import scripts
+from sleipnir.scheduler.store.scripts import script_names
+from tests.support.engine import Engine
+from tests.support.runs import (
+    CHILD,
+    FAILED,
+    RUN,
+    a_question,
+    a_run,
+    advance,
+    begin,
+    fanned_out,
+    go_to,
+    stage,
+    started,
+    unchanged,
+)
+
+Action = Callable[[Engine, Lease], object]
+
+# Every transition that a lease gives the right to.
+LEASED: dict[str, Action] = {
+    "advance": lambda engine, lease: advance(engine, lease, go_to("n", k="1")),
+    "stage": lambda engine, lease: engine.store.stage(lease, 2, Branch({"k": "1"}, ("n",))),
+    "stage_item": lambda engine, lease: engine.store.stage_item(
+        lease, '{"value":1}', halt=False, elapsed_s=1
+    ),
+    "postpone": lambda engine, lease: engine.store.postpone(lease, 5, turn="{}"),
+    "give_back": lambda engine, lease: engine.store.give_back(lease),
+    "accuse": lambda engine, lease: engine.store.accuse(lease, "killed by signal 9 (SIGKILL)"),
+    "ask": lambda engine, lease: engine.store.ask(lease, a_question(lease.visit)),
+    "spawn": lambda engine, lease: engine.store.spawn(
+        lease, a_run(CHILD, parent=f"{RUN} {lease.visit}"), 300
+    ),
+    "open_map": lambda engine, lease: engine.store.open_map(lease, "b", 2, ["1", "2", "3"]),
+}
+PARKING = ("postpone", "ask", "spawn", "open_map")
+
+
+def leased(engine: Engine, action: str) -> Lease:
+    """A lease with which the action is possible, in a step of two nodes."""
+    fanned_out(engine, "a", "b")
+    lease = begin(engine, "2/a")
+    if action != "stage_item":
+        return lease
+    engine.store.open_map(lease, "b", 2, ["1", "2", "3"])
+    return begin(engine, "2/a/0")
+
+
+@pytest.mark.parametrize("action", LEASED)
+def test_a_closed_run_takes_nothing_more(engine: Engine, action: str) -> None:
+    lease = leased(engine, action)
+    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+
+    with unchanged(engine), pytest.raises(RunClosed):
+        LEASED[action](engine, lease)
+
+
+@pytest.mark.parametrize("action", LEASED)
+def test_another_delivery_s_token_is_refused(engine: Engine, action: str) -> None:
+    lease = leased(engine, action)
+    older = Lease(lease.run_id, lease.visit, "t0")
+
+    with unchanged(engine), pytest.raises(StaleVisit):
+        LEASED[action](engine, older)
+
+
+@pytest.mark.parametrize("action", LEASED)
+def test_the_same_call_twice_counts_once(engine: Engine, action: str) -> None:
+    lease = leased(engine, action)
+    LEASED[action](engine, lease)
+
+    with unchanged(engine), pytest.raises((StaleVisit, StaleStep)):
+        LEASED[action](engine, lease)
+
+
+@pytest.mark.parametrize("action", LEASED)
+def test_an_unknown_run_is_as_good_as_closed(engine: Engine, action: str) -> None:
+    with unchanged(engine), pytest.raises(RunClosed):
+        LEASED[action](engine, Lease(RUN, "2/a", "t1"))
+
+
+@pytest.mark.parametrize("action", PARKING)
+def test_nothing_parks_beside_a_sibling_that_failed(engine: Engine, action: str) -> None:
+    lease = leased(engine, action)
+    stage(engine, "2/b", FAILED)
+
+    with unchanged(engine), pytest.raises(StepFailing):
+        LEASED[action](engine, lease)
+
+
+@pytest.mark.parametrize("action", ["advance", "stage"])
+def test_a_result_after_the_deadline_is_refused(engine: Engine, action: str) -> None:
+    fanned_out(engine, "a", "b", timeout_s=60)
+    lease = begin(engine, "2/a")
+    engine.clock.move(60)
+
+    with unchanged(engine), pytest.raises(RunClosed):
+        LEASED[action](engine, lease)
+
+
+def test_a_step_is_advanced_from_nowhere_else(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    lease = begin(engine, "2/a")
+
+    with unchanged(engine), pytest.raises(StaleStep):
+        engine.store.advance(lease, 1, go_to("n"), cap=9, window=8)
+
+
+def test_a_state_over_its_limit_is_refused(engine: Engine) -> None:
+    engine.configure(state_limit_bytes=100)
+    lease = started(engine)
+
+    with unchanged(engine), pytest.raises(StateTooLarge):
+        advance(engine, lease, go_to("n", k='"' + "x" * 99 + '"'))
+
+
+def test_a_wrong_number_of_arguments_never_reaches_redis(engine: Engine) -> None:
+    transition = engine.store._transition("return_visit")
+
+    with pytest.raises(TypeError, match=r"return_visit takes .* got 1 arguments"):
+        transition("{p00}", RUN)
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_a_header_lists_the_codes_its_script_answers_with(name: str) -> None:
+    source = Path(scripts.__file__).with_name("lua").joinpath(f"{name}.lua").read_text()
+
+    listed = re.findall(r"^-- ERR +(.*)$", source, re.M)
+    answered = set(re.findall(r"return \{'(?!OK)(\w+)'\}", source))
+
+    assert {code for code in answered if any(code in line.split() for line in listed)} == answered
+    assert {line.split()[0] for line in listed} <= answered
+    assert answered <= scripts._REFUSALS.keys()

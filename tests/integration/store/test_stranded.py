@@ -1,0 +1,324 @@
+"""Runs that nothing would look at again: each form is found, and mended or failed with R023."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
+from sleipnir.scheduler.store.keys import partition_of, run_key
+from tests.support.engine import Engine
+from tests.support.runs import FAILED, RUN, a_run, ask, begin, fanned_out, look_at, stage, status
+
+# After its first step it does everything at once.
+GRAPH = """
+settings: {timeout: 600}
+start: a
+nodes:
+  a: {type: script, script: a.sh, next: [ask, child, each, s]}
+  ask: {type: agent, agent: asks, prompt: p, next: z}
+  child: {type: agent, agent: helper, prompt: p, next: z}
+  each: {type: map, over: "{{items}}", as: item, branch: b, collect_into: k, max_concurrency: 2,
+         next: z}
+  b: {type: script, script: b.sh}
+  s: {type: script, script: b.sh, state_updates: {}, next: z}
+  z: {type: end, output: "{{k}}"}
+"""
+SCRIPTS = {"a.sh": "echo '{\"items\": [1, 2, 3]}'", "b.sh": "echo '{\"output\": 1}'"}
+HELPER = "start: z\nnodes: {z: {type: end, output: ok}}"
+ASKS = """
+start: q
+nodes:
+  q: {type: input, question: "well?", next: z}
+  z: {type: end, output: ok}
+"""
+OLD_VISIT = "ready - 0 1 0 0 0 "
+
+# Redis commands that break a run, and the rule of the consistency check that notices.
+MENDED = {
+    "ZREM {p}:timers|visit {run} 2/s": "stuck",
+    "ZREM {p}:timers|child {run} 2/child": "stuck",
+    "ZREM {p}:timers|deadline {run}": "deadline",
+    "ZREM {p}:inbox|{asker} 1/q": "stuck",
+    "HDEL {p}:questions:{asker}|1/q": "stuck",
+    "HDEL {p}:visits:{run}|2/each/1": "stuck",
+    "HDEL {p}:visits:{run}|2/each/0|2/each/1": "stuck",
+    "HSET {p}:map:{run} 2/each|inflight|3": "counters",
+    "HSET {p}:run:{child}|status|succeeded|output|ok": "stuck",
+    "HSET {p}:visits:{run}|1/a|" + OLD_VISIT: "frontier",
+    "HSET {p}:questions:{run}|2/s|x": "indexes",
+}
+FAILED_WITH = {
+    "DEL {p}:visits:{run}": ("stuck", "none of its visits is open"),
+    "HDEL {p}:visits:{run}|2/s": ("frontier", "visit 2/s is neither open nor held back"),
+    "HDEL {p}:visits:{run}|2/each": ("stuck", "visit 2/each is neither open nor held back"),
+    "DEL {p}:map:{run} 2/each": ("stuck", "map 2/each has lost its items"),
+    "HDEL {p}:map:{run} 2/each|item:1": ("stuck", "item 1 of map 2/each is gone"),
+    "HSET {p}:visits:{run}|2/s|nonsense": ("stuck", "visit 2/s has an invalid record"),
+}
+
+
+@pytest.fixture
+def run_id(engine: Engine) -> str:
+    """A run that waits for a person, a child, a map's invocations and a script, all at once."""
+    engine.write("helper", HELPER)
+    engine.write("asks", ASKS)
+    run_id = engine.submit(GRAPH, SCRIPTS)
+    for _ in range(4):
+        engine.work_once()
+    assert engine.pop() == (run_id, "2/s", engine.run(run_id).digest)  # this message gets lost
+    engine.work_once()
+    return run_id
+
+
+def plant(engine: Engine, run_id: str, breakage: str) -> None:
+    command, _, arguments = breakage.partition(" ")
+    names = names_in(engine, run_id)
+    engine.redis.execute_command(
+        command, *(argument.format(**names) for argument in arguments.split("|"))
+    )
+
+
+def names_in(engine: Engine, run_id: str) -> Mapping[str, str]:
+    children = (run.run_id for run in engine.records.children(run_id))
+    names = dict(zip(("asker", "child"), children, strict=False))
+    return {"p": partition_of(run_id), "run": run_id, **names}
+
+
+def rules_broken(engine: Engine) -> set[str]:
+    return {violation.rule for violation in Audit(engine.redis).violations()}
+
+
+def sweep(engine: Engine, run_id: str, looks: int = 2) -> int:
+    """Look that often, well apart; how many runs were dealt with."""
+    stranded = StrandedSweep(engine.store, engine.clock.passed_s)
+    dealt_with = 0
+    for _ in range(looks):
+        dealt_with += stranded.run_once([partition_of(run_id)])
+        engine.clock.move(61)
+    return dealt_with
+
+
+def drive_to_its_end(engine: Engine, run_id: str) -> None:
+    """Be worker, scheduler and the person who is asked."""
+    for _ in range(100):
+        for question in engine.records.inbox():
+            engine.store.answer(question.run_id, question.visit, "yes")
+        if not engine.work_once():
+            if engine.run(run_id).is_final:
+                return
+            engine.clock.move(5)
+            engine.tick()
+    raise AssertionError(f"{run_id} does not end: {engine.run(run_id)}")
+
+
+@pytest.mark.parametrize(("breakage", "rule"), MENDED.items())
+def test_what_can_go_on_is_made_to(engine: Engine, run_id: str, breakage: str, rule: str) -> None:
+    plant(engine, run_id, breakage)
+    assert rule in rules_broken(engine)
+
+    # A parent and its child may both have to be mended: what one changes, the other waits for.
+    dealt_with = sweep(engine, run_id, looks=4)
+
+    assert dealt_with >= 1
+    assert rules_broken(engine) - {"indexes"} == set()
+    drive_to_its_end(engine, run_id)
+    assert engine.run(run_id).status == "succeeded"
+    assert engine.run(run_id).output == "[1,1,1]"
+    assert rules_broken(engine) == set()
+
+
+@pytest.mark.parametrize(("breakage", "found"), FAILED_WITH.items())
+def test_what_cannot_go_on_fails_and_says_what_was_found(
+    engine: Engine, run_id: str, breakage: str, found: tuple[str, str]
+) -> None:
+    rule, text = found
+    plant(engine, run_id, breakage)
+    assert rule in rules_broken(engine)
+
+    sweep(engine, run_id, looks=4)
+
+    failure = engine.failure(run_id)
+    assert failure.code == "R023"
+    assert text in failure.message
+    assert {run.status for run in engine.records.children(run_id)} <= FINAL
+    assert rules_broken(engine) <= {"history", "visits"}  # what the record lacks, nobody knows
+
+
+def test_a_child_that_is_gone_fails_its_node(engine: Engine, run_id: str) -> None:
+    plant(engine, run_id, "DEL {p}:run:{child}")
+    assert "stuck" in rules_broken(engine)
+
+    sweep(engine, run_id)
+    drive_to_its_end(engine, run_id)
+
+    failure = engine.failure(run_id)
+    assert (failure.code, failure.node) == ("R015", "child")
+    assert "R023: nothing is left of that run" in failure.message
+    engine.redis.flushall()
+
+
+def test_what_a_run_that_is_over_left_is_taken_away(engine: Engine, run_id: str) -> None:
+    plant(engine, run_id, "HSET {p}:run:{run}|status|failed|error||output||ended|1")
+    assert "leftovers" in rules_broken(engine)
+
+    sweep(engine, run_id, looks=4)
+
+    assert rules_broken(engine) == set()
+    assert {run.status for run in engine.records.children(run_id)} == {"cancelled"}
+
+
+def test_a_child_that_nobody_waits_for_any_more_is_cancelled(engine: Engine, run_id: str) -> None:
+    plant(engine, run_id, "HDEL {p}:visits:{run}|2/ask")
+
+    sweep(engine, run_id, looks=4)
+
+    assert engine.failure(run_id).code == "R023"
+    assert {run.status for run in engine.records.children(run_id)} == {"cancelled"}
+    assert rules_broken(engine) == set()
+
+
+def test_a_run_that_cannot_be_read_is_told_and_keeps_nobody_up(
+    engine: Engine, run_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = f"{partition_of(run_id)}:pending:{run_id}"
+    engine.redis.set(key, "no list")
+
+    with caplog.at_level(logging.ERROR, "sleipnir.scheduler"):
+        sweep(engine, run_id)
+
+    assert "unreadable" in rules_broken(engine)
+    assert f"run {run_id} cannot be read: WRONGTYPE" in caplog.text
+    engine.redis.delete(key)
+
+
+def test_the_order_that_redis_tells_a_record_in_is_no_change(engine: Engine, run_id: str) -> None:
+    before = look_at(engine, run_id)
+    record = run_key("run", run_id)
+
+    for field, value in reversed(engine.redis.hgetall(record).items()):
+        engine.redis.hdel(record, field)
+        engine.redis.hset(record, field, value)
+
+    assert look_at(engine, run_id).digest == before.digest
+    engine.redis.flushall()
+
+
+def test_what_looked_stranded_once_is_left_alone(engine: Engine, run_id: str) -> None:
+    plant(engine, run_id, "HDEL {p}:visits:{run}|2/s")
+
+    assert sweep(engine, run_id, looks=1) == 0
+
+    assert engine.run(run_id).status == "running"
+    engine.redis.flushall()
+
+
+def test_a_look_is_at_few_runs(engine: Engine) -> None:
+    for number in range(50):
+        run_id = f"01{number:014x}"
+        engine.store.submit(a_run(run_id))
+        plant(engine, run_id, "DEL {p}:visits:{run}")
+    stranded = StrandedSweep(engine.store, engine.clock.passed_s)
+
+    stranded.run_once(["{p01}"])
+    engine.clock.move(61)
+
+    assert stranded.run_once(["{p01}"]) == 40
+    engine.redis.flushall()
+
+
+def test_a_healthy_run_is_left_alone_however_long_it_waits(engine: Engine, run_id: str) -> None:
+    assert sweep(engine, run_id, looks=5) == 0
+    assert rules_broken(engine) == set()
+
+
+def test_the_scheduler_finds_them_by_itself(
+    engine: Engine, run_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    plant(engine, run_id, "HDEL {p}:map:{run} 2/each|item:1")
+
+    with caplog.at_level(logging.WARNING, "sleipnir.scheduler"):
+        for _ in range(130):
+            engine.clock.move(1)
+            engine.tick()
+
+    assert engine.failure(run_id).code == "R023"
+    assert f"run {run_id} was stranded, and failed: item 1 of map 2/each is gone" in caplog.text
+
+
+# ---- steps whose branches are done or held back
+
+
+def test_a_finished_step_that_nobody_advances_is_advanced(engine: Engine) -> None:
+    run_id = engine.submit(
+        """
+        start: a
+        nodes:
+          a: {type: script, script: a.sh, next: [b, c]}
+          b: {type: script, script: a.sh, state_updates: {b: "1"}, next: z}
+          c: {type: script, script: a.sh, state_updates: {c: "2"}, next: z}
+          z: {type: end, output: "{{b}}{{c}}"}
+        """,
+        {"a.sh": "echo '{}'"},
+    )
+    engine.work_once()
+    engine.work_once()
+    begin(engine, "2/c", run_id=run_id)
+    engine.redis.hset(f"{partition_of(run_id)}:staged:{run_id}", "c", _staged(engine, run_id))
+    engine.redis.delete(f"{partition_of(run_id)}:visits:{run_id}")
+    assert "stuck" in rules_broken(engine)
+
+    assert sweep(engine, run_id) == 1
+    drive_to_its_end(engine, run_id)
+
+    assert engine.run(run_id).status == "succeeded"
+
+
+def _staged(engine: Engine, run_id: str) -> str:
+    text = str(engine.redis.hget(f"{partition_of(run_id)}:staged:{run_id}", "b"))
+    return text.replace('"b"', '"c"')
+
+
+def test_a_failed_step_that_nobody_ends_tells_why_it_failed(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    begin(engine, "2/b")
+    stage(engine, "2/a", FAILED)
+    engine.redis.hdel(f"{{p01}}:visits:{RUN}", "2/b")
+    assert "stuck" in rules_broken(engine)
+
+    sweep(engine, RUN)
+
+    assert engine.redis.hget(f"{{p01}}:visits:{RUN}", "2/a").startswith("staged ")
+
+
+def test_a_visit_that_lost_its_place_in_line_gets_another(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", window=1)
+    ask(engine, "2/a")
+    engine.store.answer(RUN, "2/a", "yes")  # b has its place
+    engine.redis.delete(f"{{p01}}:pending:{RUN}")
+    assert "stuck" in rules_broken(engine)
+
+    assert sweep(engine, RUN) == 1
+
+    assert engine.redis.lrange(f"{{p01}}:pending:{RUN}", 0, -1) == ["2/a"]
+    stage(engine, "2/b")
+    assert status(engine) == "running"
+    assert "2/a" in engine.queued_visits()
+
+
+def test_visits_held_back_by_nobody_are_let_in(engine: Engine) -> None:
+    fanned_out(engine, "a", "b", window=1)
+    ask(engine, "2/a")
+    engine.redis.hdel(f"{{p01}}:visits:{RUN}", "2/b")
+    engine.redis.zrem("{p01}:timers", f"visit {RUN} 2/b")
+    engine.redis.rpush(f"{{p01}}:pending:{RUN}", "2/b")
+    assert "stuck" in rules_broken(engine)
+
+    assert sweep(engine, RUN) == 1
+
+    assert engine.redis.hget(f"{{p01}}:visits:{RUN}", "2/b").startswith("ready ")
+    assert "stuck" not in rules_broken(engine)

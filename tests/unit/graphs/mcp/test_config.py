@@ -1,0 +1,193 @@
+"""Reading mcp.json: what it configures, and what it is refused for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.graphs.mcp.config import McpConfig, McpServer, mcp_file, read_mcp_config
+from tests.support.pages import ROOT, blocks
+
+SHIPPED = ROOT / "graphs" / "functions" / "mcp.json"
+
+
+def write(directory: Path, servers: Any) -> None:
+    (directory / "mcp.json").write_text(json.dumps({"mcpServers": servers}, indent=2))
+
+
+def read(directory: Path, servers: Any) -> McpConfig:
+    write(directory, servers)
+    config, findings = read_mcp_config(directory)
+    assert findings == ()
+    return config
+
+
+def three(directory: Path) -> McpConfig:
+    return read(directory, {"b": {"command": "b"}, "a": {"url": "http://a"}, "c": {"command": "c"}})
+
+
+def test_a_command_makes_it_stdio_and_an_address_http(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        {
+            "files": {"command": "files", "args": ["-v"], "env": {"N": 5, "ON": True, "S": "s"}},
+            "web": {"url": "https://web/mcp", "headers": {"Authorization": "Bearer {{TOKEN}}"}},
+            "old": {"type": "sse", "url": "http://old/sse", "expose": "direct", "disabled": True},
+        },
+    )
+
+    files, web, old = config.servers.values()
+    env = {"N": "5", "ON": "true", "S": "s"}
+    assert files == McpServer("files", "stdio", command="files", args=("-v",), env=env)
+    assert (web.type, web.headers) == ("http", {"Authorization": "Bearer {{TOKEN}}"})
+    assert (old.type, old.expose, old.disabled) == ("sse", "direct", True)
+
+
+def test_the_file_among_the_functions_comes_first(tmp_path: Path) -> None:
+    assert mcp_file(tmp_path) is None
+    assert read_mcp_config(tmp_path) == (McpConfig(), ())
+
+    write(tmp_path, {})
+    assert mcp_file(tmp_path) == tmp_path / "mcp.json"
+
+    (tmp_path / "functions").mkdir()
+    write(tmp_path / "functions", {})
+    assert mcp_file(tmp_path) == tmp_path / "functions" / "mcp.json"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ([], "server 's': expected an object"),
+        ({}, "server 's': a server of type stdio needs 'command'"),
+        ({"command": "x", "comand": 1}, "server 's': unknown field 'comand'"),
+        ({"command": "x", "url": "http://x"}, "server 's': a server of type stdio has no 'url'"),
+        (
+            {"command": "x", "headers": {}},
+            "server 's': a server of type stdio has no 'headers'",
+        ),
+        ({"type": "sse"}, "server 's': a server of type sse needs 'url'"),
+        ({"url": "http://x", "args": []}, "server 's': a server of type http has no 'args'"),
+        ({"url": "http://x", "env": {}}, "server 's': a server of type http has no 'env'"),
+        (
+            {"url": "ftp://x"},
+            "server 's': url: expected an address that begins with http:// or https://",
+        ),
+        (
+            {"command": "x", "type": "pipe"},
+            "server 's': type: expected 'stdio', 'http' or 'sse'",
+        ),
+        (
+            {"command": "x", "env": {"A": [1]}},
+            "server 's': env.A: expected an object of texts, integers or booleans",
+        ),
+        ({"command": "x", "args": "-v"}, "server 's': args: expected a list of texts"),
+        ({"command": "x", "disabled": "no"}, "server 's': disabled: expected true or false"),
+    ],
+)
+def test_a_wrong_server_refuses_the_whole_file(tmp_path: Path, entry: Any, message: str) -> None:
+    write(tmp_path, {"good": {"command": "x"}, "s": entry})
+
+    config, findings = read_mcp_config(tmp_path)
+
+    assert config == McpConfig()
+    assert {(f.code, f.message) for f in findings} == {("E608", message)}
+
+
+def test_a_finding_has_its_line_and_a_hint(tmp_path: Path) -> None:
+    write(tmp_path, {"s": {"command": "x", "header": {}}})
+
+    (finding,) = read_mcp_config(tmp_path)[1]
+
+    assert finding.file == str(tmp_path / "mcp.json")
+    assert (finding.line, finding.column) == (5, 7)
+    assert finding.hint == "did you mean 'headers'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ('{"mcpServers":\n  {,}}', (2, 4), "cannot read mcp.json: Expecting property name"),
+        ("[]", (1, 1), "mcp.json: expected an object with the field 'mcpServers'"),
+        ('{"servers": {}}', (1, 1), "mcp.json: expected an object with the field 'mcpServers'"),
+        (
+            '{"mcpServers": {"a": {"command": "x"},\n"a": {"command": "y"}}}',
+            (2, 1),
+            "key 'a' appears twice",
+        ),
+        (
+            '{"mcpServers": {"a.b": {"command": "x"}, "a_b": {"command": "y"}}}',
+            (1, 42),
+            "servers 'a.b' and 'a_b' would get functions of the same names",
+        ),
+        (f'{{"mcpServers": {{"{"n" * 52}": {{"command": "x"}}}}}}', (1, 17), "server 'nnn"),
+    ],
+)
+def test_a_file_that_is_no_list_of_servers_is_refused(
+    tmp_path: Path, text: str, place: tuple[int, int], message: str
+) -> None:
+    (tmp_path / "mcp.json").write_text(text)
+
+    config, (finding,) = read_mcp_config(tmp_path)
+
+    assert config == McpConfig()
+    assert (finding.line, finding.column) == place
+    assert finding.message.startswith(message)
+
+
+def test_tabs_and_escapes_of_json_are_understood(tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(
+        '{\n\t"mcpServers": {\n\t\t"s": {"command": "\\ud83d\\ude00"}}}'
+    )
+
+    config, findings = read_mcp_config(tmp_path)
+
+    assert findings == ()
+    assert config.servers["s"].command == "\U0001f600"
+
+
+def test_names_stand_for_servers_aliases_or_all_of_them(tmp_path: Path) -> None:
+    config = three(tmp_path).with_aliases({"pair": "c, b", "mine": ["a"], "b": "a"})
+
+    assert config.resolve(["pair", "a"]) == ("c", "b", "a")
+    assert config.resolve(["mine", "b", "unknown"]) == ("a", "b", "unknown")
+    assert config.resolve(["c", "all"]) == ("c", "b", "a")
+
+
+def test_all_leaves_out_what_is_disabled(tmp_path: Path) -> None:
+    config = read(tmp_path, {"a": {"command": "a", "disabled": True}, "b": {"command": "b"}})
+
+    assert config.resolve(["all"]) == ("b",)
+
+
+@pytest.mark.parametrize("names", [["pair"], ["all"], ["c", "unknown"], ["pair", "all"]])
+def test_a_bundle_means_the_same_servers_in_the_same_order(
+    tmp_path: Path, names: list[str]
+) -> None:
+    config = three(tmp_path).with_aliases({"pair": "c, b"})
+
+    (tmp_path / "mcp.json").write_text(json.dumps(config.bundled(names)))
+    bundled, findings = read_mcp_config(tmp_path)
+
+    assert findings == ()
+    assert bundled.resolve(names) == config.resolve(names)
+
+
+def test_a_bundle_holds_no_other_entries_and_these_as_written(tmp_path: Path) -> None:
+    entry = {"command": "c", "env": {"KEY": "{{KEY}}"}}
+    config = read(tmp_path, {"a": {"command": "a"}, "c": entry})
+
+    assert config.bundled(["c"]) == {"mcpServers": {"c": entry}}
+
+
+@pytest.mark.parametrize("text", [SHIPPED.read_text(), *blocks("mcp.md", "json")])
+def test_files_we_show_can_be_used(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mcp.json").write_text(text)
+
+    config, findings = read_mcp_config(tmp_path)
+
+    assert findings == ()
+    assert "ddg-search" in config.servers

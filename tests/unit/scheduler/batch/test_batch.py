@@ -1,0 +1,346 @@
+"""Lines of a batch: how they are read, what identifies them, where their results go."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.batch.identity import name_of_file, run_id_of
+from sleipnir.scheduler.batch.intake import BadInput, Intake, require_good, take_in
+from sleipnir.scheduler.batch.ledger import Item, Ledger
+from sleipnir.scheduler.batch.lines import BadLine, Format, Line, format_of, read_lines, request_of
+from sleipnir.scheduler.batch.results import ResultsFile
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import Context, Failure, Run, Status, Usage
+from sleipnir.scheduler.runs.submit import Request
+
+BATCH = "letters"
+LIMIT = 10_000
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    with Ledger() as found:
+        yield found
+
+
+def read(text: str | bytes, form: Format) -> list[Line | BadLine]:
+    data = text.encode() if isinstance(text, str) else text
+    stream = io.TextIOWrapper(
+        io.BytesIO(data), encoding="utf-8-sig", errors="surrogateescape", newline=""
+    )
+    return list(read_lines(stream, form, LIMIT))
+
+
+def problem(text: str | bytes, form: Format = "jsonl") -> str:
+    (bad,) = read(text, form)
+    return str(bad)
+
+
+def take(ledger: Ledger, text: str, form: Format = "txt", check: Any = lambda _: None) -> Intake:
+    return take_in(ledger, io.StringIO(text), form, check, Request(), LIMIT)
+
+
+def items(ledger: Ledger) -> list[str]:
+    return [item.item for item in ledger.following(0)]
+
+
+def a_run(item: str, status: Status = Status.SUCCEEDED, attempt: int = 1) -> Run:
+    failed = status == Status.FAILED
+    return Run(
+        run_id=run_id_of(BATCH, item, attempt),
+        agent="writer",
+        digest="d",
+        status=status,
+        step=2,
+        frontier=("end",),
+        created_at=0,
+        started_at=1_000,
+        ended_at=3_500,
+        deadline=None,
+        output=None if failed else f"result of {item}",
+        failure=Failure("R013", "it broke", "a") if failed else None,
+        usage=Usage(10, 5, 0.25),
+        context=Context(),
+        parent=None,
+        batch=BATCH,
+        item=item,
+        visits={},
+    )
+
+
+def an_item(ledger: Ledger, item: str) -> Item:
+    return next(found for found in ledger.following(0) if found.item == item)
+
+
+def results_in(file: Path) -> list[tuple[str, str]]:
+    documents = [json.loads(line) for line in file.read_text().splitlines()]
+    return [(document["id"], document["status"]) for document in documents]
+
+
+# ---- reading
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("a.jsonl", "jsonl"), ("a.ndjson", "jsonl"), ("a.CSV", "csv"), ("a.txt", "txt"), ("a", None)],
+)
+def test_the_extension_tells_the_format(name: str, form: Format | None) -> None:
+    assert format_of(PurePath(name)) == form
+
+
+def test_a_json_line_is_a_prompt_or_an_object() -> None:
+    text = """\
+"hello"
+
+{"id": 7, "prompt": "hi", "state": {"k": [1]}, "vars": {"n": 3}, "answers": {"ask": "yes"}}
+"""
+
+    assert read(text, "jsonl") == [
+        Line(1, prompt="hello"),
+        Line(3, "7", "hi", {"k": [1]}, {"n": "3"}, {"ask": ["yes"]}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{", "line 1: this is not JSON"),
+        ('{"state": {"x": NaN}}', "NaN is not a valid JSON number"),
+        ('{"state": {"x": 1e400}}', "1e400 is not a valid JSON number"),
+        ("[1]", "expected a string or an object"),
+        ('{"promt": "x"}', "unknown field 'promt' (known: id, prompt, state, vars, answers)"),
+        ('{"prompt": 3}', "'prompt': input should be a valid string"),
+        ('{"id": ""}', "'id' is empty"),
+        (b'"\xff"', "this is not UTF-8"),
+    ],
+)
+def test_a_malformed_json_line_is_named(text: str | bytes, expected: str) -> None:
+    assert expected in problem(text)
+
+
+def test_other_columns_of_csv_go_into_the_state() -> None:
+    text = 'id,prompt,city\na,"two\nlines",Oslo\n\nb,one,"Bergen, west"\n'
+
+    assert read(text, "csv") == [
+        Line(2, "a", "two\nlines", {"city": "Oslo"}),
+        Line(5, "b", "one", {"city": "Bergen, west"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("prompt,a\nx\n", "line 2: 1 columns, but the header has 2"),
+        ("prompt,prompt\nx,y\n", "line 1: the header needs a name for every column"),
+        ('prompt\n"x" y\n', "line 2: "),
+        (b"prompt\n\xff\n", "line 2: this is not UTF-8"),
+    ],
+)
+def test_a_malformed_csv_line_is_named(text: str | bytes, expected: str) -> None:
+    assert problem(text, "csv").startswith(expected)
+
+
+def test_a_field_of_csv_may_be_longer_than_any_limit_of_the_module() -> None:
+    (line,) = read("prompt\n" + "x" * 200_000, "csv")
+
+    assert isinstance(line, Line)
+    assert len(line.prompt) == 200_000
+
+
+def test_plain_text_is_a_prompt_a_line() -> None:
+    assert read("\ufeffone\r\n\n two \n", "txt") == [
+        Line(1, prompt="one"),
+        Line(3, prompt=" two "),
+    ]
+
+
+def test_what_a_line_says_goes_before_what_holds_for_all() -> None:
+    line = Line(1, None, "hi", {"a": 1}, {"tone": "mild"}, {"ask": ["no"]})
+    defaults = Request(
+        state={"a": 0, "b": 0}, variables={"tone": "harsh"}, answers={"ask": ["yes"]}, timeout_s=5
+    )
+
+    assert request_of(line.to_json(), defaults) == Request(
+        prompt="hi",
+        state={"a": 1, "b": 0},
+        variables={"tone": "mild"},
+        answers={"ask": ["no"]},
+        timeout_s=5,
+    )
+
+
+# ---- identity
+
+
+def test_names_and_run_ids_are_the_same_at_every_start() -> None:
+    name = name_of_file("writer", Path("/data/letters.jsonl"))
+
+    assert name == "writer-letters-ba556b69"
+    assert run_id_of(name, "a", 1) == run_id_of(name, "a", 1)
+    assert len({run_id_of(name, item, n) for item in ("a", "b") for n in (1, 2)}) == 4
+
+
+def test_a_file_whose_name_is_not_utf_8_has_a_batch_that_can_be_named() -> None:
+    name = name_of_file("writer", Path(os.fsdecode(b"/data/l\xe9tters.txt")))
+
+    assert name.startswith(r"writer-l\udce9tters-")
+    assert name.isascii()
+
+
+def test_equal_lines_without_ids_are_counted(ledger: Ledger) -> None:
+    take(ledger, "one\ntwo\none\none\n")
+
+    one = Line(1, prompt="one").digest()
+    assert items(ledger) == [one, Line(2, prompt="two").digest(), f"{one}-2", f"{one}-3"]
+
+
+def test_an_id_must_not_come_twice(ledger: Ledger) -> None:
+    intake = take(ledger, '{"id": "a"}\n{"id": "b"}\n{"id": "a"}\n', "jsonl")
+
+    assert intake.bad == [BadLine(3, "id 'a' was already used in line 1")]
+    assert items(ledger) == ["a", "b"]
+
+
+def test_a_line_that_the_agent_refuses_is_bad(ledger: Ledger) -> None:
+    def check(request: Request) -> None:
+        if request.prompt == "two":
+            raise SubmissionRefused("no twos")
+
+    intake = take(ledger, "one\ntwo\n", check=check)
+
+    with pytest.raises(BadInput, match=r"1 line of in.txt .*\n  line 2: no twos"):
+        require_good(intake, "in.txt")
+
+
+def test_of_many_bad_lines_the_first_are_shown(ledger: Ledger) -> None:
+    intake = take(ledger, "{\n" * 25, "jsonl")
+
+    assert intake.bad_count == 25
+    assert intake.describe_bad().endswith("… and 5 more")
+
+
+# ---- the results file
+
+
+def test_results_of_an_earlier_start_are_kept_and_known(ledger: Ledger, tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    take(ledger, '{"id": "a"}\n{"id": "b"}\n{"id": "c"}\n', "jsonl")
+    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
+        results.append(an_item(ledger, "b"), a_run("b"))
+        results.append(an_item(ledger, "c"), a_run("c", Status.FAILED))
+
+    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
+        assert results.earlier == Usage(20, 10, 0.5)
+
+    assert [an_item(ledger, item).state for item in "abc"] == ["todo", "reported", "todo"]
+    assert results_in(file) == [("b", "succeeded"), ("c", "failed")]
+
+
+def test_a_torn_last_line_is_dropped(ledger: Ledger, tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    take(ledger, '{"id": "a"}\n{"id": "b"}\n', "jsonl")
+    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
+        results.append(an_item(ledger, "a"), a_run("a"))
+    with file.open("a") as torn:
+        torn.write('{"id":"b","run_')
+
+    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
+        results.append(an_item(ledger, "b"), a_run("b"))
+
+    assert results_in(file) == [("a", "succeeded"), ("b", "succeeded")]
+
+
+def test_a_newer_result_takes_the_place_of_an_older_one(ledger: Ledger, tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    take(ledger, '{"id": "a"}\n{"id": "b"}\n', "jsonl")
+    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
+        results.append(an_item(ledger, "a"), a_run("a", Status.FAILED))
+        results.append(an_item(ledger, "b"), a_run("b"))
+
+    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
+        results.append(an_item(ledger, "a"), a_run("a", attempt=2))
+
+    assert results_in(file) == [("b", "succeeded"), ("a", "succeeded")]
+
+
+def test_an_ordered_file_is_in_input_order_whenever_its_results_came(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    file = tmp_path / "results.jsonl"
+    take(ledger, '{"id": "a"}\n{"id": "b"}\n{"id": "c"}\n', "jsonl")
+    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
+        results.append(an_item(ledger, "c"), a_run("c"))
+        results.append(an_item(ledger, "a"), a_run("a"))
+
+    with ResultsFile(file, ledger, BATCH, ordered=True) as results:
+        results.append(an_item(ledger, "b"), a_run("b"))
+
+    assert [item for item, _ in results_in(file)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["my notes\n", "my notes", '{"id": "a", "run_id": "0123456789abcdef", "status": "failed"}\n'],
+)
+def test_a_file_of_something_else_is_left_alone(ledger: Ledger, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "notes"
+    file.write_text(text)
+
+    with pytest.raises(SubmissionRefused, match="line 1, is not a result of the batch 'letters'"):
+        ResultsFile(file, ledger, BATCH, ordered=False)
+
+    assert file.read_text() == text
+
+
+def test_only_one_command_writes_a_file(ledger: Ledger, tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+
+    with (
+        ResultsFile(file, ledger, BATCH, ordered=False),
+        pytest.raises(SubmissionRefused, match="another command is writing"),
+    ):
+        ResultsFile(file, ledger, BATCH, ordered=False)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "txt"])
+def test_a_record_without_an_end_is_given_up(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sleipnir.scheduler.batch.lines.RECORD_LIMIT_CHARS", 1000)
+    fine = "prompt\n" + "a\n" * 5000  # more than one record may have, but not one record
+
+    if form != "jsonl":
+        assert len(read(fine, form)) >= 5000
+    with pytest.raises(SubmissionRefused, match="line 2 of the input goes on for more than"):
+        read('"id"\n"' + "word," * 5000, form)
+    with pytest.raises(SubmissionRefused, match="line 2 of the input goes on for more than"):
+        read('"id"\n"' + ("word\n" if form == "csv" else "word") * 5000, form)
+
+
+# ---- inputs without end
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "txt"])
+@pytest.mark.parametrize("line", ["", "7", '{"bad'])
+def test_an_input_without_end_is_given_up(ledger: Ledger, form: Format, line: str) -> None:
+    class Endless(io.StringIO):
+        def readline(self, size: int | None = -1, /) -> str:
+            return f"{line}\n"
+
+    with pytest.raises(SubmissionRefused, match="more than 10,000 lines, so nothing was submitted"):
+        take_in(ledger, Endless(), form, lambda _: None, Request(), LIMIT)
+
+
+def test_a_batch_leaves_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(".")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1024 * 1024))
+
+    with Ledger() as ledger, pytest.raises(sqlite3.OperationalError, match="full"):
+        take(ledger, "".join(f"{number:01000}\n" for number in range(1_000)))

@@ -1,0 +1,104 @@
+"""Questions at the terminal: what counts as an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.cli.menu import moved
+from sleipnir.scheduler.cli.prompts import ask_for_choice, ask_for_consent, ask_for_text
+from sleipnir.scheduler.runs.model import Question
+
+
+def a_question(**fields: Any) -> Question:
+    values = {
+        "run_id": "r",
+        "root_run_id": "r",
+        "agent": "a",
+        "visit": "1/n",
+        "node": "n",
+        "visit_number": 1,
+        "kind": "input",
+        "text": "?",
+        "options": (),
+        "default": None,
+        "validation": None,
+        **fields,
+    }
+    return Question(**values)
+
+
+class Person:
+    """Types given lines, and remembers what it was shown."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = list(lines)
+        self.shown = ""
+
+    def echo(self, text: str) -> None:
+        self.shown += text
+
+    def read(self) -> str:
+        return self._lines.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("options", "lines", "answer"),
+    [
+        (("yes", "no"), ["2"], "no"),
+        (("yes", "no"), ["no"], "no"),
+        (("yes", "no"), ["maybe"], "maybe"),
+        (("yes", "no"), ["3"], "3"),
+        (("yes", "no"), ["0"], "0"),
+        (("10", "2"), ["2"], "2"),
+        (("yes", "no"), ["", "", "1"], "yes"),
+        ((), ["1"], "1"),
+    ],
+)
+def test_a_choice_is_a_number_an_option_or_a_text_of_ones_own(
+    options: Sequence[str], lines: list[str], answer: str
+) -> None:
+    person = Person(*lines)
+
+    assert ask_for_choice(options, person.echo, person.read) == answer
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer"),
+    [([""], "yes"), (["Y"], "yes"), ([" no "], "no"), (["maybe", "why?", "false"], "no")],
+)
+def test_consent_is_given_or_refused_and_nothing_else(lines: list[str], answer: str) -> None:
+    person = Person(*lines)
+
+    assert ask_for_consent(person.echo, person.read) == answer
+    assert person.shown.count("[Y/n] > ") == len(lines)
+
+
+def test_a_text_is_asked_for_until_it_is_valid() -> None:
+    person = Person("a", "", "abcd")
+    question = a_question(validation="len(input) > 3")
+
+    assert ask_for_text(question, person.echo, person.read) == "abcd"
+    assert person.shown.count("must satisfy len(input) > 3") == 2
+
+
+def test_an_empty_text_stands_for_the_default_and_is_not_checked() -> None:
+    person = Person("")
+    question = a_question(validation="len(input) > 3", default="ab")
+
+    assert ask_for_text(question, person.echo, person.read) == ""
+    assert person.shown == "[default: ab] > "
+
+
+def test_an_empty_text_without_a_default_is_an_answer() -> None:
+    assert ask_for_text(a_question(), lambda _: None, Person("").read) == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [("\x1b[A", 2), ("\x1bOA", 2), ("\x1b[B", 1), ("3", 2), ("4", 0), ("0", 0), ("x", 0)],
+)
+def test_keys_move_through_three_entries_from_the_first(key: str, place: int) -> None:
+    assert moved(0, key, 3) == place

@@ -1,0 +1,176 @@
+"""Settings: their sources, who wins, and what a wrong one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sleipnir.scheduler.config.directories import config_dir, data_dir
+from sleipnir.scheduler.config.settings import Settings, load_settings
+from sleipnir.scheduler.errors import SettingInvalid
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration file that does not exist yet; no setting from outside."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"SLEIPNIR_{name.upper()}", raising=False)
+    monkeypatch.setenv("SLEIPNIR_CONFIG_DIR", str(tmp_path))
+    return tmp_path / "config.yaml"
+
+
+def test_without_any_source_there_are_defaults() -> None:
+    loaded = load_settings()
+
+    assert (loaded.values.lease_s, loaded.values.max_deliveries) == (15.0, 20)
+    assert loaded.values.retention_s == 7 * 24 * 3600
+    assert set(loaded.origins.values()) == {"default"}
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text("lease_s: 20\nworkers: 2\nmodel: openai:a\n")
+    monkeypatch.setenv("SLEIPNIR_LEASE_S", "30")
+    monkeypatch.setenv("SLEIPNIR_WORKERS", "4")
+
+    loaded = load_settings({"lease_s": 40, "workers": None})
+
+    assert (loaded.values.lease_s, loaded.values.workers, loaded.values.model) == (
+        40,
+        4,
+        "openai:a",
+    )
+    assert [loaded.origins[name] for name in ("lease_s", "workers", "model", "drain_s")] == [
+        "flag",
+        "environment",
+        str(config),
+        "default",
+    ]
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLEIPNIR_REDIS_URL", "")
+
+    assert load_settings().values.redis_url is None
+
+
+def test_lists_come_from_the_environment_as_paths_do(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text("tool_env: [A, B]\n")
+    monkeypatch.setenv("SLEIPNIR_AGENTS_DIR", "/one::/two")
+
+    values = load_settings().values
+
+    assert (values.agents_dir, values.tool_env) == (("/one", "/two"), ("A", "B"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LEASE_S", "soon"),
+        ("LEASE_S", "0.5"),
+        ("RETENTION_S", "inf"),
+        ("RETENTION_S", "nan"),
+        ("CONCURRENCY", "0"),
+        ("MAX_DELIVERIES", "2.5"),
+        ("ALLOW_UNSAFE_REDIS", "perhaps"),
+    ],
+)
+def test_a_wrong_variable_is_named_with_its_value(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"SLEIPNIR_{name}", value)
+
+    with pytest.raises(SettingInvalid) as raised:
+        load_settings()
+
+    assert str(raised.value).startswith(f"SLEIPNIR_{name} (from environment): ")
+    assert str(raised.value).endswith(f"got '{value}'")
+
+
+def test_a_wrong_entry_names_the_file(config: Path) -> None:
+    config.write_text("lease_s: soon\n")
+
+    with pytest.raises(SettingInvalid, match=r"lease_s .from .*config\.yaml"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("leese_s: 5\n", "unknown setting 'leese_s'; did you mean 'lease_s'?"),
+        ("5: 5\n", "unknown setting '5'"),
+        ("- 5\n", "expected a mapping"),
+        ("a: [\n", "cannot read"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(config: Path, text: str, message: str) -> None:
+    config.write_text(text)
+
+    with pytest.raises(SettingInvalid) as raised:
+        load_settings()
+
+    assert str(config) in str(raised.value)
+    assert message in str(raised.value)
+
+
+def test_an_empty_file_sets_nothing(config: Path) -> None:
+    config.write_text("# nothing yet\n")
+
+    assert load_settings().values == Settings()  # type: ignore[call-arg]  # all have defaults
+
+
+def test_every_setting_is_described() -> None:
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_directories_follow_the_xdg_variables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SLEIPNIR_CONFIG_DIR")
+    monkeypatch.delenv("SLEIPNIR_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/home/ada")
+
+    assert config_dir() == tmp_path / "sleipnir"
+    assert data_dir() == Path("/home/ada/.local/share/sleipnir")
+
+
+def test_texts_of_the_file_may_name_secrets(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_PASSWORD", "s3cret-word")
+    config.write_text("redis_url: redis://:{{REDIS_PASSWORD}}@redis:6379/0\n# {{COMMENT}}\n")
+
+    assert load_settings().values.redis_url == "redis://:s3cret-word@redis:6379/0"
+
+
+def test_missing_secrets_are_named_together(config: Path) -> None:
+    config.write_text("redis_url: '{{ONE_SECRET}}'\nmodel: '{{TWO_SECRETS}}'\n")
+
+    with pytest.raises(SettingInvalid, match=r"\{\{ONE_SECRET\}\}, \{\{TWO_SECRETS\}\}"):
+        load_settings()
+
+
+def test_a_setting_says_where_secrets_are(config: Path) -> None:
+    file = config.parent / "hidden.yaml"
+    file.write_text("MODEL_NAME: openai:a\n")
+    file.chmod(0o600)
+    config.write_text(f"secrets_file: {file}\nmodel: '{{{{MODEL_NAME}}}}'\n")
+
+    settings = load_settings().values
+
+    assert settings.model == "openai:a"
+    assert settings.secrets.resolve("{{MODEL_NAME}}") == "openai:a"
+
+
+def test_aliases_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLEIPNIR_MAPPING_MCP_SERVERS", '{"web": "search, fetch", "x": ["y"]}')
+
+    assert load_settings().values.mapping_mcp_servers == {"web": "search, fetch", "x": ["y"]}
+
+    monkeypatch.setenv("SLEIPNIR_MAPPING_MCP_SERVERS", "web")
+    with pytest.raises(SettingInvalid, match="SLEIPNIR_MAPPING_MCP_SERVERS"):
+        load_settings()

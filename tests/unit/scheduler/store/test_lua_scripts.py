@@ -1,0 +1,55 @@
+"""What the text of every script keeps to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sleipnir.scheduler.store import scripts
+from sleipnir.scheduler.store.scripts import compose, script_names
+
+DIRECTORY = Path(scripts.__file__).with_name("lua")
+OWN_WRITES = DIRECTORY / "lib/atomic.lua"
+READING = {
+    *("EXISTS", "PTTL", "TIME", "TYPE"),
+    *("GET", "STRLEN"),
+    *("HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN"),
+    *("LINDEX", "LLEN", "LPOS", "LRANGE"),
+    *("ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE"),
+    *("XLEN", "XRANGE", "XREVRANGE"),
+}
+
+
+@pytest.mark.parametrize("file", sorted(DIRECTORY.rglob("*.lua")), ids=lambda file: file.stem)
+def test_what_writes_goes_through_the_functions_that_can_take_it_back(file: Path) -> None:
+    # Under another name, or with a command that is not written there, it could be anything.
+    called = re.findall(r"\bredis\b(?!\.sha1hex)(?:\.p?call\(\s*'(\w+)')?", _code_of(file))
+
+    assert file == OWN_WRITES or set(called) <= READING
+
+
+def _code_of(file: Path) -> str:
+    return re.sub(r"--.*", "", file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_a_wide_argument_list_goes_in_pieces(name: str) -> None:
+    source = (DIRECTORY / f"{name}.lua").read_text(encoding="utf-8")
+
+    assert "unpack(rest" not in source
+
+
+@pytest.mark.parametrize("name", script_names())
+def test_a_script_has_the_parts_of_its_libraries_that_it_needs(name: str) -> None:
+    text = compose(name, {})
+
+    header = re.search(r"^-- USES +(.*)$", text, re.M)
+    used = ["atomic", *(header[1].split() if header else ())]
+    # Otherwise it would be found missing only where it runs.
+    for library in used:
+        source = (DIRECTORY / f"lib/{library}.lua").read_text(encoding="utf-8")
+        for defined in re.findall(r"^(?:local )?function (\w+)\(", source, re.M):
+            calls = len(re.findall(rf"\b{defined}\(", text))
+            assert calls == 0 or f"function {defined}(" in text, (library, defined)

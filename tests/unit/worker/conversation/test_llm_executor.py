@@ -1,0 +1,434 @@
+"""The `llm` node: a visit in, an outcome out, with a model server on the loopback interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Barrier
+from time import monotonic
+from typing import Any, NoReturn
+
+import pytest
+
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.schema import Graph, LlmNode
+from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.runs.events import Event, ModelCalled
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.worker.conversation.tool_set import Call, Offer, Toolset
+from sleipnir.worker.executors.llm import run_llm
+from sleipnir.worker.llm.caller import MustWait
+from sleipnir.worker.tools.call import Answered
+from sleipnir.worker.visit.context import Limits, Visit
+from sleipnir.worker.visit.outcome import Deferred, Postponed, Wrote
+from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, calls, fails, says
+
+NAME_SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm() -> None:
+    # So that no test's time limit includes what litellm takes to load and to make a first call.
+    with ModelServer(says("warm")) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", server.base_url)
+        patch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
+        run_llm(visit({}))
+
+
+def visit(
+    node: dict[str, Any],
+    state: dict[str, Any] | None = None,
+    graph: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Visit[LlmNode]:
+    llm = LlmNode(**{"id": "ask", "prompt": "Say hello.", "next": "done", **node})
+    whole = Graph(
+        **{"name": "g", "start": "ask", "nodes": {"ask": llm}, "model": "openai:m", **(graph or {})}
+    )
+    return Visit(
+        run_id="r1",
+        step=1,
+        node_id="ask",
+        node=llm,
+        graph=whole,
+        directory=Path(),
+        state=Snapshot.of(state or {}),
+        idempotency_key="k",
+        **fields,
+    )
+
+
+def tolerated(outcome: object) -> str:
+    """The reason of a tolerated failure."""
+    assert isinstance(outcome, Wrote)
+    assert outcome.failure is not None
+    assert outcome.output == f"LLM node failed: {outcome.failure}"
+    return outcome.failure
+
+
+def test_the_answer_is_the_output_and_the_route_is_next(server: ModelServer) -> None:
+    server.script.add(says("hello"))
+
+    outcome = run_llm(visit({}))
+
+    assert outcome == Wrote({}, ("done",), "hello", usage=Usage(10, 5, None))
+
+
+def test_the_conversation_is_the_rendered_instructions_and_prompt(server: ModelServer) -> None:
+    server.script.add(says("hello"))
+
+    run_llm(visit({"instructions": "Be {{mood}}.", "prompt": "Hi {{n}}"}, {"mood": "kind", "n": 1}))
+
+    assert server.requests[0].messages == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hi 1"},
+    ]
+
+
+def test_without_instructions_there_is_no_system_message(server: ModelServer) -> None:
+    server.script.add(says("hello"))
+
+    run_llm(visit({}))
+
+    assert server.requests[0].messages == [{"role": "user", "content": "Say hello."}]
+
+
+@pytest.mark.parametrize(
+    ("node", "graph", "fields", "model"),
+    [
+        ({"model": "openai:a"}, {"model": "openai:b"}, {"default_model": "openai:c"}, "a"),
+        ({}, {"model": "openai:b"}, {"default_model": "openai:c"}, "b"),
+        ({}, {"model": None}, {"default_model": "openai:c"}, "c"),
+    ],
+)
+def test_the_model_is_the_nodes_else_the_graphs_else_the_engines(
+    server: ModelServer,
+    node: dict[str, Any],
+    graph: dict[str, Any],
+    fields: dict[str, Any],
+    model: str,
+) -> None:
+    server.script.add(says("hello"))
+
+    run_llm(visit(node, graph=graph, **fields))
+
+    assert server.requests[0].body["model"] == model
+
+
+def test_no_model_at_all_is_a_tolerated_failure() -> None:
+    outcome = run_llm(visit({}, graph={"model": None}))
+
+    assert tolerated(outcome).startswith("no model set")
+
+
+def test_a_nodes_zero_temperature_wins_over_the_graphs(server: ModelServer) -> None:
+    server.script.add(says("hello"))
+
+    run_llm(visit({"temperature": 0.0}, graph={"temperature": 0.7, "top_p": 0.5}))
+
+    assert server.requests[0].body["temperature"] == 0.0
+    assert server.requests[0].body["top_p"] == 0.5
+
+
+def test_each_call_is_narrated(server: ModelServer) -> None:
+    server.script.add(says("Ada"), says('{"name": "Ada"}'))
+    told: list[Event] = []
+
+    run_llm(visit({"output_schema": NAME_SCHEMA}, narrate=told.append))
+
+    assert told == [ModelCalled("ask", "openai:m", tools=())] * 2
+
+
+def test_what_the_model_said_is_kept_for_logs_without_secrets(server: ModelServer) -> None:
+    server.script.add(says("it is hunter2"), says('{"name": "Ada"}'))
+    asking = visit({"output_schema": NAME_SCHEMA}, secrets=("hunter2",))
+
+    run_llm(asking)
+
+    said = [text for stream, text in asking.logged if stream == "llm"]
+    assert said == ["it is ***", '{"name": "Ada"}']
+
+
+def test_state_updates_see_the_output_and_win_over_merged_keys(server: ModelServer) -> None:
+    server.script.add(says('{"name": "Ada", "age": 36}'))
+    updates = {"name": "{{output.name}}!", "whole": "{{output}}"}
+
+    outcome = run_llm(visit({"output_schema": NAME_SCHEMA, "state_updates": updates}))
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.output == {"name": "Ada", "age": 36}
+    assert outcome.writes == {"name": "Ada!", "age": 36, "whole": {"name": "Ada", "age": 36}}
+
+
+def test_a_structured_value_that_is_no_object_is_only_the_output(server: ModelServer) -> None:
+    server.script.add(says("[1, 2]"))
+
+    outcome = run_llm(visit({"output_schema": {"type": "array"}}))
+
+    assert isinstance(outcome, Wrote)
+    assert (outcome.output, outcome.writes) == ([1, 2], {})
+
+
+@pytest.mark.parametrize("instructions", [None, "Be kind."])
+def test_the_schema_hint_goes_to_the_instructions_if_there_are_any(
+    server: ModelServer, instructions: str | None
+) -> None:
+    server.script.add(says('{"name": "Ada"}'))
+
+    run_llm(visit({"output_schema": NAME_SCHEMA, "instructions": instructions}))
+
+    first, *others = [message["content"] for message in server.requests[0].messages]
+    assert "Schema:\n{" in first
+    assert others == ([] if instructions is None else ["Say hello."])
+
+
+def test_the_hint_is_never_interpolated(server: ModelServer) -> None:
+    server.script.add(says('"x"'))
+
+    run_llm(visit({"output_schema": {"const": "x", "description": "{{name}}"}}, {"name": "Ada"}))
+
+    assert '"{{name}}"' in server.requests[0].prompt
+
+
+def test_an_extractor_call_counts_in_the_usage(server: ModelServer) -> None:
+    server.script.add(says("It is Ada."), says('{"name": "Ada"}'))
+
+    extracting = visit({"output_schema": NAME_SCHEMA, "temperature": 0.25})
+    outcome = run_llm(extracting)
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.output == {"name": "Ada"}
+    assert extracting.recorded_usage == Usage(10, 5, None)  # before the extractor was asked
+    assert outcome.usage == Usage(10, 5, None)
+    assert [request.body["temperature"] for request in server.requests] == [0.25, 0.25]
+
+
+def test_a_failed_extraction_is_tolerated_and_not_retried(server: ModelServer) -> None:
+    server.script.add(says("It is Ada."), fails(429, "slow down"))
+
+    extracting = visit({"output_schema": NAME_SCHEMA, "max_attempts": 3})
+    outcome = run_llm(extracting)
+
+    assert tolerated(outcome) == "structured output: HTTP 429: slow down"
+    assert isinstance(outcome, Wrote)
+    assert extracting.recorded_usage + outcome.usage == Usage(10, 5, None)
+
+
+def test_a_missing_reference_fails_before_any_call(server: ModelServer) -> None:
+    outcome = run_llm(visit({"prompt": "{{gone}} {{lost}}", "max_attempts": 3}))
+
+    assert tolerated(outcome) == "nothing in the state for 'gone', 'lost'"
+    assert server.requests == []
+
+
+def test_a_failure_applies_state_updates_and_takes_the_fallback(server: ModelServer) -> None:
+    server.script.add(fails(400, "no such model"))
+    updates = {"answer": "{{output}}"}
+
+    outcome = run_llm(visit({"state_updates": updates, "fallback": "rescue"}))
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.failure == "HTTP 400: no such model"
+    assert outcome.targets == ("rescue",)
+    assert outcome.writes == {"answer": "LLM node failed: HTTP 400: no such model"}
+
+
+def test_a_failure_without_fallback_goes_to_next(server: ModelServer) -> None:
+    server.script.add(fails(400, "no such model"))
+
+    outcome = run_llm(visit({"next": ["a", "b"]}))
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.targets == ("a", "b")
+
+
+@pytest.mark.parametrize("index", [None, 3], ids=["node", "map invocation"])
+def test_a_failure_with_nowhere_to_go_is_fatal(server: ModelServer, index: int | None) -> None:
+    server.script.add(fails(400, "no such model"))
+
+    with pytest.raises(NodeFailed, match="R014: HTTP 400: no such model"):
+        run_llm(visit({"next": None}, index=index))
+
+
+def test_a_map_invocation_answers_without_a_route(server: ModelServer) -> None:
+    server.script.add(says("one"))
+
+    outcome = run_llm(visit({"prompt": "{{item}}", "next": None}, {"item": 1}, index=0))
+
+    assert outcome == Wrote({}, (), "one", usage=Usage(10, 5, None))
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (fails(429, "slow down"), "HTTP 429: slow down"),
+        (fails(503, "Rate Limit of the account"), "HTTP 503: Rate Limit of the account"),
+        (fails(504, "upstream timed out"), "HTTP 504: upstream timed out"),
+        (RESETS, "Connection reset at "),
+        (says(" \n"), "produced no output"),
+    ],
+)
+def test_a_passing_failure_is_postponed_while_attempts_are_left(
+    server: ModelServer, reply: Reply, reason: str
+) -> None:
+    server.script.add(reply, reply)
+
+    first = run_llm(visit({"max_attempts": 2}, attempt=1))
+    last = run_llm(visit({"max_attempts": 2}, attempt=2))
+
+    assert isinstance(first, Postponed)
+    assert first.reason.startswith(reason)
+    assert tolerated(last).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "reply", [fails(500, "oops"), fails(400, "bad request"), fails(401, "who are you?")]
+)
+def test_any_other_failure_is_not_repeated(server: ModelServer, reply: Reply) -> None:
+    server.script.add(reply)
+
+    outcome = run_llm(visit({"max_attempts": 5}))
+
+    assert tolerated(outcome)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "delay_s"), [(1, 0.5), (2, 1.0), (3, 2.0), (7, 30.0), (5_000, 30.0)]
+)
+def test_delays_double_up_to_half_a_minute(
+    server: ModelServer, attempt: int, delay_s: float
+) -> None:
+    server.script.add(fails(429, "slow down"))
+
+    outcome = run_llm(visit({"max_attempts": 9_999}, attempt=attempt))
+
+    assert outcome == Postponed(delay_s, "HTTP 429: slow down")
+
+
+def test_the_engine_sets_the_delays(server: ModelServer) -> None:
+    server.script.add(fails(429, "slow down"), fails(429, "slow down"))
+    limits = Limits(retry_base_s=0.1, retry_max_s=0.3)
+
+    delays = [run_llm(visit({"max_attempts": 9}, attempt=n, limits=limits)) for n in (2, 3)]
+
+    assert delays == [Postponed(n, "HTTP 429: slow down") for n in (0.2, 0.3)]
+
+
+@pytest.mark.parametrize(("retry_after", "delay_s"), [("7", 7.0), ("0", 0.5)])
+def test_a_larger_retry_after_wins(server: ModelServer, retry_after: str, delay_s: float) -> None:
+    server.script.add(fails(429, "slow down", {"Retry-After": retry_after}))
+
+    outcome = run_llm(visit({"max_attempts": 2}))
+
+    assert outcome == Postponed(delay_s, "HTTP 429: slow down")
+
+
+def test_a_postponed_attempt_keeps_its_usage(server: ModelServer) -> None:
+    server.script.add(says(""))
+
+    outcome = run_llm(visit({"max_attempts": 2}))
+
+    assert outcome == Postponed(0.5, "produced no output", Usage(10, 5, None))
+
+
+def test_a_delay_ends_with_the_nodes_time_limit(server: ModelServer) -> None:
+    server.script.add(fails(429, "slow down", {"Retry-After": "3600"}))
+
+    outcome = run_llm(visit({"max_attempts": 2, "timeout": 60}, age_s=50.0))
+
+    assert isinstance(outcome, Postponed)
+    assert 9.0 < outcome.delay_s <= 10.0
+
+
+def test_the_nodes_time_limit_is_not_retried(server: ModelServer) -> None:
+    server.script.add(HANGS)
+
+    outcome = run_llm(visit({"max_attempts": 3, "timeout": 0.2}))
+
+    assert tolerated(outcome) == "timed out after 0.2s"
+
+
+def test_the_time_limit_covers_earlier_attempts(server: ModelServer) -> None:
+    outcome = run_llm(visit({"max_attempts": 3, "timeout": 60}, attempt=2, age_s=60.0))
+
+    assert tolerated(outcome) == "timed out after 60s"
+    assert server.requests == []
+    assert isinstance(outcome, Wrote)
+    assert outcome.usage == NO_USAGE
+
+
+def test_the_time_limit_covers_extraction(server: ModelServer) -> None:
+    server.script.add(says("It is Ada."), HANGS)
+
+    outcome = run_llm(visit({"output_schema": NAME_SCHEMA, "timeout": 0.5}))
+
+    assert tolerated(outcome) == "timed out after 0.5s"
+    assert len(server.requests) == 2
+
+
+def test_no_call_outlives_the_run(server: ModelServer) -> None:
+    server.script.add(HANGS)
+    began = monotonic()
+
+    outcome = run_llm(visit({"timeout": 60}, run_ends_at=began + 0.2))
+
+    assert tolerated(outcome).startswith("timed out after 0.")
+    assert monotonic() - began < 5.0
+
+
+def test_stringified_updates_are_text(server: ModelServer) -> None:
+    server.script.add(says('{"name": "Ada"}'))
+    node = {"output_schema": NAME_SCHEMA, "state_updates": {"whole": "{{output}}"}}
+
+    outcome = run_llm(visit(node, graph={"settings": {"stringify_state_updates": True}}))
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.writes["whole"] == '{"name":"Ada"}'
+
+
+def test_waiting_for_a_limit_ends_with_the_time_of_the_node() -> None:
+    def wait(*_: object) -> NoReturn:
+        raise MustWait(600.0, "no more than 1 call at once")
+
+    outcome = run_llm(visit({"timeout": 30}, ask_model=wait))
+
+    assert isinstance(outcome, Deferred)
+    assert outcome.delay_s <= 30
+
+
+def test_a_node_that_fails_still_says_which_functions_it_went_without(server: ModelServer) -> None:
+    server.script.add(fails(400, "no such model"))
+    toolset = Toolset(warnings=("MCP server 'notes' is unavailable",))
+
+    outcome = run_llm(visit({"tools": ["mcp:notes"]}, offer=lambda _visit: toolset))
+
+    assert isinstance(outcome, Wrote)
+    assert (outcome.failure, outcome.warnings) == ("HTTP 400: no such model", toolset.warnings)
+
+
+def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServer) -> None:
+    server.script.add(calls(*[("look", {"at": n}) for n in range(8)]), says("done"))
+    together = Barrier(4, timeout=60)
+    running: list[int] = []
+    most = []
+
+    def look(call: Call) -> Answered:
+        running.append(call.arguments["at"])
+        together.wait()
+        most.append(len(running))
+        together.wait()
+        running.remove(call.arguments["at"])
+        return Answered("seen")
+
+    declaration = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    toolset = Toolset({"look": Offer(declaration, look, overlaps=True)})
+    asking = visit({"tools": ["look"]}, limits=Limits(call_threads=4), offer=lambda _visit: toolset)
+
+    outcome = run_llm(asking)
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.output == "done"
+    assert most == 8 * [4]

@@ -1,0 +1,76 @@
+"""What people get to read of a reply while the model is at it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sleipnir.worker.conversation.token_stream import INTERVAL_S, Speech
+
+
+class Room:
+    """Where a reply is spoken: a clock moved by hand, and what was heard."""
+
+    def __init__(self, *secrets: str) -> None:
+        self.now = 0.0
+        self.said: list[str] = []
+        self.speech = Speech(self.said.append, secrets, lambda: self.now)
+
+    def hear(self, *texts: str, every_s: float = INTERVAL_S) -> None:
+        for text in texts:
+            self.speech.hear(text)
+            self.now += every_s
+
+
+def test_the_first_words_are_said_at_once_and_others_together() -> None:
+    room = Room()
+
+    room.hear("one ", "two ", "three ", "four ", "five ", every_s=INTERVAL_S / 2)
+    room.speech.end()
+
+    assert room.said == ["one ", "two three ", "four five "]
+
+
+def test_a_word_is_said_when_it_is_whole() -> None:
+    room = Room()
+
+    room.hear("on", "e tw", "o")
+    room.speech.end()
+
+    assert room.said == ["one ", "two"]
+
+
+def test_a_text_without_blanks_flows_too() -> None:
+    room = Room()
+
+    room.hear("東京", "は")
+
+    assert room.said == ["東京", "は"]
+
+
+@pytest.mark.parametrize("secret", ["s3cret-word", "several secret words", "пароль пароль"])
+def test_a_secret_is_masked_wherever_it_is_cut(secret: str) -> None:
+    text = f"it is {secret} and no more"
+    for cut in range(len(text)):
+        room = Room(secret)
+
+        room.hear(text[:cut], text[cut:])
+        room.speech.end()
+
+        assert "".join(room.said) == "it is *** and no more"
+
+
+def test_what_looks_like_a_key_is_masked() -> None:
+    room = Room()
+
+    room.hear(*"use sk-0123456789abcdef now")
+    room.speech.end()
+
+    assert "".join(room.said) == "use *** now"
+
+
+def test_nothing_is_said_of_nothing() -> None:
+    room = Room()
+
+    room.speech.end()
+
+    assert room.said == []

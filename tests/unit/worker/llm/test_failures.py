@@ -1,0 +1,105 @@
+"""What becomes of the errors of clients: words for people, and the facts that were at hand."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from sleipnir.worker.llm.client import FailureKind, ModelCallFailed
+from sleipnir.worker.llm.provider.failures import failure_of
+
+REQUEST = httpx.Request("POST", "https://api.openai.com/v1/chat/completions")
+
+
+@contextmanager
+def wrapped() -> Iterator[None]:
+    """As clients wrap the errors of their sockets."""
+    try:
+        yield
+    except OSError as error:
+        raise httpx.ReadTimeout(str(error)) from error
+
+
+def failure_after(error: OSError) -> ModelCallFailed:
+    with pytest.raises(httpx.ReadTimeout) as caught, wrapped():
+        raise error
+    return failure_of(caught.value, 600, ())
+
+
+def failure_at(status: int, error: object, **headers: str) -> ModelCallFailed:
+    """The server answered with an error, as clients tell of it."""
+    response = httpx.Response(status, json={"error": error}, headers=headers, request=REQUEST)
+    return failure_of(httpx.HTTPStatusError("", request=REQUEST, response=response), 600, ())
+
+
+def test_a_lost_network_is_no_slow_server() -> None:
+    lost = failure_after(OSError(errno.ETIMEDOUT, "Connection timed out"))
+    slow = failure_after(TimeoutError("timed out"))
+
+    assert lost.message == "Connection reset: the server stopped responding"
+    assert slow.message == "timed out after 600s"
+    assert (lost.kind, slow.kind) == ("unavailable", "timed_out")
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind"),
+    [
+        (429, "slow down", "throttled"),
+        (503, "overloaded", "throttled"),
+        (529, "Overloaded", "throttled"),
+        (429, {"message": "no", "code": "insufficient_quota"}, "quota_exceeded"),
+        (429, {"message": "no", "type": "insufficient_quota", "code": None}, "quota_exceeded"),
+        (429, {"message": "You exceeded your current quota"}, "quota_exceeded"),
+        (402, "payment required", "quota_exceeded"),
+        (400, "quota is no number", "other"),
+        (401, "HTTP 429: bad key", "other"),
+        (500, {"code": "insufficient_quota"}, "other"),
+    ],
+)
+def test_the_status_and_the_server_s_code_tell_the_kind(
+    status: int, error: Any, kind: FailureKind
+) -> None:
+    failure = failure_at(status, error)
+
+    assert (failure.kind, failure.status) == (kind, status)
+    assert failure.message.startswith(f"HTTP {status}: ")
+
+
+def test_what_the_server_asks_for_goes_along() -> None:
+    assert failure_at(429, "slow down", **{"Retry-After": "2"}).retry_after_s == 2.0
+    assert failure_at(429, "slow down").retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (httpx.ConnectTimeout(""), "connecting at https://api.openai.com timed out"),
+        (
+            httpx.ConnectError("[Errno -2] Name or service not known"),
+            "no connection at https://api.openai.com: [Errno -2] Name or service not known",
+        ),
+        (
+            httpx.RemoteProtocolError("Server disconnected"),
+            "Connection reset at https://api.openai.com",
+        ),
+    ],
+)
+def test_a_server_that_is_not_reached_is_unavailable(
+    error: httpx.TransportError, message: str
+) -> None:
+    error.request = REQUEST
+
+    failure = failure_of(error, 600, ())
+
+    assert (failure.message, failure.kind, failure.status) == (message, "unavailable", None)
+
+
+def test_what_cannot_be_read_is_no_fault_of_the_connection() -> None:
+    failure = failure_of(httpx.DecodingError("packed as 'br'", request=REQUEST), 600, ())
+
+    assert (failure.message, failure.kind) == ("packed as 'br'", "other")

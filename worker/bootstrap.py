@@ -1,0 +1,199 @@
+"""One worker process: wires the parts together, and drains them when it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import threading
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+
+from celery.signals import worker_shutting_down
+
+from sleipnir.scheduler.config.directories import data_dir
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.embedded.watchdog import Watched
+from sleipnir.scheduler.errors import SettingInvalid, TransitionRefused
+from sleipnir.scheduler.service.scheduler import Scheduler
+from sleipnir.scheduler.store.connection import connect, is_private, require_fit
+from sleipnir.scheduler.store.dispatch import make_dispatcher
+from sleipnir.scheduler.store.keys import QUEUE, machine_queue
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
+from sleipnir.worker.app import make_app, register_visits
+from sleipnir.worker.cache_eviction import remove_leftovers
+from sleipnir.worker.conversation.tool_resolver import Tools
+from sleipnir.worker.delivery.bundle_cache import AgentCache
+from sleipnir.worker.delivery.isolation import Isolation
+from sleipnir.worker.delivery.run_visit import run_visit
+from sleipnir.worker.llm.limits.gate import Gate
+from sleipnir.worker.llm.models import Models
+from sleipnir.worker.machine_heartbeat import announce
+from sleipnir.worker.mcp.pool import Limits as McpLimits
+from sleipnir.worker.mcp.pool import McpPool
+from sleipnir.worker.sandbox.child_process import GRACE_S
+from sleipnir.worker.sandbox.programs import end_all, marks, take_in_orphans
+from sleipnir.worker.services import Runtime
+from sleipnir.worker.visit.context import Limits
+from sleipnir.worker.visit.lease import Leases
+
+logger = logging.getLogger("sleipnir.worker")
+
+# Renewing once a second costs one small pipeline, and makes a cancel reach scripts as fast.
+_HEARTBEAT_S = 1.0
+
+# Where the system allows it: most begin processes with 1,024, which 300 threads use up.
+_FILES = 65_536
+
+
+def make_runtime(settings: Settings) -> Runtime:
+    """Connect, and put together what visits need.
+
+    Raises:
+        EngineUnreachable: no Redis, or one that may lose runs.
+        SettingInvalid: the data directory cannot be used.
+    """
+    assert settings.redis_url is not None
+    home = _writable_home()
+    client = connect(settings.redis_url, patient=True)
+    for warning in require_fit(client, allow_unsafe=settings.allow_unsafe_redis):
+        logger.warning("%s", warning)
+    dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
+    store = RunStore(client, settings, dispatcher)
+    store.load_transitions()
+    gate = Gate.of(store)
+    gate.start()
+    secrets = settings.secrets
+    models = Models(store, gate)
+    for cache in (home / "bundles", home / "scratch"):
+        remove_leftovers(cache, settings.retention_s)
+    return Runtime(
+        store=store,
+        agents=AgentCache(store, home / "bundles", models.can_call),
+        leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
+        models=models,
+        tools=Tools(
+            settings,
+            secrets,
+            McpPool(McpLimits.of(settings), settings.tool_env),
+            home / "cache",
+        ),
+        secrets=secrets,
+        settings=settings,
+        limits=Limits.of(settings),
+        scratch=home / "scratch",
+    )
+
+
+def _writable_home() -> Path:
+    """The data directory, with what workers keep in there for themselves.
+
+    Raises:
+        SettingInvalid: it cannot be used, or somebody else has prepared it for us.
+    """
+    home = data_dir()
+    for directory in (home, home / "bundles", home / "scratch", home / "cache"):
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            owner = directory.stat().st_uid
+        except OSError as error:
+            raise _unusable(directory, error.strerror or str(error)) from error
+        # What runs here is read from there. A volume as a whole may well be somebody else's.
+        if owner != os.geteuid() and directory != home:
+            raise _unusable(directory, f"it belongs to user id {owner}, not to {os.geteuid()}")
+    return home
+
+
+def _unusable(directory: Path, reason: str) -> SettingInvalid:
+    return SettingInvalid(
+        f"cannot use {directory}: {reason}; set SLEIPNIR_DATA_DIR to a directory of your own"
+    )
+
+
+def serve(settings: Settings, *, with_scheduler: bool) -> None:
+    """Run a worker until it is told to stop."""
+    _allow_many_files()
+    take_in_orphans()
+    temporary = _own_temporary_files()
+    runtime = make_runtime(settings)
+    runtime = replace(runtime, isolation=Isolation(runtime.store, runtime.leases))
+    broker_url = settings.broker_url or settings.redis_url
+    assert broker_url is not None
+    queues = [QUEUE]
+    assert settings.redis_url is not None
+    if not is_private(settings.redis_url):
+        queues.append(machine_queue(settings.machine_name))
+        announce(runtime.store.client, settings.machine_name)
+    app = make_app(broker_url, settings.concurrency, queues)
+    register_visits(app, partial(run_visit, runtime))
+    # One that hangs is as dead as one that died: its visits are lost, and found.
+    Watched(2 * settings.lease_s, marks())
+    scheduler = Scheduler(runtime.store) if with_scheduler else None
+    if scheduler is not None:
+        scheduler.start()
+
+    @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
+    def drain(**_: Any) -> None:
+        threading.Thread(
+            target=_drain, args=(runtime, scheduler, temporary), name="drain", daemon=True
+        ).start()
+
+    # One line per message and node would cost more than many a node.
+    for chatty in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    worker = app.Worker(
+        hostname=f"sleipnir-{os.getpid()}@{gethostname()}",
+        loglevel=logging.getLogger().level,
+        without_gossip=True,
+        without_mingle=True,
+        quiet=True,
+    )
+    worker.start()
+
+
+def _allow_many_files() -> None:
+    """Each thread may hold a connection to Redis, to a model and the pipes of a program."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def _own_temporary_files() -> OwnDirectory:
+    try:
+        return keep_temporary_files()
+    except OSError as error:
+        raise SettingInvalid(
+            f"cannot make temporary files: {error.strerror or error}; "
+            "set TMPDIR to a directory with room"
+        ) from error
+
+
+def _drain(runtime: Runtime, scheduler: Scheduler | None, temporary: OwnDirectory) -> None:
+    """Give running visits their time, hand the others back, and leave.
+
+    Celery has stopped fetching when this runs. Leaving by `os._exit` saves its slow stop;
+    nothing is lost by it, since all that matters is in Redis.
+    """
+    runtime.leases.closed = True
+    if not runtime.leases.wait_until_idle(runtime.settings.drain_s):
+        for lease, cancellation in runtime.leases.held():
+            try:
+                runtime.store.give_back(lease)
+            except TransitionRefused:
+                continue
+            finally:
+                cancellation.set()
+        # Programs that ignore SIGTERM must not outlive us.
+        runtime.leases.wait_until_idle(2 * GRACE_S)
+    if scheduler is not None:
+        scheduler.stop()
+    runtime.tools.mcp.close()
+    end_all()
+    temporary.close()
+    logging.shutdown()
+    os._exit(0)

@@ -1,0 +1,201 @@
+"""The tool loop: the model replies, its calls are carried out, and it is asked again.
+
+Nothing here remembers: what was asked and done is in the visit's transcript, so a loop that
+another worker takes over, or that parked on a question, goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic
+from typing import Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.events import ToolCalled
+from sleipnir.worker.conversation.tool_set import Call, Toolset
+from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.llm.client import Message, Reply, ToolCall
+from sleipnir.worker.tools.call import Answered, Guarded
+from sleipnir.worker.visit.outcome import Asked
+
+_NARRATED_CHARACTERS = 2_000  # of a failure
+
+
+class Parked(Exception):
+    """The loop goes on when a person has answered."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        super().__init__(asked.text)
+
+
+class IterationsExhausted(Exception):
+    """The model still wants tools after its last turn."""
+
+
+def converse(
+    calls: ModelCalls, messages: Sequence[Message], toolset: Toolset, max_iterations: int
+) -> list[str]:
+    """The texts of all turns, until the model replies without calling a function.
+
+    Raises:
+        ModelCallFailed, MustWait: as `ModelCalls.ask`.
+        IterationsExhausted: turn `max_iterations` still asks for calls.
+        Parked: a call asked for a person's consent.
+    """
+    messages = list(messages)
+    declarations = toolset.declarations
+    texts = []
+    for turn in range(1, max_iterations + 1):
+        reply = calls.ask(messages, declarations)
+        texts.append(reply.text)
+        if not reply.calls:
+            return texts
+        if turn < max_iterations:
+            messages += [reply.message, *_Turn(calls, toolset, reply).results()]
+    raise IterationsExhausted(f"hit max_iterations ({max_iterations}) while still calling tools")
+
+
+class _Turn:
+    """The calls of one reply. Those to MCP servers overlap; all others keep their order.
+
+    Of a reply with more calls than the limit the first are carried out.
+    """
+
+    def __init__(self, calls: ModelCalls, toolset: Toolset, reply: Reply) -> None:
+        self._visit = calls.visit
+        self._timeout_s = calls.timeout_s
+        self._transcript = calls.transcript
+        self._offers = toolset.offers
+        limits = self._visit.limits
+        self._calls = reply.calls[: limits.calls]
+        # These are not carried out, so there is nothing of them to record.
+        self._surplus = reply.calls[limits.calls :]
+        self._values: dict[str, Any] = {}
+
+    def results(self) -> Iterator[Message]:
+        """A tool's message for each call, in the order of the calls."""
+        self._transcript.record()
+        if self._visit.resumed_with is not None:
+            self._transcript.answer(self._visit.resumed_with["answer"])
+        left = []
+        for call in self._calls:
+            known, value = self._transcript.result_of(call.call_id)
+            if known:
+                self._values[call.call_id] = value
+            else:
+                left.append(call)
+        if left:
+            self._tell_of_surplus()
+            self._carry_out(left)
+        for call in self._calls:
+            yield _tool_message(call, self._values[call.call_id])
+        refused = _refused(self._refusal()).value
+        for call in self._surplus:
+            yield _tool_message(call, refused)
+
+    def _refusal(self) -> str:
+        most = self._visit.limits.calls
+        return f"not executed: only the first {most} calls of a reply are (calls_limit)"
+
+    def _tell_of_surplus(self) -> None:
+        if self._surplus:
+            count = len(self._surplus)
+            event = ToolCalled(self._visit.node_id, f"{count} more", 0, self._refusal())
+            self._visit.narrate(event)
+            self._visit.log("tool", f"{count} more calls {self._refusal()}")
+
+    def _carry_out(self, calls: Sequence[ToolCall]) -> None:
+        beside = [call for call in calls if self._overlaps(call)]
+        in_order = [call for call in calls if not self._overlaps(call)]
+        if not beside:
+            self._one_by_one(in_order)
+            return
+        threads = min(len(beside), self._visit.limits.call_threads)
+        with ThreadPoolExecutor(threads, "tool-call") as pool:
+            futures: list[Future[None]] = [pool.submit(self._one_by_one, [c]) for c in beside]
+            self._one_by_one(in_order)
+        for future in futures:
+            future.result()
+
+    def _overlaps(self, call: ToolCall) -> bool:
+        return call.name in self._offers and self._offers[call.name].overlaps
+
+    def _one_by_one(self, calls: Sequence[ToolCall]) -> None:
+        for call in calls:
+            began = monotonic()
+            outcome = self._call(call)
+            if isinstance(outcome, Guarded) and self._visit.context.headless:
+                outcome = _refused(
+                    f"{call.name}: declined, no person is available: {outcome.question}"
+                )
+            if isinstance(outcome, Guarded):
+                turn = self._transcript.question(call.call_id, outcome.question)
+                raise Parked(Asked("confirm", outcome.question, ("yes", "no"), turn=turn))
+            self._keep(call, outcome.value, monotonic() - began)
+
+    def _call(self, call: ToolCall) -> Answered | Guarded:
+        try:
+            arguments = _arguments(call)
+        except ValueError as error:
+            return _refused(f"{call.name}: {error}")
+        offer = self._offers.get(call.name)
+        if offer is None:
+            return _refused(f"there is no tool '{call.name}'; use only the tools that are listed")
+        answers = self._transcript.answers_to(call.call_id)
+        for question, answer in answers.items():
+            if answer != "yes":
+                return _refused(f"{call.name}: declined by a person: {question}")
+        visit = self._visit
+        # Ids only tell the calls of one reply apart.
+        key = f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
+        left_s = visit.seconds_left(self._timeout_s)
+        return offer.call(Call(call.name, arguments, key, tuple(answers), left_s))
+
+    def _keep(self, call: ToolCall, value: Any, elapsed_s: float) -> None:
+        event = ToolCalled(
+            self._visit.node_id,
+            tool=self._visit.mask(call.name),
+            ms=round(elapsed_s * 1000),
+            failure=self._failure(value),
+        )
+        self._transcript.keep_result(call.call_id, value, event)
+        self._values[call.call_id] = value
+        text = f"{call.name} {call.arguments}\n{_content(value)}"
+        self._visit.log("tool", self._visit.mask(text))
+
+    def _failure(self, value: Any) -> str | None:
+        """In a line what went wrong, None if nothing did; tools say it at the end of stderr."""
+        if not (isinstance(value, Mapping) and "tool_call_error" in value):
+            return None
+        said = str(value.get("stderr", "")).strip().rpartition("\n")[2]
+        reason = f"{value['tool_call_error']}: {said}" if said else str(value["tool_call_error"])
+        return self._visit.mask(reason)[:_NARRATED_CHARACTERS]
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """The call's arguments: a JSON object, or a string that holds one."""
+    value: Any = call.arguments.strip() or "{}"
+    for _ in range(2):
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"its arguments are not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError("its arguments are not a JSON object")
+    return value
+
+
+def _refused(reason: str) -> Answered:
+    return Answered({"tool_call_error": reason})
+
+
+def _tool_message(call: ToolCall, value: Any) -> Message:
+    return {"role": "tool", "tool_call_id": call.call_id, "content": _content(value)}
+
+
+def _content(value: Any) -> str:
+    return value if isinstance(value, str) else encode(value)

@@ -1,0 +1,181 @@
+"""Structured output: turns a model's text into a value that conforms to a JSON Schema.
+
+A reply that already conforms costs nothing. Otherwise a second role, the extractor, is asked
+to find the value in the text, and once more with what was wrong with its first answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, pool
+from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
+from sleipnir.worker.llm.client import Message, ModelCallFailed
+
+Ask = Callable[[Sequence[Message]], str]
+
+# More would bury the first mistake, which is usually the cause of the others.
+ERRORS_SHOWN = 5
+ERROR_LIMIT = 200
+REPLY_LIMIT = 300
+
+_BLANKS = re.compile(r"\s*")
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
+_FENCE_START = re.compile(r"```(?:json(?![a-z0-9]))?", re.IGNORECASE)
+
+_HINT = (
+    "Your whole reply must be a single JSON value that conforms to the JSON Schema below. "
+    "Write the JSON only: no explanation before or after it and no code fence."
+)
+
+_EXTRACTOR_INSTRUCTIONS = (
+    "You turn text into data. The user message holds a JSON Schema and a text. Find in the text "
+    "the value the schema describes and reply with that value alone, as JSON that conforms to "
+    "the schema: no explanation and no code fence. Take what the text says and make nothing up. "
+    "Where the schema allows null, use null for whatever the text does not give. "
+    "Add no fields that the schema does not describe."
+)
+
+
+class Unfit(Exception):
+    """A reply is not JSON, or does not conform to the schema; the message says why."""
+
+
+class ExtractionFailed(Exception):
+    """No value that conforms to the schema could be had."""
+
+
+def schema_hint(schema: dict[str, Any]) -> str:
+    """What is appended to a node's instructions, or else to its prompt."""
+    return f"\n\n{_HINT}\nSchema:\n{_indented(schema)}"
+
+
+def clean(text: str) -> str:
+    """The text without leading `<think>` sections and without a code fence around it."""
+    start = _after_blanks(text, 0)
+    while text.startswith(_THOUGHT, start):
+        end = text.find(_THOUGHT_END, start)
+        if end < 0:
+            break
+        start = _after_blanks(text, end + len(_THOUGHT_END))
+    if fence := _FENCE_START.match(text, start):
+        start = fence.end()
+    return text[start:].rstrip().removesuffix("```").strip()
+
+
+def _after_blanks(text: str, start: int) -> int:
+    return _BLANKS.match(text, start).end()  # type: ignore[union-attr]  # it matches nothing, too
+
+
+def accept(text: str, schema: dict[str, Any], limit_s: float = DEFAULT_LIMIT_S) -> Any:
+    """The value of a reply that is JSON and conforms to the schema.
+
+    Raises:
+        Unfit: if it is not, or does not.
+        ExtractionFailed: if the schema is none, or the check takes too long.
+    """
+    value = _parse(clean(text))
+    try:
+        found = pool.misfits(schema, value, limit_s)
+    except pool.TookTooLong as error:
+        raise ExtractionFailed(f"structured output: {error}") from error
+    except SchemaInvalid as error:
+        # Validation before the run may be switched off.
+        raise ExtractionFailed(f"output_schema: {_shortened(str(error), ERROR_LIMIT)}") from error
+    except Unchecked as error:
+        problem = _shortened(str(error), ERROR_LIMIT)
+        raise Unfit(f"cannot be checked against output_schema: {problem}") from error
+    if found:
+        raise Unfit("; ".join(_problem(*misfit) for misfit in found[:ERRORS_SHOWN]))
+    return value
+
+
+def extract(
+    schema: dict[str, Any],
+    output: str,
+    ask_extractor: Ask,
+    last_turn: str | None = None,
+    limit_s: float = DEFAULT_LIMIT_S,
+) -> Any:
+    """The value in a model's output: as it is, or found by at most two extractor calls.
+
+    `last_turn` is the text of the last turn alone, where the output is that of several turns;
+    `limit_s` the processor time that one check against the schema may take.
+
+    Raises:
+        ExtractionFailed: if both replies of the extractor are unfit, or a call of it fails;
+            at once if the schema is none, or a check takes too long.
+    """
+    for text in dict.fromkeys((output, output if last_turn is None else last_turn)):
+        try:
+            return accept(text, schema, limit_s)
+        except Unfit:
+            continue
+    try:
+        return _ask_twice(schema, output, ask_extractor, limit_s)
+    except ModelCallFailed as error:
+        raise ExtractionFailed(f"structured output: {error}") from error
+
+
+def extractor_messages(
+    schema: dict[str, Any], text: str, problem: str | None = None
+) -> list[Message]:
+    """What the extractor is asked; `problem` is what was wrong with `text`, its own last reply."""
+    parts = [f"Schema:\n{_indented(schema)}", f"Text:\n{text}"]
+    if problem is not None:
+        parts.append(
+            f"The text is your previous reply, which was refused: {problem}\n"
+            "Reply with the corrected JSON."
+        )
+    return [
+        {"role": "system", "content": _EXTRACTOR_INSTRUCTIONS},
+        {"role": "user", "content": "\n\n".join(parts)},
+    ]
+
+
+def _ask_twice(schema: dict[str, Any], output: str, ask_extractor: Ask, limit_s: float) -> Any:
+    reply = ask_extractor(extractor_messages(schema, output))
+    try:
+        return accept(reply, schema, limit_s)
+    except Unfit as problem:
+        repaired = ask_extractor(extractor_messages(schema, reply, str(problem)))
+    try:
+        return accept(repaired, schema, limit_s)
+    except Unfit as problem:
+        last_reply = _shortened(repaired, REPLY_LIMIT)
+        raise ExtractionFailed(f"structured output: {problem}; last reply: {last_reply}") from None
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+    except (ValueError, RecursionError) as error:
+        raise Unfit(f"not valid JSON: {error}") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is out of range")
+    return value
+
+
+def _problem(path: str, message: str) -> str:
+    return f"{path}: {_shortened(message, ERROR_LIMIT)}"
+
+
+def _shortened(text: str, limit: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def _indented(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False)

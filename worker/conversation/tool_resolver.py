@@ -1,0 +1,102 @@
+"""From the `tools` of a node to the functions its model may call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sleipnir.graphs.schema import LlmNode
+from sleipnir.graphs.tools.function import Function
+from sleipnir.graphs.tools.toolbox import Selection
+from sleipnir.scheduler.config.secrets import Secrets
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
+from sleipnir.scheduler.runs.events import ToolPrinted
+from sleipnir.worker.conversation.tool_set import Call, Offer, Toolset
+from sleipnir.worker.delivery.bundle_cache import UnpackedAgent
+from sleipnir.worker.mcp.functions import McpFunction, McpServers
+from sleipnir.worker.mcp.pool import McpPool
+from sleipnir.worker.tools.call import Answered, Guarded, call_function
+from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.visit.context import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What one worker process has for calling tools; may be used from many threads at once."""
+
+    settings: Settings
+    secrets: Secrets
+    mcp: McpPool
+    cache: Path  # directories that tools find again on this machine
+
+    def offer(self, agent: UnpackedAgent, visit: Visit[LlmNode]) -> Toolset:
+        """The functions that a node lists: exactly these, in its order."""
+        selection = agent.toolbox.select(visit.node.tools or ())
+        offers = [self._of_file(function, agent, visit) for function in selection.functions]
+        found, warnings = self._of_servers(selection, agent, visit)
+        return Toolset({offer.name: offer for offer in (*offers, *found)}, warnings)
+
+    def _of_file(self, function: Function, agent: UnpackedAgent, visit: Visit[Any]) -> Offer:
+        return Offer(function.declaration(), partial(self._call, function, agent, visit))
+
+    def _of_servers(
+        self, selection: Selection, agent: UnpackedAgent, visit: Visit[LlmNode]
+    ) -> tuple[Sequence[Offer], tuple[str, ...]]:
+        if not (selection.servers or selection.others):
+            return (), ()
+        servers = McpServers(
+            config=agent.servers,
+            entries=agent.graph.mcp_servers if self.settings.mcp_server_support else (),
+            pool=self.mcp,
+            secrets=self.secrets,
+            workdir=visit.workdir(),
+            timeout_s=self.settings.mcp_timeout,
+            cancellation=visit.cancelled,
+        )
+        taken = [function.name for function in selection.functions]
+        made = servers.offer(selection.servers, selection.others, taken)
+        offers = [
+            Offer(function.declaration(), partial(_call_server, function), overlaps=True)
+            for function in made.functions
+        ]
+        return offers, made.warnings
+
+    def _call(
+        self, function: Function, agent: UnpackedAgent, visit: Visit[Any], call: Call
+    ) -> Answered | Guarded:
+        try:
+            surroundings = self._surroundings(function.name, agent, visit)
+        except (SecretsMissing, SecretsUnusable) as error:
+            return Answered({"tool_call_error": f"{function.name}: {error}"})
+        return call_function(
+            function,
+            call.arguments,
+            surroundings,
+            idempotency_key=call.key,
+            grants=call.grants,
+            timeout_s=call.timeout_s,
+        )
+
+    def _surroundings(self, tool: str, agent: UnpackedAgent, visit: Visit[Any]) -> Surroundings:
+        return Surroundings(
+            run_id=visit.run_id,
+            agent=agent.directory.name,
+            agent_directory=agent.directory,
+            root=agent.root,
+            workdir=visit.workdir(),
+            cache=self.cache,
+            variables=visit.exported_variables(),
+            secrets=visit.secrets,
+            auto_confirm=not visit.context.guarded,
+            cancellation=visit.cancelled,
+            narrate=lambda line: visit.narrate(ToolPrinted(visit.node_id, tool, line)),
+            log=visit.log,
+        ).under(self.settings)
+
+
+def _call_server(function: McpFunction, call: Call) -> Answered:
+    return Answered(function.call(call.arguments, call.timeout_s))

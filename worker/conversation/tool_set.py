@@ -1,0 +1,50 @@
+"""The functions that the model of one node may call, wherever they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sleipnir.worker.llm.client import Declaration
+from sleipnir.worker.tools.call import Answered, Guarded
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a function, its arguments parsed."""
+
+    name: str
+    arguments: dict[str, Any]
+    key: str  # equal for every try of this call
+    grants: tuple[str, ...] = ()  # the questions a person said yes to
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One function: what the model is told of it, and how it is called."""
+
+    declaration: Declaration
+    call: Callable[[Call], Answered | Guarded]
+    # Calls of one turn may run side by side; all others keep their order.
+    overlaps: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self.declaration["function"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """All functions offered to one node's model, by name."""
+
+    offers: Mapping[str, Offer] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()  # of what could not be offered
+
+    @property
+    def declarations(self) -> list[Declaration]:
+        return [offer.declaration for offer in self.offers.values()]
+
+
+NO_TOOLS = Toolset()

@@ -1,0 +1,1 @@
+"""One visit, from its message to the next one."""

@@ -1,0 +1,187 @@
+"""Forks a process for each visit that its worker wants alone in one.
+
+`python -m sleipnir.worker.delivery.isolated` is started by `isolation`. Such a process takes the
+lease that the worker has taken, and does with the visit what a worker does. Nothing else is in
+there that could end it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from sleipnir.scheduler.errors import SleipnirError, TransitionRefused
+from sleipnir.scheduler.failpoints import install_requested
+from sleipnir.scheduler.runs.model import Lease
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.temporary import make_temporary_files_in
+from sleipnir.worker.bootstrap import make_runtime
+from sleipnir.worker.delivery import run_visit
+from sleipnir.worker.delivery.isolation import ALIVE, BEAT_S, BEGUN, ENDED, FORKED, UNPROVED, Order
+from sleipnir.worker.sandbox.child_process import GRACE_S
+from sleipnir.worker.sandbox.programs import take_in_orphans
+from sleipnir.worker.services import Runtime
+
+logger = logging.getLogger("sleipnir.worker")
+
+_IDLE_S = 300.0
+
+
+def main() -> int:
+    """Serve until the worker is gone, or has had no use for this for a while."""
+    _ignore_signals()
+    with _standard_input() as requests, selectors.DefaultSelector() as selector:
+        selector.register(requests, selectors.EVENT_READ)
+        children: dict[int, _Child] = {}
+        while events := selector.select(None if children else _IDLE_S):
+            for key, _ in events:
+                if key.fileobj is requests:
+                    _, descriptors, _, _ = socket.recv_fds(requests, 1, 2)
+                    if not descriptors:
+                        return 0
+                    child = _fork((requests, selector, *children.values()), *descriptors)
+                    children[child.died] = child
+                    selector.register(child.died, selectors.EVENT_READ)
+                else:
+                    selector.unregister(key.fd)
+                    children.pop(key.fd).report()
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A forked process; the worker listens at the other end of its channel."""
+
+    pid: int
+    died: int  # becomes readable then
+    channel: Connection[Any, Any]
+
+    def report(self) -> None:
+        """Tell how it ended."""
+        _, status = os.waitpid(self.pid, 0)
+        with suppress(OSError):
+            self.channel.send_bytes(ENDED % os.waitstatus_to_exitcode(status))
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.died)
+        self.channel.close()
+
+
+def _fork(not_for_it: Iterable[Any], channel: int, printed: int) -> _Child:
+    os.set_inheritable(channel, False)
+    pid = os.fork()
+    if pid == 0:
+        status = UNPROVED
+        try:
+            for thing in not_for_it:
+                thing.close()
+            for stream in (1, 2):
+                os.dup2(printed, stream)
+            os.close(printed)
+            status = _execute(Connection(channel))
+            logging.shutdown()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    os.close(printed)
+    child = _Child(pid, os.pidfd_open(pid), Connection(channel))
+    with suppress(OSError):
+        child.channel.send_bytes(FORKED % pid)
+    return child
+
+
+def _execute(channel: Connection[Any, Any]) -> int:
+    """See to one visit; `UNPROVED` where that failed for reasons that are not its own."""
+    try:
+        order: Order = channel.recv()
+    except (EOFError, OSError):
+        return UNPROVED
+    _configure_logging(order)
+    make_temporary_files_in(order.temporary)
+    take_in_orphans(below=order.mark)
+    threading.Thread(target=_beat, args=(channel,), name="beat", daemon=True).start()
+    try:
+        install_requested(RunStore, run_visit)
+        runtime = make_runtime(order.settings)
+        listening = (channel, runtime, order.lease)
+        threading.Thread(target=_listen, args=listening, name="listen", daemon=True).start()
+        channel.send_bytes(BEGUN)
+        run_visit.deliver(runtime, order.lease, order.digest)
+        runtime.tools.mcp.close()
+    except (RedisError, SleipnirError, OSError) as error:
+        logger.warning("%s", error)
+        return UNPROVED
+    except Exception:
+        logger.exception("run %s visit %s", order.lease.run_id, order.lease.visit)
+        return UNPROVED
+    return 0
+
+
+def _ignore_signals() -> None:
+    """Whoever stops a worker may tell all its processes; the worker says what is to be done.
+
+    Not SIG_IGN: programs would inherit that.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+
+
+def _standard_input() -> socket.socket:
+    """The socket that comes as standard input; programs must not get that."""
+    requests = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return requests
+
+
+def _configure_logging(order: Order) -> None:
+    """Without times: the worker's log puts them in front."""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    for name, level in order.log_levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+def _beat(channel: Connection[Any, Any]) -> None:
+    """Show that the interpreter runs, for as long as somebody looks."""
+    pause = threading.Event()  # never set: its wait is the interval
+    with suppress(OSError):
+        while True:
+            channel.send_bytes(ALIVE)
+            pause.wait(BEAT_S / 2)
+
+
+def _listen(channel: Connection[Any, Any], runtime: Runtime, lease: Lease) -> None:
+    """Drop the visit when told to, and when the worker is gone."""
+    with suppress(EOFError, OSError):
+        channel.recv_bytes()
+    runtime.leases.closed = True
+    # Before its programs are ended: what they come to then must not count.
+    try:
+        runtime.store.give_back(lease)
+    except TransitionRefused:
+        logger.debug("%s %s was not ours any more", lease.run_id, lease.visit)
+    except RedisError:
+        os._exit(UNPROVED)
+    for _, cancellation in runtime.leases.held():
+        cancellation.set()
+    runtime.leases.wait_until_idle(2 * GRACE_S)
+    os._exit(UNPROVED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

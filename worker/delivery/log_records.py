@@ -1,0 +1,79 @@
+"""Log records of runs, for the log files of workers: logger `sleipnir.graph`.
+
+INFO tells starts, ends and a summary, DEBUG visits, routes and the size of the state; the
+state itself may hold secrets and is never logged. Nothing is formatted that nobody reads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from sleipnir.scheduler.runs.history import node_times
+from sleipnir.scheduler.runs.plan import Branch, Plan
+from sleipnir.scheduler.store.queries import Records
+from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.worker.visit.context import Visit
+
+logger = logging.getLogger("sleipnir.graph")
+
+
+def log_begin(visit: Visit[Any]) -> None:
+    """A node begins; the first one is the run's start."""
+    if visit.step == 1 and visit.resumed_with is None and logger.isEnabledFor(logging.INFO):
+        logger.info("[graph:%s] run %s started", visit.graph.name, visit.run_id)
+    if logger.isEnabledFor(logging.DEBUG):
+        logger.debug(
+            "[graph:%s] run %s step %d: %s (%s)",
+            visit.graph.name,
+            visit.run_id,
+            visit.step,
+            visit.node_id,
+            visit.node.type,
+        )
+        if visit.graph.settings.log_state_snapshots:
+            logger.debug(
+                "[graph:%s] run %s state read: %d bytes, keys %s",
+                visit.graph.name,
+                visit.run_id,
+                sum(len(visit.state.text(key) or "") for key in visit.state),
+                sorted(visit.state),
+            )
+
+
+def log_step(visit: Visit[Any], branches: Mapping[str, Branch], plan: Plan) -> None:
+    """A step was decided on."""
+    name, run_id = visit.graph.name, visit.run_id
+    for node_id, branch in sorted(branches.items()):
+        if branch.tolerated is not None:
+            logger.warning(
+                "[graph:%s] run %s: %s failed: %s", name, run_id, node_id, branch.tolerated
+            )
+        for warning in (branch.timing or {}).get("warnings", ()):
+            logger.warning("[graph:%s] run %s: %s", name, run_id, warning)
+    for route in plan.dropped:
+        logger.warning("[graph:%s] run %s: route %s dropped, the graph ended", name, run_id, route)
+    if plan.frontier and logger.isEnabledFor(logging.DEBUG):
+        logger.debug(
+            "[graph:%s] run %s: %s -> %s",
+            name,
+            run_id,
+            ", ".join(sorted(branches)),
+            ", ".join(plan.frontier),
+        )
+
+
+def log_end(visit: Visit[Any], status: str, store: RunStore) -> None:
+    """A run is over: how, and where its time went."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    name = visit.graph.name
+    logger.info("[graph:%s] run %s %s", name, visit.run_id, status)
+    lines = [f"[graph:{name}] performance summary (slowest first):"]
+    lines += [
+        f"[graph:{name}]   {row.node}: {row.visits} visit(s), total {row.total_ms}ms, "
+        f"avg {row.avg_ms:.0f}ms, max {row.max_ms}ms"
+        for row in node_times(Records(store.client).history(visit.run_id))
+    ]
+    logger.info("%s", "\n".join(lines))

@@ -1,0 +1,1 @@
+"""What a model call waits for before it is made."""

@@ -1,0 +1,1 @@
+"""Model providers: the only place that knows litellm."""

@@ -1,0 +1,54 @@
+"""Where models are reached, and as whom: what config.yaml and the secrets file say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sleipnir.graphs.models import is_known_model
+from sleipnir.scheduler.config.model_keys import ModelKeys
+from sleipnir.scheduler.errors import SecretsUnusable
+from sleipnir.worker.llm.client import OPENAI_COMPATIBLE, Endpoint, ModelCallFailed, no_key
+
+# Its client insists on a key, even where the server wants none.
+_NO_KEY = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """The endpoints that this worker knows."""
+
+    keys: ModelKeys
+
+    def is_known(self, model: str) -> bool:
+        """Whether a model has an endpoint."""
+        try:
+            self.of(model)
+        except ModelCallFailed:
+            return False
+        return True
+
+    def of(self, model: str) -> Endpoint:
+        """The endpoint of a model in its standard name.
+
+        Raises:
+            ModelCallFailed: no such model is known, or it needs a key that is not there.
+        """
+        settings = self.keys.settings
+        provider, _, name = model.partition(":")
+        if not is_known_model(model, settings.own_providers):
+            raise ModelCallFailed(
+                f"unknown model '{model}': it is neither provider:model nor an alias in "
+                "models.aliases of the worker's config.yaml"
+            )
+        try:
+            if missing := self.keys.missing(provider):
+                raise ModelCallFailed(no_key(missing))
+            key = self.keys.find(provider)
+        except SecretsUnusable as error:
+            raise ModelCallFailed(f"no API key for {model}: {error}") from error
+        known = settings.providers.get(provider)
+        price = settings.prices.get(model)
+        api_base = known.api_base if known else None
+        if provider in settings.own_providers or provider == OPENAI_COMPATIBLE:
+            return Endpoint(f"{OPENAI_COMPATIBLE}/{name}", api_base, key or _NO_KEY, price)
+        return Endpoint(f"{provider}/{name}", api_base, key, price)

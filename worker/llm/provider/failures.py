@@ -1,0 +1,174 @@
+"""Puts what litellm raises into words that say what happened, with the facts beside them.
+
+litellm wraps every error of a provider's client in one of its own classes, some of them with
+made-up status codes, so the facts are taken from the exceptions further down the chain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from errno import ETIMEDOUT
+from json import JSONDecodeError
+from typing import Any, TypeVar
+
+import httpx
+
+from sleipnir.worker.llm.client import FailureKind, ModelCallFailed, ReplyTooLarge, no_key
+from sleipnir.worker.masking import mask
+
+E = TypeVar("E", bound=BaseException)
+
+# A server's page of HTML says no more after this many characters.
+MESSAGE_LIMIT = 1_000
+
+# litellm's and its clients' class names, which it puts in front of a message.
+_WRAPPERS = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)(?: |$)")
+_SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
+_MISSING_KEY = re.compile(r"api.?key|credential", re.IGNORECASE)
+
+_PAYMENT_REQUIRED = 402
+_TOO_MANY_REQUESTS = 429
+# A server that has too much to do; 529 is Anthropic's.
+_OVERLOADED = (503, 529)
+# OpenAI says so in a code of its own. Others tell a quota from a rate in prose alone.
+_NO_QUOTA = "insufficient_quota"
+_QUOTA_WORDS = re.compile(r"insufficient_quota|quota|billing|credit balance", re.IGNORECASE)
+
+
+def failure_of(error: Exception, limit_s: float, missing_keys: Sequence[str]) -> ModelCallFailed:
+    """The failure of a model call that had `limit_s` seconds, as one line without secrets.
+
+    `missing_keys` names the environment variables that lack a key, should that be the cause.
+    """
+    chain = list(_chain(error))
+    too_large = _first(chain, ReplyTooLarge)
+    if too_large is not None:
+        return too_large
+    answered = _first(chain, httpx.HTTPStatusError)
+    if answered is not None:
+        return _refused(answered.response, missing_keys)
+    kind, text = _network_failure(chain, limit_s) or ("other", _local_failure(chain, missing_keys))
+    return ModelCallFailed(_one_line(text), kind)
+
+
+def _refused(response: httpx.Response, missing_keys: Sequence[str]) -> ModelCallFailed:
+    """The server answered with an error."""
+    status, error = response.status_code, _server_error(response)
+    message = _message_of(error) or _body_text(response)
+    text = f"HTTP {status}: {message}"
+    if status == 401 and missing_keys:
+        text += f" ({no_key(missing_keys)})"
+    kind = _kind_of(status, error, message)
+    return ModelCallFailed(
+        _one_line(text), kind, status=status, retry_after_s=_retry_after_s(response)
+    )
+
+
+def _kind_of(status: int, error: object, message: str) -> FailureKind:
+    """What an error of the server's says of the provider."""
+    if status == _PAYMENT_REQUIRED:
+        return "quota_exceeded"
+    if status == _TOO_MANY_REQUESTS:
+        codes = (error.get("code"), error.get("type")) if isinstance(error, dict) else ()
+        no_quota = _NO_QUOTA in codes or _QUOTA_WORDS.search(message)
+        return "quota_exceeded" if no_quota else "throttled"
+    return "throttled" if status in _OVERLOADED else "other"
+
+
+def _network_failure(
+    chain: Sequence[BaseException], limit_s: float
+) -> tuple[FailureKind, str] | None:
+    """What kept the request from being answered; None if it was never sent."""
+    at = _address(chain)
+    if _first(chain, httpx.ConnectTimeout):
+        return "unavailable", f"connecting{at} timed out"
+    # To Python this is a time-out too, but it is the kernel's: the way to the server is lost.
+    if any(isinstance(error, OSError) and error.errno == ETIMEDOUT for error in chain):
+        return "unavailable", f"Connection reset{at}: the server stopped responding"
+    if _first(chain, httpx.TimeoutException) or _first(chain, TimeoutError):
+        return "timed_out", f"timed out after {limit_s:.4g}s"
+    if _first(chain, ConnectionRefusedError):
+        return "unavailable", f"Connection refused{at}"
+    # A server that hangs up without an answer has reset the connection for all we can tell.
+    if _first(chain, ConnectionError) or _first(chain, httpx.RemoteProtocolError):
+        return "unavailable", f"Connection reset{at}"
+    if unreadable := _first(chain, httpx.DecodingError):
+        return "other", str(unreadable)
+    transport_error = _first(chain, httpx.TransportError)
+    return ("unavailable", f"no connection{at}: {transport_error}") if transport_error else None
+
+
+def _local_failure(chain: Sequence[BaseException], missing_keys: Sequence[str]) -> str:
+    """What went wrong on this side of the connection, or with what came over it."""
+    if _first(chain, RecursionError):
+        return "the server's answer is JSON that is nested too deeply"
+    if broken := _first(chain, JSONDecodeError):
+        return f"the server's answer is not JSON: {broken}"
+    text = str(chain[0])
+    if missing_keys and _MISSING_KEY.search(text):
+        return no_key(missing_keys)
+    return _unwrapped(text) or "the server's answer is not a completion"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _first(chain: Sequence[BaseException], kind: type[E]) -> E | None:
+    return next((error for error in chain if isinstance(error, kind)), None)
+
+
+def _address(chain: Sequence[BaseException]) -> str:
+    error = _first(chain, httpx.TransportError)
+    try:
+        url = error.request.url if error else None
+    except RuntimeError:  # httpx: no request is attached
+        url = None
+    return f" at {url.scheme}://{url.netloc.decode()}" if url else ""
+
+
+def _server_error(response: httpx.Response) -> Any:
+    """The error in the usual bodies: an object with a message, or that itself; None in others."""
+    try:
+        body = response.json()
+    except (ValueError, httpx.ResponseNotRead):
+        return None
+    return body.get("error", body) if isinstance(body, dict) else body
+
+
+def _message_of(error: object) -> str | None:
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) and message.strip() else None
+
+
+def _body_text(response: httpx.Response) -> str:
+    """The body, else the status in words."""
+    try:
+        return response.text.strip() or response.reason_phrase
+    except httpx.ResponseNotRead:
+        return response.reason_phrase
+
+
+def _retry_after_s(response: httpx.Response) -> float | None:
+    """`Retry-After` in seconds; the form with a date is not used by model servers."""
+    for header, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = response.headers.get(header, "").strip()
+        if _SECONDS.fullmatch(value):
+            return float(value) * unit
+    return None
+
+
+def _unwrapped(text: str) -> str:
+    text = text.partition("Traceback (most recent call last)")[0].strip()
+    start = 0
+    while match := _WRAPPERS.match(text, start):
+        start = match.end()
+    return text[start:]
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(mask(text).split())
+    return line if len(line) <= MESSAGE_LIMIT else line[:MESSAGE_LIMIT] + "…"

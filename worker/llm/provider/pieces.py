@@ -1,0 +1,103 @@
+"""The pieces of a streamed reply, kept in little memory until they are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from sleipnir.worker.llm.client import ReplyTooLarge
+
+# A piece takes some 4 kB around its one word. So many are joined at a time.
+_JOINED = 256
+# What cannot be joined, as beginnings of calls; more is no reply but a flood.
+_MOST = 20_000
+
+_TEXTS = ("content", "reasoning_content")
+
+
+class Pieces:
+    """Pieces of litellm's, in order.
+
+    `also` is a list that litellm keeps of them for itself.
+    """
+
+    def __init__(self, limit_bytes: int, also: list[Any]) -> None:
+        self._limit_bytes = limit_bytes
+        self._lists: tuple[list[Any], list[Any]] = ([], also)
+        self._settled = [0, 0]
+        self._fresh = 0
+        self._taken_bytes = 0
+
+    @property
+    def all(self) -> list[Any]:
+        """What they say together, in no more pieces than needed."""
+        return self._lists[0]
+
+    def take(self, piece: Any) -> str:
+        """Keep a piece; returns the text in it.
+
+        Raises:
+            ReplyTooLarge: there is too much already.
+        """
+        self._lists[0].append(piece)
+        delta = piece.choices[0].delta if piece.choices else None
+        self._taken_bytes += sum(len(text.encode(errors="replace")) for text in _texts(delta))
+        self._fresh += 1
+        if self._fresh == _JOINED:
+            self._fresh = 0
+            self._join()
+        if self._taken_bytes > self._limit_bytes or len(self._lists[0]) > _MOST:
+            raise ReplyTooLarge(self._limit_bytes)
+        return getattr(delta, "content", None) or ""
+
+    def _join(self) -> None:
+        for which, pieces in enumerate(self._lists):
+            settled = self._settled[which]
+            pieces[settled:] = [
+                joined
+                for kind, group in groupby(pieces[settled:], _kind)
+                for joined in _joined(kind, list(group))
+            ]
+            self._settled[which] = len(pieces)
+
+
+def _texts(delta: Any) -> Iterator[str]:
+    for name in _TEXTS:
+        yield getattr(delta, name, None) or ""
+    for call in getattr(delta, "tool_calls", None) or ():
+        yield (call.function and call.function.arguments) or ""
+
+
+def _kind(piece: Any) -> tuple[str, int] | None:
+    """What a piece adds to: a text, or the arguments of a call; None if it says anything else."""
+    if len(piece.choices) != 1 or piece.choices[0].finish_reason or getattr(piece, "usage", None):
+        return None
+    said = piece.choices[0].delta.model_dump(exclude_none=True)
+    said.pop("role", None)
+    if len(said) != 1:
+        return None
+    ((name, value),) = said.items()
+    if name in _TEXTS and isinstance(value, str):
+        return name, 0
+    if name != "tool_calls" or len(value) != 1:
+        return None
+    (call,) = value
+    only_arguments = not call.get("id") and call["function"].keys() == {"arguments"}
+    return (name, call["index"]) if only_arguments else None
+
+
+def _joined(kind: tuple[str, int] | None, pieces: Sequence[Any]) -> Sequence[Any]:
+    if kind is None or len(pieces) == 1:
+        return pieces
+    name, _ = kind
+    # A copy: the other list holds the same objects.
+    first = pieces[0].model_copy(deep=True)
+    delta = first.choices[0].delta
+    if name in _TEXTS:
+        setattr(delta, name, "".join(getattr(piece.choices[0].delta, name) for piece in pieces))
+    else:
+        delta.tool_calls[0].function.arguments = "".join(
+            piece.choices[0].delta.tool_calls[0].function.arguments for piece in pieces
+        )
+    return [first]

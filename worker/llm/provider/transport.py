@@ -1,0 +1,229 @@
+"""Connections to model servers: one pool for all calls, each held to its deadline and size."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+from sleipnir.worker.llm.client import REPLY_LIMIT_BYTES, ReplyTooLarge
+from sleipnir.worker.llm.provider.network import Network
+
+# Instant of the `monotonic` clock at which the calling thread's request has to be over.
+DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
+
+# Most bytes of a reply to the calling thread's request.
+LIMIT_BYTES: ContextVar[int] = ContextVar("LIMIT_BYTES", default=REPLY_LIMIT_BYTES)
+
+# Closes the replies to the calling thread's requests. Whoever stops reading in the middle leaves
+# that to the garbage collector, and it may run while the same thread holds the lock of the pool,
+# which closing wants: neither this thread nor any other would ever ask a model again.
+REPLIES: ContextVar[ExitStack | None] = ContextVar("REPLIES", default=None)
+
+# A streamed reply comes a word at a time, and each word in an object of its own. What is in them
+# is counted by whoever puts them together.
+_FRAMING = 8
+
+# An event of a stream has a line or three.
+_EVENT_LINES = 1_000
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+# A compressed body is unpacked this much at a time: a few bytes may stand for a gigabyte.
+_PIECE_BYTES = 64 * 1024
+
+# An unreachable host is noticed long before a slow answer would be given up.
+CONNECT_LIMIT_S = 10.0
+
+# Hundreds of nodes may wait for models at once; what runs is bounded by the worker's threads.
+# Idle connections are kept long enough for a node's next call.
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60.0)
+
+# A server that is gone without a word, as when a cable is pulled, is noticed after this long,
+# whether its answer is awaited or it is being sent to. A slow one answers the kernel's probes.
+_LOST_S = 30
+_PROBES_S = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+SOCKET_OPTIONS = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in {**_PROBES_S, "TCP_USER_TIMEOUT": _LOST_S * 1000}.items()
+        if hasattr(socket, name)  # Linux has them all
+    ),
+]
+
+
+class SharedTransport(httpx.BaseTransport):
+    """What every client of litellm sends through.
+
+    httpx bounds each single read, so a server that keeps a line open with blanks could hold a
+    call forever, and it ignores the proxy variables for clients with a transport of their own;
+    both are dealt with here. It would also take a body of any size.
+    """
+
+    def __init__(self, verify: ssl.SSLContext | str | bool) -> None:
+        self._direct = _transport(verify)
+        self._proxied = {
+            scheme: _transport(verify, proxy=_with_scheme(url))
+            for scheme, url in getproxies().items()
+            if scheme in ("http", "https", "all")
+        }
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self._response(request)
+        replies = REPLIES.get()
+        if replies is not None:
+            assert isinstance(response.stream, httpx.SyncByteStream)
+            replies.callback(response.stream.close)
+        return response
+
+    def _response(self, request: httpx.Request) -> httpx.Response:
+        transport = self._transport_for(request.url)
+        # Most servers heed this, and then nothing has to be unpacked.
+        request.headers["Accept-Encoding"] = "identity"
+        ends_at = DEADLINE.get()
+        if ends_at is None:
+            return bounded(transport.handle_request(request))
+        limits = _limits_until(ends_at)
+        request.extensions = {**request.extensions, "timeout": limits}
+        response = transport.handle_request(request)
+        # httpcore looks this up once more, when the body is read.
+        limits.update(_limits_until(ends_at))
+        response.stream = _TimedStream(response.stream, ends_at, request)
+        return bounded(response)
+
+    def close(self) -> None:
+        """Keeps the connections: litellm closes its clients, and they all share this transport."""
+
+    def discard(self) -> None:
+        """Close the connections; nothing can be sent any more."""
+        for transport in (self._direct, *self._proxied.values()):
+            transport.close()
+
+    def _transport_for(self, url: httpx.URL) -> httpx.HTTPTransport:
+        proxied = self._proxied.get(url.scheme) or self._proxied.get("all")
+        return self._direct if proxied is None or proxy_bypass(url.host) else proxied
+
+
+def _transport(
+    verify: ssl.SSLContext | str | bool, proxy: str | None = None
+) -> httpx.HTTPTransport:
+    transport = httpx.HTTPTransport(
+        verify=verify, limits=LIMITS, socket_options=SOCKET_OPTIONS, proxy=proxy
+    )
+    # httpx has no parameter for what httpcore takes as one.
+    pool: Any = transport._pool
+    pool._network_backend = Network(pool._network_backend)
+    return transport
+
+
+def bounded(response: httpx.Response) -> httpx.Response:
+    """The same response, whose body is unpacked here and ends at the limit of its size."""
+    encoding = response.headers.pop("Content-Encoding", "identity").strip().lower()
+    kind = response.headers.get("Content-Type", "")
+    limit_bytes = LIMIT_BYTES.get()
+    is_streamed = kind.startswith("text/event-stream")
+    response.stream = _SizedStream(response.stream, limit_bytes, encoding, is_streamed)
+    return response
+
+
+@dataclass(slots=True)
+class _OpenEvent:
+    """What came of an event of a stream that has not ended yet.
+
+    Clients put it together line by line, each time as a whole, before anybody looks at it.
+    """
+
+    size: int = 0
+    lines: int = 0
+    _tail: bytes = b""  # of what came before: an end may come in two pieces
+
+    def take(self, piece: bytes) -> None:
+        seen = self._tail + piece
+        ends = [at + len(end) for end in _EVENT_ENDS if (at := seen.rfind(end)) >= 0]
+        if ends:
+            piece = seen[max(ends) :]
+            self.size = self.lines = 0
+        self.size += len(piece)
+        self.lines += piece.count(b"\n")
+        self._tail = seen[-3:]
+
+
+class _SizedStream(httpx.SyncByteStream):
+    """A response body of so many bytes at most, as it is once unpacked."""
+
+    def __init__(self, stream: object, limit_bytes: int, encoding: str, is_streamed: bool) -> None:
+        assert isinstance(stream, httpx.SyncByteStream)
+        self._stream = stream
+        self._limit_bytes = limit_bytes
+        self._encoding = encoding
+        self._is_streamed = is_streamed
+
+    def __iter__(self) -> Iterator[bytes]:
+        most_bytes = self._limit_bytes * (_FRAMING if self._is_streamed else 1)
+        event = _OpenEvent()
+        taken = 0
+        for piece in self._unpacked():
+            taken += len(piece)
+            if taken > most_bytes:
+                raise ReplyTooLarge(self._limit_bytes)
+            if self._is_streamed:
+                event.take(piece)
+                if event.size > self._limit_bytes or event.lines > _EVENT_LINES:
+                    raise ReplyTooLarge(self._limit_bytes)
+            yield piece
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _unpacked(self) -> Iterator[bytes]:
+        if self._encoding in ("identity", ""):
+            yield from self._stream
+            return
+        if self._encoding not in ("gzip", "x-gzip", "deflate"):
+            raise httpx.DecodingError(f"the server's answer is packed as '{self._encoding}'")
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind, by its header
+        for packed in self._stream:
+            while packed:
+                try:
+                    yield unpacking.decompress(packed, _PIECE_BYTES)
+                except zlib.error as error:
+                    raise httpx.DecodingError(f"the server's answer: {error}") from error
+                packed = unpacking.unconsumed_tail
+
+
+class _TimedStream(httpx.SyncByteStream):
+    """A response body that must have arrived by a deadline, however busily it trickles in."""
+
+    def __init__(self, stream: object, ends_at: float, request: httpx.Request) -> None:
+        assert isinstance(stream, httpx.SyncByteStream)
+        self._stream = stream
+        self._ends_at = ends_at
+        self._request = request
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._stream:
+            if monotonic() >= self._ends_at:
+                raise httpx.ReadTimeout("the answer did not end in time", request=self._request)
+            yield chunk
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _limits_until(ends_at: float) -> dict[str, float]:
+    # A socket takes zero for "do not block", so what is over gets a little.
+    left = max(ends_at - monotonic(), 0.001)
+    return {"connect": min(left, CONNECT_LIMIT_S), "read": left, "write": left, "pool": left}
+
+
+def _with_scheme(proxy: str) -> str:
+    return proxy if "://" in proxy else f"http://{proxy}"

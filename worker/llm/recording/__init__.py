@@ -1,0 +1,1 @@
+"""Recorded, replayed and cached model calls."""

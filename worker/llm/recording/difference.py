@@ -1,0 +1,60 @@
+"""How a request differs from a recorded one, in the lines that people would compare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import Any
+
+from sleipnir.graphs.state import encode
+
+_CONTEXT_LINES = 1
+_LINES_SHOWN = 30
+_LINE_SHOWN = 160
+
+_Request = Mapping[str, Any]
+
+
+def nearest(asked: _Request, recorded: Sequence[_Request]) -> _Request | None:
+    """The recorded request that has most lines in common with the one asked."""
+    lines = Counter(_lines(asked))
+
+    def distance(request: _Request) -> int:
+        others = Counter(_lines(request))
+        return ((lines - others) + (others - lines)).total()
+
+    return min(recorded, key=distance, default=None)
+
+
+def difference(recorded: _Request, asked: _Request) -> str:
+    """A short unified diff of two requests."""
+    lines = unified_diff(
+        list(_lines(recorded)),
+        list(_lines(asked)),
+        "recorded",
+        "asked",
+        n=_CONTEXT_LINES,
+        lineterm="",
+    )
+    shown = [_shortened(line) for line in lines]
+    more = len(shown) - _LINES_SHOWN
+    return "\n".join(shown[:_LINES_SHOWN] + ([f"… and {more} lines more"] if more > 0 else []))
+
+
+def _lines(request: _Request) -> Iterator[str]:
+    yield f"model: {request.get('model')}"
+    for name, value in sorted((request.get("settings") or {}).items()):
+        yield f"{name}: {encode(value)}"
+    for tool in request.get("tools") or ():
+        yield f"tool: {encode(tool)}"
+    for message in request.get("messages") or ():
+        yield f"[{message.get('role')}]"
+        content = message.get("content")
+        yield from (content if isinstance(content, str) else encode(content)).split("\n")
+        for call in message.get("tool_calls") or ():
+            yield f"calls {encode(call)}"
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LINE_SHOWN else f"{line[:_LINE_SHOWN]}…"

@@ -1,0 +1,112 @@
+"""Replies from a recording instead of a model: no network, no key, no cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.runs.recording import RecordedCall
+from sleipnir.scheduler.store.recordings import Recordings
+from sleipnir.worker.llm.caller import Caller
+from sleipnir.worker.llm.client import ModelCallFailed, Reply, Request
+from sleipnir.worker.llm.recording.canonical import canonical, digest_of
+from sleipnir.worker.llm.recording.difference import difference, nearest
+from sleipnir.worker.llm.recording.redaction import redacted
+
+# Recordings are large, and the runs of a batch share one.
+_LOADED_AT_ONCE = 8
+_ANY = "any"
+
+
+class NotRecorded(ModelCallFailed):
+    """The recording has no reply to a request; asking again would not help."""
+
+    may_pass = False
+
+
+class Recording:
+    """Recorded calls by the requests they reply to."""
+
+    def __init__(self, calls: Iterable[RecordedCall]) -> None:
+        self._groups: dict[str, list[RecordedCall]] = defaultdict(list)
+        for call in calls:
+            self._groups[_group_of(call)].append(call)
+
+    def find(self, request: dict[str, Any], node: str) -> tuple[str, Sequence[RecordedCall]] | None:
+        """The calls that may reply to a request of a node, and the name of their group."""
+        for group in (digest_of(request), _of_node(node), _ANY):
+            if group in self._groups:
+                return group, self._groups[group]
+        return None
+
+    def requests(self) -> list[Any]:
+        """Every request there is a reply to."""
+        first = (calls[0] for calls in self._groups.values())
+        return [call.request for call in first if call.request is not None]
+
+
+class Replay:
+    """Replies to runs that were submitted with a recording."""
+
+    def __init__(self, recordings: Recordings) -> None:
+        self._recordings = recordings
+        self._load = lru_cache(_LOADED_AT_ONCE)(self._loaded)
+
+    def reply_to(self, request: Request, caller: Caller, digest: str) -> Reply:
+        """What the recording of that digest has for a request.
+
+        The n-th of a run's equal requests gets the n-th reply to it, or else the last one.
+
+        Raises:
+            NotRecorded: it has nothing.
+            ModelCallFailed: as recorded.
+        """
+        asked = redacted(canonical(request), caller.secrets)
+        try:
+            call = self._find(asked, caller, digest)
+        except NotRecorded as miss:
+            self._recordings.miss(caller.root, caller.key, f"node '{caller.node}': {miss}")
+            raise
+        if call.reply is None:
+            raise ModelCallFailed(call.error)
+        return Reply(call.reply, NO_USAGE, "replayed")
+
+    def _find(self, asked: dict[str, Any], caller: Caller, digest: str) -> RecordedCall:
+        recording = self._load(digest)
+        found = recording.find(asked, caller.node)
+        if found is None:
+            raise NotRecorded(_not_there(asked, recording))
+        group, calls = found
+        if len(calls) == 1 and group != _ANY:
+            return calls[0]
+        turn = self._recordings.turn(caller.root, caller.key, group)
+        if turn > len(calls) and group == _ANY:
+            raise NotRecorded(f"there are {len(calls)} replies, and this is model call {turn}")
+        return calls[min(turn, len(calls)) - 1]
+
+    def _loaded(self, digest: str) -> Recording:
+        calls = self._recordings.get(digest)
+        if calls is None:
+            raise NotRecorded("the recording has expired; submit the run again")
+        return Recording(calls)
+
+
+def _group_of(call: RecordedCall) -> str:
+    if call.request is not None:
+        return digest_of(call.request)
+    return _ANY if call.node is None else _of_node(call.node)
+
+
+def _of_node(node: str) -> str:
+    return f"node {node}"
+
+
+def _not_there(asked: dict[str, Any], recording: Recording) -> str:
+    close = nearest(asked, recording.requests())
+    if close is None:
+        return "there is no reply to this request, nor to any like it"
+    differs = difference(close, asked)
+    return f"this request is not in the recording; the nearest one differs:\n{differs}"

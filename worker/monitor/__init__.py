@@ -1,0 +1,1 @@
+"""Flower on our workers."""

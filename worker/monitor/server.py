@@ -1,0 +1,153 @@
+"""Flower on our workers. What it shows of nodes comes from Celery.
+
+`python -m sleipnir.worker.monitor.server` is what `sleipnir monitor` becomes. Flower reads its
+options from a file in the current directory, from the environment and from the command line when
+its own command starts it. Here they are set in one place, so none of those can open what is
+closed: without authentication it serves the loopback interface only, and shows without changing
+anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from typing import Any
+
+from sleipnir.scheduler.config.settings import Settings, load_settings
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.store.connection import connect, masked
+from sleipnir.worker.app import make_app
+from sleipnir.worker.monitor.hosts import Hosts, is_loopback
+
+# Not an argument: everybody can read command lines.
+AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
+
+_OTHER_HOST = (
+    "This monitor does not answer to the name it was asked by. Use the address it listens on, or "
+    "list the name in the setting monitor_hosts.\n"
+)
+
+# Flower keeps what it has seen in memory; our history is in Redis.
+_TASKS_IN_MEMORY = 20_000
+
+
+def main() -> int:
+    """Serve until SIGTERM or Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="sleipnir-monitor")
+    parser.add_argument("--address", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    # Visitors without a password, and asking for workers when there are none, are no events.
+    for chatty in ("tornado.access", "tornado.general", "flower.inspector"):
+        logging.getLogger(chatty).setLevel(logging.ERROR)
+    auth = os.environ.get(AUTH_VARIABLE)
+    if problem := _exposure(arguments.address, auth):
+        return _refuse(problem, 2)
+    try:
+        settings = load_settings().values
+        assert settings.redis_url is not None
+        connect(settings.redis_url)  # Flower itself would try for ever
+    except SleipnirError as error:
+        return _refuse(str(error), 7)
+    return serve(settings, arguments.address, arguments.port, auth)
+
+
+def serve(settings: Settings, address: str, port: int, auth: str | None) -> int:
+    """Serve Flower; port 0 takes any that is free."""
+    flower = _flower(settings, address, port, auth)
+    try:
+        port = flower.start_http_server()
+    except OSError as error:
+        return _refuse(
+            f"cannot listen on {address}:{port}: {error.strerror}; "
+            "`sleipnir monitor --port` takes another one",
+            2,
+        )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: flower.io_loop.add_callback_from_signal(flower.stop))
+    shown = masked(settings.broker_url or settings.redis_url or "")
+    print(f"monitor of {shown}: http://{address}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
+    flower.start()
+    # Its threads wait for events of workers; none of them has anything to finish.
+    logging.shutdown()
+    os._exit(0)
+
+
+def _flower(settings: Settings, address: str, port: int, auth: str | None) -> Any:
+    # Both read the command line's definitions when they are imported.
+    from flower.app import Flower  # noqa: PLC0415
+    from flower.options import options  # noqa: PLC0415
+    from flower.urls import settings as pages  # noqa: PLC0415
+
+    options.address = address
+    options.port = port
+    options.basic_auth = [auth] if auth else []
+    options.read_only = auth is None
+    options.max_tasks = _TASKS_IN_MEMORY
+    broker_url = settings.broker_url or settings.redis_url
+    assert broker_url is not None
+    # Flower's own way to open its API to everybody.
+    os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
+    hosts = Hosts(address, settings.monitor_hosts)
+    celery = make_app(broker_url, settings.concurrency)
+    return _guarded(Flower, hosts)(capp=celery, options=options, **pages)
+
+
+def _guarded(flower: type[Any], hosts: Hosts) -> type[Any]:
+    """Flower that answers to its own names only, and shows figures to whom it shows pages."""
+    from flower.views.monitor import Metrics  # noqa: PLC0415 - see above
+    from tornado.web import RequestHandler, authenticated  # noqa: PLC0415 - comes with it
+
+    class OtherHost(RequestHandler):  # type: ignore[misc]  # no stubs
+        """Somebody took us for another server, or wants their page to read ours."""
+
+        def prepare(self) -> None:
+            self.set_status(421)
+            self.set_header("Content-Type", "text/plain")
+            self.finish(_OTHER_HOST)
+
+    class Figures(Metrics):  # type: ignore[misc]  # no stubs
+        """Flower serves them to everybody."""
+
+        @authenticated  # type: ignore[untyped-decorator]
+        async def get(self) -> None:
+            await super().get()
+
+    class Guarded(flower):  # type: ignore[misc]  # not known before it is imported
+        def find_handler(self, request: Any, **arguments: Any) -> Any:
+            stream = request.connection.stream.socket
+            local = stream.getsockname()[0] if stream is not None else None
+            if not hosts.include(request.headers.get("Host"), local):
+                return self.get_handler_delegate(request, OtherHost)
+            if request.path == "/metrics":
+                return self.get_handler_delegate(request, Figures)
+            return super().find_handler(request, **arguments)
+
+    return Guarded
+
+
+def _exposure(address: str, auth: str | None) -> str | None:
+    """Why this address must not be served, if so."""
+    if auth is not None and not all(auth.partition(":")):
+        return "--basic-auth takes USER:PASSWORD"
+    if auth is None and not is_loopback(address):
+        return (
+            f"{address} can be reached from other machines, and the monitor would show them "
+            "every run; give --basic-auth USER:PASSWORD, or leave --address at 127.0.0.1"
+        )
+    return None
+
+
+def _refuse(problem: str, code: int) -> int:
+    print(f"error: {problem}", file=sys.stderr)  # noqa: T201 - for the person who started it
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The programs of agents: how they run, what they may take, and how they end."""

@@ -1,0 +1,273 @@
+"""Runs a child process: own process group, scrubbed environment, bounded time and output.
+
+Not a sandbox against hostile code: an agent's scripts run with the worker's rights.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import IO
+
+from sleipnir.worker.sandbox import programs
+from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
+from sleipnir.worker.visit.cancellation import Cancellation
+
+# What a group that ignores SIGTERM still gets before SIGKILL.
+GRACE_S = 2.0
+
+# Nothing of ours that an ended program left in its pipe is longer; more was written since.
+_PIPE_BYTES = 1024 * 1024
+
+# How much of the beginning of stderr is kept where there is more than the limit.
+_HEAD_BYTES = 128 * 1024
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
+_PASSED_ON = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TERM"),
+        *_PROXIES,
+        *(name.lower() for name in _PROXIES),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        "NODE_EXTRA_CA_CERTS",
+    }
+)
+# The engine's own settings: whoever holds the broker's address may do anything.
+_NEVER_PASSED_ON = ("SLEIPNIR_", "CELERY_")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a process ended, and what it printed up to the limit."""
+
+    returncode: int  # negative: the signal that ended it
+    stdout: bytes
+    stderr: bytes  # its end, where there was more than the limit
+    stderr_cut: bool = False
+    stderr_head: bytes = b""  # how it began, where that is not in `stderr`
+    timed_out: bool = False
+    too_large: bool = False  # stdout went over the limit; the group was ended
+    exceeded: str | None = None  # the limit that it ran into, in words
+
+    @property
+    def said(self) -> bytes:
+        """What it printed on stderr: both ends, where there was more than the limit."""
+        gap = b"\n[more was left out]\n" if self.stderr_cut else b""
+        return self.stderr_head + gap + self.stderr
+
+
+def base_environment(more_names: Iterable[str] = ()) -> dict[str, str]:
+    """The worker's environment as far as agents' programs may see it."""
+    allowed = _PASSED_ON | frozenset(more_names)
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if (name in allowed or name.startswith("LC_")) and not name.startswith(_NEVER_PASSED_ON)
+    }
+
+
+def run_process(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    workdir: Path,
+    timeout_s: float | None,
+    output_limit_bytes: int,
+    cancellation: Cancellation,
+    limits: ProgramLimits = NO_LIMITS,
+    on_stdout: Callable[[bytes], None] | None = None,
+    grace_s: float | None = None,
+) -> Finished:
+    """Run a program to its end, or end it, with all that it has started.
+
+    Ends it at `timeout_s`, when stdout exceeds the limit, and when the cancellation is set. With
+    `on_stdout`, that gets what is printed as it comes, and no amount of it ends the program.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+    deadline = None if timeout_s is None else monotonic() + timeout_s
+    grace_s = GRACE_S if grace_s is None else grace_s
+    stdout = _Head(output_limit_bytes, on_stdout)
+    stderr = _Tail(output_limit_bytes)
+    with _started(command, environment, workdir, grace_s) as process:
+        group = _Group(process, grace_s)
+        with process, cancellation.calling(group.cancel):
+            try:
+                # From out here: code between fork and exec could hang a process with threads.
+                limits.impose_on(process)
+                timed_out = _collect(process, deadline, stdout, stderr)
+            finally:  # also where `on_stdout` failed
+                group.end()
+                returncode = group.wait()
+    return Finished(
+        returncode,
+        bytes(stdout.kept),
+        bytes(stderr.kept),
+        stderr_cut=stderr.cut,
+        stderr_head=bytes(stderr.head) if stderr.cut else b"",
+        timed_out=timed_out,
+        too_large=stdout.cut,
+        exceeded=limits.exceeded(returncode, bytes(stderr.kept)),
+    )
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], environment: Mapping[str, str], workdir: Path, grace_s: float
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A program in a session of its own; what it leaves behind is ended after the block."""
+    program = programs.begin()
+    try:
+        yield subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**environment, programs.MARK: program.mark},
+            cwd=workdir,
+            start_new_session=True,
+        )
+    finally:
+        programs.over(program, grace_s)
+
+
+class _Group:
+    """The process group of a child: SIGTERM at first, SIGKILL after the grace period."""
+
+    def __init__(self, process: subprocess.Popen[bytes], grace_s: float) -> None:
+        self._process = process
+        self._grace_s = grace_s
+        self._lock = threading.Lock()
+        self._gone = False  # then its id may be another group's
+
+    def end(self) -> None:
+        """Ask the whole group to end."""
+        self._signal(signal.SIGTERM)
+
+    def cancel(self) -> None:
+        """End the group, whatever it does, while another thread still collects its output."""
+        self.end()
+        killing = threading.Timer(self._grace_s, self._signal, (signal.SIGKILL,))
+        killing.daemon = True
+        killing.start()
+
+    def wait(self) -> int:
+        """Wait for the child, killing the group if it ignores SIGTERM."""
+        try:
+            return self._process.wait(self._grace_s)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+            return self._process.wait()
+        finally:
+            # What the child left behind in its group has no more business.
+            self._signal(signal.SIGKILL)
+            self._gone = True
+
+    def _signal(self, number: int) -> None:
+        with self._lock:
+            if self._gone:
+                return
+            try:
+                os.killpg(self._process.pid, number)
+            except (ProcessLookupError, PermissionError):
+                return
+
+
+@dataclass(slots=True)
+class _Head:
+    """The first bytes of a stream, or none of it: then all goes to somebody else."""
+
+    limit: int
+    instead: Callable[[bytes], None] | None = None
+    kept: bytearray = field(default_factory=bytearray)
+    cut: bool = False
+
+    def take(self, chunk: bytes) -> None:
+        if self.instead is not None:
+            self.instead(chunk)
+            return
+        self.kept += chunk
+        if len(self.kept) > self.limit:
+            del self.kept[self.limit :]
+            self.cut = True
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The last bytes of a stream, and the very first."""
+
+    limit: int
+    cut: bool = False
+    head: bytearray = field(default_factory=bytearray)
+    _buffer: bytearray = field(default_factory=bytearray)
+
+    @property
+    def kept(self) -> bytearray:
+        self._keep(self.limit)
+        return self._buffer
+
+    def take(self, chunk: bytes) -> None:
+        self.head += chunk[: _HEAD_BYTES - len(self.head)]
+        self._buffer += chunk
+        self._keep(2 * self.limit)  # more than the limit, for each cut moves all that is kept
+
+    def _keep(self, most: int) -> None:
+        if len(self._buffer) > most:
+            del self._buffer[: -self.limit]
+            self.cut = True
+
+
+def _collect(
+    process: subprocess.Popen[bytes], deadline: float | None, stdout: _Head, stderr: _Tail
+) -> bool:
+    """Read both streams until the child ends, or time or room runs out; whether time did."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    exited = os.pidfd_open(process.pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ, stdout)
+            selector.register(process.stderr, selectors.EVENT_READ, stderr)
+            selector.register(exited, selectors.EVENT_READ, None)
+            while not stdout.cut:
+                left = None if deadline is None else deadline - monotonic()
+                events = selector.select(left) if left is None or left > 0 else []
+                if not events:
+                    return True
+                for key, _ in events:
+                    if key.data is not None and not _read_into(key.data, key.fd):
+                        selector.unregister(key.fileobj)
+                if any(key.data is None for key, _ in events):
+                    break
+    finally:
+        os.close(exited)
+    for stream, kept in ((process.stdout, stdout), (process.stderr, stderr)):
+        _drain(stream, kept)
+    return False
+
+
+def _read_into(kept: _Head | _Tail, stream: int) -> int:
+    """Take what is there; 0 at the stream's end."""
+    chunk = os.read(stream, 65536)
+    kept.take(chunk)
+    return len(chunk)
+
+
+def _drain(stream: IO[bytes], kept: _Head | _Tail) -> None:
+    """Take what an exited child left in a pipe, without waiting for its descendants."""
+    os.set_blocking(stream.fileno(), False)
+    left = _PIPE_BYTES
+    try:
+        while left > 0 and (count := _read_into(kept, stream.fileno())):
+            left -= count
+    except BlockingIOError:
+        pass

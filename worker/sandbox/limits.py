@@ -1,0 +1,67 @@
+"""What one process of an agent's programs may take of the machine, where settings say so."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sleipnir.scheduler.config.settings import MIB, Settings
+
+# A program that goes on after SIGXCPU is killed this many CPU seconds later.
+_CPU_GRACE_S = 5
+_SIGXCPU = (-signal.SIGXCPU, 128 + signal.SIGXCPU)  # of the child; of a child of its shell
+# What interpreters say last when they get no more memory, in lower case.
+_OUT_OF_MEMORY = (b"memoryerror", b"cannot allocate", b"out of memory", b"bad_alloc")
+_LAST_BYTES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLimits:
+    """For each process by itself; None: no limit. Linux enforces them, no other system does."""
+
+    memory_mb: int | None = None
+    cpu_s: int | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> ProgramLimits:
+        return cls(settings.program_memory_mb, settings.program_cpu_s)
+
+    def impose_on(self, process: subprocess.Popen[bytes]) -> None:
+        """Limit a program that has just been started, and all that it will start."""
+        if CAN_BE_IMPOSED and self != NO_LIMITS:
+            self._impose_on(process.pid)
+
+    def _impose_on(self, pid: int) -> None:
+        with suppress(ProcessLookupError, FileNotFoundError):  # it is over
+            if self.memory_mb is not None:
+                # Not the address space: of that node reserves many times what it uses.
+                _lower(pid, resource.RLIMIT_DATA, self.memory_mb * MIB)
+            if self.cpu_s is not None:
+                _lower(pid, resource.RLIMIT_CPU, self.cpu_s, _CPU_GRACE_S)
+            # Children inherit it from now on; some may have been faster than we were.
+            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+                self._impose_on(int(child))
+
+    def exceeded(self, returncode: int, stderr: bytes) -> str | None:
+        """Which limit ended a program, in words, as far as that can be told."""
+        if self.cpu_s is not None and returncode in _SIGXCPU:
+            return f"exceeded {self.cpu_s} s of CPU time (program_cpu_s)"
+        said = stderr[-_LAST_BYTES:].lower()
+        if self.memory_mb is not None and returncode and any(w in said for w in _OUT_OF_MEMORY):
+            return f"exceeded {self.memory_mb} MB of memory (program_memory_mb)"
+        return None
+
+
+NO_LIMITS = ProgramLimits()
+CAN_BE_IMPOSED = hasattr(resource, "prlimit")
+
+
+def _lower(pid: int, kind: int, limit: int, grace: int = 0) -> None:
+    """Lower a limit, never raise it; `grace`: how much higher the one that kills is."""
+    _, most = resource.prlimit(pid, kind)
+    hard = limit + grace if most == resource.RLIM_INFINITY else min(limit + grace, most)
+    resource.prlimit(pid, kind, (min(limit, hard), hard))

@@ -1,0 +1,161 @@
+"""The programs of agents that this process runs, and what they leave behind when they are over.
+
+A program is ended with its process group. What left that group (`setsid`, a double fork) comes to
+this process when its parent dies, and is told by a mark in its environment; what has no mark any
+more is ended once every program is over that ran when it began.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from sleipnir.scheduler.embedded import orphans
+
+MARK = "SLEIPNIR_PROGRAM"
+
+_TOKEN = secrets.token_hex(4)
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """One program from its start to its end."""
+
+    mark: str  # the value of `MARK` in its environment
+    began: int  # clock ticks since the machine's start, as /proc has it
+
+
+class _Running:
+    """What all threads share."""
+
+    def __init__(self) -> None:
+        self.adopts = False
+        # This process may itself belong to a program: a worker that a script has started.
+        self.outer = os.environ.get(MARK)
+        self.first: int | None = None  # when the first program began
+        self.programs: set[Program] = set()
+        self.numbers = itertools.count(1)
+        self.lock = threading.Lock()
+
+
+_running = _Running()
+
+
+def take_in_orphans(below: str | None = None) -> None:
+    """Have what leaves its program's process group come to this process, to be ended here.
+
+    Args:
+        below: the mark of the program that this process itself is to count as.
+    """
+    _running.adopts = orphans.adopt()
+    _running.outer = below or _running.outer
+
+
+def marks() -> str:
+    """What the mark of each program of this process begins with, as it is in its environment."""
+    return f"{MARK}={_own_marks()}"
+
+
+def _own_marks() -> str:
+    own = f"{os.getpid()}:{_TOKEN}:"
+    return f"{_running.outer}/{own}" if _running.outer else own
+
+
+def begin() -> Program:
+    """A program is about to be started; give it its mark."""
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
+    with _running.lock:
+        program = Program(f"{_own_marks()}{next(_running.numbers)}", now)
+        _running.programs.add(program)
+        if _running.first is None:
+            _running.first = now
+    return program
+
+
+def over(program: Program, grace_s: float) -> None:
+    """A program has ended, or never began: end what it left behind.
+
+    What ignores SIGTERM is killed after `grace_s`.
+    """
+    with _running.lock:
+        _running.programs.discard(program)
+    if not _running.adopts or not orphans.adopted():
+        return
+    patience_ends = monotonic() + grace_s
+    deadline = patience_ends + orphans.KILL_LIMIT_S
+    asked: set[int] = set()
+    while (left := _left_behind(program)) and (now := monotonic()) < deadline:
+        kills = now >= patience_ends
+        for pid in left:
+            if kills or pid not in asked:
+                orphans.tell(pid, signal.SIGKILL if kills else signal.SIGTERM)
+        asked.update(left)
+        orphans.wait_for_one(left, (deadline if kills else patience_ends) - now)
+
+
+def end_all() -> None:
+    """This process ends: so does everything that its programs may have left."""
+    if _running.adopts:
+        orphans.end_children()
+
+
+def _left_behind(program: Program) -> list[int]:
+    """What is to be ended now; what has ended already is collected on the way."""
+    return [
+        pid
+        for pid in orphans.adopted()
+        if _is_of_a_program(pid) and not orphans.collect(pid) and _is_over(pid, program)
+    ]
+
+
+def _is_of_a_program(pid: int) -> bool:
+    """Whether it is none of our own helpers: those share our session, or are older."""
+    began = _began(pid)
+    if began is None or _running.first is None or began < _running.first:
+        return False
+    return orphans.session(pid) != os.getsid(0)
+
+
+def _is_over(pid: int, program: Program) -> bool:
+    """Whether the program it comes from is the one named, or none that still runs."""
+    mark = _mark_of(pid)
+    if mark is not None and _is_below(mark, program):
+        return True
+    with _running.lock:
+        running = list(_running.programs)
+    if mark is not None and any(_is_below(mark, other) for other in running):
+        return False
+    began = _began(pid)
+    return began is not None and all(began < other.began for other in running)
+
+
+def _is_below(mark: str, program: Program) -> bool:
+    """Whether a process is of that program, or of one that it runs."""
+    return mark == program.mark or mark.startswith(f"{program.mark}/")
+
+
+def _mark_of(pid: int) -> str | None:
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    prefix = f"{MARK}=".encode()
+    found = next((variable for variable in variables if variable.startswith(prefix)), None)
+    return None if found is None else found.removeprefix(prefix).decode(errors="replace")
+
+
+def _began(pid: int) -> int | None:
+    """When a process was started, in clock ticks since the machine's start; None: it is gone."""
+    try:
+        # The name, in parentheses, may contain anything; what follows it are numbers.
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except OSError:
+        return None

@@ -1,0 +1,176 @@
+"""An agent's functions without a run: what there is, and calls exactly as a run makes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sleipnir.graphs.bundles.archive import pack, unpack
+from sleipnir.graphs.bundles.layout import agent_directory, library_of
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import CONFIG_FILE, Agent, load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.tools.function import Function
+from sleipnir.graphs.tools.library import ToolLibrary
+from sleipnir.graphs.tools.toolbox import Toolbox
+from sleipnir.graphs.validator import validate
+from sleipnir.graphs.variables import resolve_variables
+from sleipnir.scheduler.client import parts_of, resources_of
+from sleipnir.scheduler.config.directories import data_dir
+from sleipnir.scheduler.config.mcp_servers import configured_servers
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.keys import new_run_id
+from sleipnir.scheduler.temporary import OwnDirectory
+from sleipnir.worker.mcp.functions import McpServers
+from sleipnir.worker.mcp.pool import Limits, McpPool
+from sleipnir.worker.tools.call import Answered, call_function
+from sleipnir.worker.tools.context import Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """One agent, or the global tools by themselves, on this machine."""
+
+    agent: Agent
+    settings: Settings
+    search: AgentSearch
+    is_agent: bool = True  # False: an empty one that only holds the global tools
+
+    def toolbox(self) -> Toolbox:
+        """The functions of its files, where the files are."""
+        return Toolbox(self.agent.global_tools, self._library(), self.agent.directory)
+
+    def errors(self) -> list[Finding]:
+        """What is wrong with its tools."""
+        found = validate(self.agent, resources_of(self.settings, self.search))
+        tools = ("E209", "E210", "E6")
+        return [finding for finding in found if finding.code.startswith(tools)]
+
+    @contextmanager
+    def servers(self, workdir: Path) -> Iterator[McpServers]:
+        """Its MCP servers; those that were started end with the block."""
+        settings = self.settings
+        pool = McpPool(Limits.of(settings), settings.tool_env)
+        try:
+            yield McpServers(
+                config=configured_servers(settings)[0],
+                entries=self.agent.mcp_servers if settings.mcp_server_support else (),
+                pool=pool,
+                secrets=settings.secrets,
+                workdir=workdir,
+                timeout_s=settings.mcp_timeout,
+            )
+        finally:
+            pool.close()
+
+    @contextmanager
+    def calls(self, given: Mapping[str, str], workdir: Path) -> Iterator[Calls]:
+        """Calls of the functions in its files, from a bundle as a worker unpacks it.
+
+        Args:
+            given: values of its variables.
+            workdir: where the functions run; absolute.
+
+        Raises:
+            BundleError: it cannot be packed.
+            MissingVariables: one has no value.
+            SecretsMissing, SecretsUnusable: a default names a secret that cannot be had.
+        """
+        variables, secrets = self._variables(given)
+        parts = parts_of(self.agent, self.settings, self._library())
+        bundle = pack(parts, self.settings.bundle_limit_bytes)
+        with OwnDirectory() as scratch:
+            root = scratch.path / "bundle"
+            unpack(bundle.data, bundle.digest, root)
+            directory = agent_directory(root)
+            toolbox = Toolbox(self.agent.global_tools, library_of(root), directory)
+            yield Calls(
+                {function.name: function for function in toolbox.functions},
+                Surroundings(
+                    run_id=new_run_id(),
+                    agent=self.agent.name if self.is_agent else "",
+                    agent_directory=directory,
+                    root=root,
+                    workdir=workdir,
+                    cache=data_dir() / "cache",
+                    variables=variables,
+                    secrets=secrets,
+                ).under(self.settings),
+            )
+
+    def _library(self) -> ToolLibrary:
+        return resources_of(self.settings, self.search).library()
+
+    def _variables(self, given: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The values that functions get, and those of them that nobody may see."""
+        described = self.agent.graph or self.agent.normal
+        if described is None:
+            return {}, ()
+        values = {
+            # Who gives a value must not be able to name a secret.
+            name: value if name in given else self.settings.secrets.resolve(value)
+            for name, value in resolve_variables(described, given).items()
+        }
+        return values, tuple(values[v.name] for v in described.variables if v.secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The functions of an unpacked agent, ready to be called."""
+
+    functions: Mapping[str, Function]
+    surroundings: Surroundings
+
+    def call(
+        self,
+        function: str,
+        arguments: Mapping[str, Any],
+        *,
+        consents: Callable[[str], bool] | None,
+        narrate: Callable[[str], None],
+        log: Callable[[str, str], None],
+    ) -> Any:
+        """What a model would get of a call.
+
+        Args:
+            function: one of `functions`.
+            arguments: by name.
+            consents: asked whether a guarded function may go ahead; None: it may.
+            narrate: gets each line of its stdout.
+            log: gets its stderr, each time it ran.
+        """
+        surroundings = replace(
+            self.surroundings, auto_confirm=consents is None, narrate=narrate, log=log
+        )
+        grants: tuple[str, ...] = ()
+        while True:
+            outcome = call_function(
+                self.functions[function],
+                arguments,
+                surroundings,
+                idempotency_key=surroundings.run_id,
+                grants=grants,
+            )
+            if isinstance(outcome, Answered):
+                return outcome.value
+            if consents is None or not consents(outcome.question):
+                return {"tool_call_error": f"{function}: declined: {outcome.question}"}
+            grants += (outcome.question,)
+
+
+@contextmanager
+def global_tools(settings: Settings, search: AgentSearch) -> Iterator[Workbench]:
+    """All global tools that agents may use, as if one agent had them and nothing else."""
+    library = resources_of(settings, search).library()
+    entries = sorted(library.names() - library.aliases.keys())
+    entries = [entry for entry in entries if library.resolve(entry).files]
+    with OwnDirectory() as scratch:
+        directory = scratch.path / "global"
+        directory.mkdir()
+        config = json.dumps({"global_tools": entries})
+        (directory / CONFIG_FILE).write_text(config, encoding="utf-8")
+        yield Workbench(load_agent(directory), settings, search, is_agent=False)

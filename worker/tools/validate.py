@@ -1,0 +1,74 @@
+"""Everything that must be so before a tool's process starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.graphs.tools.function import Function
+from sleipnir.worker.tools.arguments import (
+    BashArguments,
+    wrong_names,
+    wrong_surroundings,
+    wrong_values,
+)
+from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.directory import CallDirectory
+from sleipnir.worker.tools.environment import call_environment
+
+
+class Refused(Exception):
+    """The call cannot begin; `violations` are all the reasons."""
+
+    def __init__(self, violations: Sequence[str]) -> None:
+        self.violations = violations
+        super().__init__("\n".join(violations))
+
+
+def prepare(
+    function: Function,
+    arguments: Mapping[str, Any],
+    surroundings: Surroundings,
+    directory: CallDirectory,
+    idempotency_key: str,
+    grants: Collection[str],
+) -> dict[str, str]:
+    """Check a call and lay out its files; returns its environment.
+
+    Raises:
+        Refused: naming everything that is wrong.
+        OSError: if a directory cannot be made or a file not be written.
+    """
+    if not function.file.is_file():
+        raise Refused([f"there is no file {function.file}"])
+    arguments = _by_declared_names(function.bash.aliases, arguments)
+    text = encode(arguments)
+    environment = call_environment(function, surroundings, directory, text, idempotency_key)
+    wrong = [*wrong_names(function, arguments), *wrong_surroundings(function.bash, environment)]
+    bash = BashArguments.of(function, arguments)
+    wrong += bash.wrong if function.language == "bash" else wrong_values(function, arguments)
+    if wrong:
+        raise Refused(wrong)
+
+    directory.arguments.write_text(text, encoding="utf-8")
+    directory.write_fields("grants", grants)
+    match function.language:
+        case "bash":
+            directory.write_fields("values", bash.values())
+            directory.write_fields("questions", bash.questions(environment))
+            directory.copy_without_compiled(function.file)
+        case "typescript":
+            names = list(function.parameters.get("properties", ()))
+            directory.parameters.write_text(encode(names), encoding="utf-8")
+    surroundings.cache_of(function).mkdir(parents=True, exist_ok=True)
+    surroundings.workdir.mkdir(parents=True, exist_ok=True)
+    return environment
+
+
+def _by_declared_names(
+    aliases: Mapping[str, str], arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The arguments without other names for them; the declared name wins where both are given."""
+    renamed = {aliases[name]: value for name, value in arguments.items() if name in aliases}
+    return renamed | {name: value for name, value in arguments.items() if name not in aliases}

@@ -1,0 +1,1 @@
+"""What an executor sees of a visit, and what it returns."""

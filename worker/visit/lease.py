@@ -1,0 +1,95 @@
+"""The leases this worker holds, and the one heartbeat thread that renews them all."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from redis.exceptions import RedisError
+
+from sleipnir.scheduler.runs.model import Lease
+from sleipnir.worker.visit.cancellation import Cancellation
+
+logger = logging.getLogger(__name__)
+
+
+class Leases:
+    """All leases of one worker process."""
+
+    def __init__(
+        self, renew: Callable[[Sequence[Lease]], Sequence[Lease]], interval_s: float
+    ) -> None:
+        """`renew` takes the leases held and returns those that are gone."""
+        self._renew = renew
+        self._interval_s = interval_s
+        self._held: dict[str, tuple[Lease, Cancellation]] = {}
+        self._changed = threading.Condition()
+        self._worker_id = secrets.token_hex(4)
+        self._counter = itertools.count(1)
+        self._thread: threading.Thread | None = None
+        self.closed = False  # no visit is to be started any more
+
+    def new_token(self) -> str:
+        """A token no other delivery has, on any machine."""
+        return f"{self._worker_id}.{next(self._counter):x}"
+
+    @contextmanager
+    def holding(self, lease: Lease) -> Iterator[Cancellation]:
+        """Renew the lease until the block ends; the cancellation is set if it is lost.
+
+        It must have been taken already: one that nobody took is lost at the next heartbeat.
+        """
+        cancellation = Cancellation()
+        with self._changed:
+            self._held[lease.token] = (lease, cancellation)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+                self._thread.start()
+            if len(self._held) == 1:
+                self._changed.notify_all()
+        try:
+            yield cancellation
+        finally:
+            with self._changed:
+                del self._held[lease.token]
+                if not self._held:
+                    self._changed.notify_all()
+
+    def held(self) -> list[tuple[Lease, Cancellation]]:
+        """What is held right now."""
+        with self._changed:
+            return list(self._held.values())
+
+    def wait_until_idle(self, timeout_s: float) -> bool:
+        """Wait until no lease is held; False if that took too long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._held, timeout_s)
+
+    def _beat(self) -> None:
+        pause = threading.Event()  # never set: its wait is the interval
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._held))
+            pause.wait(self._interval_s)
+            self._renew_once()
+
+    def _renew_once(self) -> None:
+        held = self.held()
+        if not held:
+            return
+        try:
+            lost = set(self._renew([lease for lease, _ in held]))
+        except RedisError as error:
+            # The next beat tries again; if none succeeds the leases lapse and others take over.
+            logger.warning("cannot renew %d leases: %s", len(held), error)
+            return
+        except Exception:
+            logger.exception("cannot renew %d leases", len(held))
+            return
+        for lease, cancellation in held:
+            if lease in lost:
+                cancellation.set()

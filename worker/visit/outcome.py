@@ -1,0 +1,107 @@
+"""What an executor returns: how the visit went, before anything of it is committed.
+
+An executor returns one of these, or raises: `sleipnir.graphs.errors.NodeFailed` ends the run with
+its code, any other exception is an internal error (R023). Tolerated failures of `llm` and
+`script` nodes are not exceptions: they are `Wrote` with `failure` set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+
+
+class Nothing:
+    """The type of `NOTHING`: no output value, as opposed to the output `null`."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+NOTHING = Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """The node is done: what it wrote and where it goes."""
+
+    writes: dict[str, Any]
+    targets: tuple[str, ...] = ()
+    # The node's output value (`{{output}}`): what a map collects from its branch.
+    output: Any = NOTHING
+    # The reason of a tolerated failure; the visit still commits and routes.
+    failure: str | None = None
+    # Without what its conversation has recorded: that is counted already.
+    usage: Usage = NO_USAGE
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An end node finished: `output` is the run's result."""
+
+    writes: dict[str, Any]
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The visit parks until a person answers."""
+
+    kind: str  # "approval" or "input"; "confirm" of a guarded tool
+    text: str
+    options: tuple[str, ...] = ()
+    default: str | None = None
+    # `input` only: the condition a terminal checks before it accepts an answer.
+    validation: str | None = None
+    # What the visit's conversation records of the question.
+    turn: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """The visit parks until a child run of `agent` has ended, at most `timeout_s` long."""
+
+    agent: str
+    prompt: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A map node fans out: one invocation of its branch per item."""
+
+    items: list[Any]
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The visit makes another attempt after `delay_s`, holding no worker meanwhile."""
+
+    delay_s: float
+    reason: str
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The visit goes on where it is after `delay_s`: a limit makes it wait, nothing failed."""
+
+    delay_s: float
+    reason: str
+    for_person: bool = False  # a person ends the wait; after `delay_s` it only looks
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The visit failed for good; made from `NodeFailed`, never returned by an executor."""
+
+    code: str
+    message: str
+    usage: Usage = field(default=NO_USAGE)
+
+
+Outcome: TypeAlias = Wrote | Ended | Asked | Spawned | Mapped | Postponed | Deferred | Failed
