@@ -125,7 +125,7 @@ def test_a_reply_that_nobody_wants_any_more_is_broken_off(server: ModelServer) -
     server.script.add(says("on and " * 1_000, pause_s=0.1))
     cancellation, gone = Cancellation(), Gone()
 
-    with pytest.raises(ModelCallFailed, match="nobody waits"):
+    with pytest.raises(ModelCallFailed, match="the run no longer needs this reply"):
         complete(REQUEST, listener=gone, cancellation=cancellation)
 
     assert (len(gone.texts), gone.ends) == (1, 1)
