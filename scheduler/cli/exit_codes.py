@@ -92,11 +92,8 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
 def _judge_redis(error: BaseException) -> str | None:
     """What to say of an error of Redis; None for others."""
     # Not every error comes from a process that has loaded Redis, which takes its time.
-    from redis.exceptions import NoPermissionError, RedisError  # noqa: PLC0415
+    from redis.exceptions import RedisError  # noqa: PLC0415
 
-    if isinstance(error, NoPermissionError):
-        return (
-            f"the Redis user lacks a permission: {error}; "
-            "`sleipnir doctor` prints the rule for a user with the required permissions"
-        )
-    return f"unexpected reply from Redis: {error}" if isinstance(error, RedisError) else None
+    from scheduler.connection import describe  # noqa: PLC0415
+
+    return describe(error) if isinstance(error, RedisError) else None

@@ -20,7 +20,7 @@ from sleipnir.scheduler.doctor.models import model_checks
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.redis_server import find_server
 from sleipnir.scheduler.errors import EngineUnreachable
-from sleipnir.scheduler.store.connection import connect, masked, require_fit
+from sleipnir.scheduler.store.connection import connect, describe, masked, require_fit
 from sleipnir.scheduler.store.permissions import permission_check
 from sleipnir.scheduler.store.queries import Records
 from sleipnir.scheduler.store.workers import live_workers
@@ -48,6 +48,8 @@ def diagnose(settings: Settings) -> Iterator[Check]:
                 yield from _configured(settings, settings.redis_url)
         except EngineUnreachable as error:
             yield Check("Redis", "error", str(error))
+        except redis.RedisError as error:
+            yield Check("Redis", "error", describe(error))
     yield from model_checks(settings)
     yield from mcp_checks(settings)
     yield from _program_limits(settings)

@@ -15,6 +15,7 @@ from redis.exceptions import (
     ClusterDownError,
     ConnectionError,
     MasterDownError,
+    NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
@@ -49,9 +50,27 @@ def is_transient(error: BaseException) -> bool:
         return False
     if isinstance(error, (ConnectionError, TimeoutError, *_MOODS)):
         return True
-    # A pipeline puts the command before what Redis says, and that may hold anything.
-    said = str(error).rpartition(" of pipeline caused error: ")[2]
-    return isinstance(error, ResponseError) and _MOOD.search(said) is not None
+    return isinstance(error, ResponseError) and _MOOD.search(_said(error)) is not None
+
+
+def describe(error: RedisError) -> str:
+    """What an error of Redis means to a person, and what to do about it."""
+    said = _said(error)
+    if isinstance(error, OutOfMemoryError):
+        return f"Redis is full ({said}); make room, or raise its maxmemory, and try again"
+    if isinstance(error, NoPermissionError):
+        return (
+            f"the Redis user lacks a permission: {said}; "
+            "`sleipnir doctor` prints the rule for a user with the required permissions"
+        )
+    if is_transient(error):
+        return f"Redis cannot serve requests now: {said}; try again later"
+    return f"unexpected reply from Redis: {said}"
+
+
+def _said(error: BaseException) -> str:
+    """What Redis said: a pipeline puts the command before it, and that may hold anything."""
+    return str(error).rpartition(" of pipeline caused error: ")[2]
 
 
 class Patience(Retry):

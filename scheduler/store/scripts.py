@@ -38,6 +38,7 @@ from typing import Any
 import redis
 from redis.client import Pipeline
 from redis.commands.core import Script
+from redis.exceptions import NoScriptError
 
 from sleipnir.scheduler.errors import (
     AnswerRefused,
@@ -167,6 +168,7 @@ class Transition:
     ) -> None:
         self._name = name
         self._arguments = _header(_read(name), "ARGV")
+        self._client = client
         self._script: Script = client.register_script(compose(name, constants))
         self._published = published
 
@@ -191,7 +193,11 @@ class Transition:
         if not (len(arguments) == expected or (open_ended and len(arguments) >= expected - 1)):
             raise TypeError(f"{self._name} takes {self._arguments}, got {len(arguments)} arguments")
         encoded = [clock, *map(_encoded, arguments)]
-        answer = self._script(keys=[partition], args=encoded, client=client)
+        try:
+            answer = self._script(keys=[partition], args=encoded, client=client)
+        except NoScriptError:  # Redis has restarted since it was loaded, once more
+            text = self._script.script
+            answer = (client or self._client).eval(text, 1, partition, *encoded)
         return [] if isinstance(client, Pipeline) else self.result(answer)
 
     def result(self, answer: Any) -> list[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
+import redis
+from redis.exceptions import NoScriptError
 
 from sleipnir.graphs.schema import MAX_BRANCHES
 from sleipnir.scheduler.doctor.consistency import Audit
@@ -41,6 +43,19 @@ def test_a_run_submitted_twice_is_one_run(engine: Engine) -> None:
         second = engine.store.submit(a_run(state={"other": "1"}))
 
     assert (first, second) == (True, False)
+
+
+def test_a_redis_that_forgets_the_script_again_and_again_is_told_its_text(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgotten(*_: object) -> None:
+        raise NoScriptError("NOSCRIPT No matching script")
+
+    monkeypatch.setattr(redis.Redis, "evalsha", forgotten)
+
+    engine.store.submit(a_run())
+
+    assert status(engine) == "queued"
 
 
 def test_a_submitted_run_waits_with_its_seeds_for_a_worker(engine: Engine) -> None:

@@ -9,10 +9,13 @@ import pytest
 from redis.exceptions import OutOfMemoryError
 from tests.integration.test_lua_contract import LEASED, leased
 
+from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.doctor.diagnosis import diagnose
 from sleipnir.scheduler.store.connection import is_transient
 from tests.support.engine import Engine
 from tests.support.keys import dump
+from tests.support.redis_server import RedisServer
 
 
 @contextmanager
@@ -40,3 +43,12 @@ def test_a_transition_is_not_half_done(engine: Engine, action: str) -> None:
     broken = {found.rule for found in Audit(engine.redis).violations()} - {"bundle", "commits"}
     assert broken == set()
     assert refused == (dump(engine.redis) == before)
+
+
+def test_doctor_says_so_and_goes_on(engine: Engine, redis_server: RedisServer) -> None:
+    with no_room(engine):
+        checks = list(diagnose(Settings(redis_url=redis_server.url)))
+
+    said = {check.text for check in checks if check.name == "Redis" and check.state == "error"}
+    assert any(text.startswith("Redis is full") for text in said)
+    assert "bash" in {check.name for check in checks}

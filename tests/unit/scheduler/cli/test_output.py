@@ -164,3 +164,15 @@ def test_what_the_machine_lacks_is_no_surprise(capsys: pytest.CaptureFixture[str
     report(OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), traceback=False)
 
     assert capsys.readouterr().err.startswith("error: /tmp/x: No space left on device;")
+
+
+def test_a_full_redis_is_told_without_the_command_that_met_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = "Command # 1 (SET k secret) of pipeline caused error: command not allowed"
+    report(redis.exceptions.OutOfMemoryError(said), traceback=False)
+
+    assert capsys.readouterr().err == (
+        "error: Redis is full (command not allowed); "
+        "make room, or raise its maxmemory, and try again\n"
+    )
