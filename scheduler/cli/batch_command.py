@@ -38,7 +38,7 @@ from sleipnir.scheduler.errors import SleipnirError, Terminated
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import PATIENT
-from sleipnir.scheduler.store.workers import live_workers
+from sleipnir.scheduler.store.workers import worker_slots
 
 _STDIN = "-"
 # A worker with nothing to fetch is idle; what waits in its queue costs nothing.
@@ -199,13 +199,13 @@ class _Start:
         settings = settings_of(self.options)
         if settings.redis_url is None:
             return self.processes * settings.concurrency
-        found = live_workers(settings.broker_url or settings.redis_url)
-        if not found:
+        found = worker_slots(settings.broker_url or settings.redis_url)
+        if found == 0:
             self.options.say(
                 "no worker is running on this Redis: the runs wait until one is started "
                 "(sleipnir worker --redis URL)"
             )
-        return sum(found.values())
+        return found or 0
 
     # ---- running it
 

@@ -94,6 +94,6 @@ def _judge_redis(error: BaseException) -> str | None:
     # Not every error comes from a process that has loaded Redis, which takes its time.
     from redis.exceptions import RedisError  # noqa: PLC0415
 
-    from scheduler.connection import describe  # noqa: PLC0415
+    from sleipnir.scheduler.store.connection import describe  # noqa: PLC0415
 
     return describe(error) if isinstance(error, RedisError) else None

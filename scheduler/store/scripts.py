@@ -169,7 +169,8 @@ class Transition:
         self._name = name
         self._arguments = _header(_read(name), "ARGV")
         self._client = client
-        self._script: Script = client.register_script(compose(name, constants))
+        self._text = compose(name, constants)
+        self._script: Script = client.register_script(self._text)
         self._published = published
 
     def __call__(
@@ -196,8 +197,7 @@ class Transition:
         try:
             answer = self._script(keys=[partition], args=encoded, client=client)
         except NoScriptError:  # Redis has restarted since it was loaded, once more
-            text = self._script.script
-            answer = (client or self._client).eval(text, 1, partition, *encoded)
+            answer = (client or self._client).eval(self._text, 1, partition, *encoded)
         return [] if isinstance(client, Pipeline) else self.result(answer)
 
     def result(self, answer: Any) -> list[Any]:

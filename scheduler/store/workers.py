@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
-from sleipnir.scheduler.store.connection import kombu_url, transport_options
+import threading
+
+from redis.exceptions import RedisError
+
+from sleipnir.scheduler.store.connection import is_transient, kombu_url, transport_options
 
 # A worker that does not answer in this time is as good as none.
 PATIENCE_S = 1.0
 
+# A connection that breaks, or a broker that cannot serve now, is no answer.
+_TRIES = 5
+_PAUSE_S = 0.5
+
 
 def live_workers(broker_url: str, patience_s: float = PATIENCE_S) -> dict[str, int]:
-    """The workers on a broker that answer, with how many nodes each executes at once."""
+    """The workers on a broker that answer, with how many nodes each executes at once.
+
+    Raises:
+        OSError, RedisError: the broker does not let us ask, for some seconds.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _ask(broker_url, patience_s)
+        except (OSError, RedisError) as error:
+            if not _may_pass(error):
+                raise
+        threading.Event().wait(_PAUSE_S)  # never set: its wait is the pause
+    return _ask(broker_url, patience_s)
+
+
+def worker_slots(broker_url: str) -> int | None:
+    """How many nodes all workers together execute at once; None if they cannot be asked now."""
+    try:
+        return sum(live_workers(broker_url).values())
+    except (OSError, RedisError) as error:
+        if _may_pass(error):
+            return None
+        raise
+
+
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, OSError) or is_transient(error)
+
+
+def _ask(broker_url: str, patience_s: float) -> dict[str, int]:
     from celery import Celery  # noqa: PLC0415 - slow to import
 
     app = Celery(broker=kombu_url(broker_url), set_as_current=False)
