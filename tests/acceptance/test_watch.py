@@ -78,7 +78,7 @@ def test_who_stops_watching_learns_that_the_run_goes_on(sleipnir: Sleipnir) -> N
     output, said = watcher.communicate(timeout=90)
 
     assert (watcher.returncode, output) == (130, "")
-    assert f"run {run_id} goes on" in said
+    assert f"run {run_id} continues" in said
     assert sleipnir.json("show", run_id)["status"] == "waiting"
 
 
