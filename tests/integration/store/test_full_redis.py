@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 from redis.exceptions import OutOfMemoryError
-from tests.integration.test_lua_contract import LEASED, leased
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.consistency import Audit
 from sleipnir.scheduler.doctor.diagnosis import diagnose
 from sleipnir.scheduler.store.connection import is_transient
+from tests.integration.store.test_lua_contract import LEASED, leased
 from tests.support.engine import Engine
 from tests.support.keys import dump
 from tests.support.redis_server import RedisServer
