@@ -152,7 +152,7 @@ def _open_special(file: Path) -> int:
         descriptor = os.open(file, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise UnusableFile(f"it is {kind} that nobody reads", file) from error
+            raise UnusableFile(f"it is {kind} without a reader", file) from error
         raise
     os.set_blocking(descriptor, True)
     return descriptor

@@ -131,7 +131,7 @@ class LlmNode(WritingNode, SkillFields):
     cache: Keeping | None = None
     """Seconds that replies are kept for equal requests; true: a day. Default: the graph's."""
     max_attempts: PositiveInt = 1
-    """Attempts in total when the call fails for a passing reason."""
+    """Attempts in total when the call fails for a transient reason."""
     max_iterations: PositiveInt = 10
     """Model turns of one attempt, tool calls included."""
     timeout: Seconds | None = None
@@ -195,7 +195,7 @@ class InputNode(WritingNode):
     question: str
     """A template in which every reference must be set."""
     default: str | None = None
-    """Taken for an empty answer; a template."""
+    """Replaces an empty answer; a template."""
     validation: str | None = None
     """`len(input) OP N`, OP one of > >= < <= ==."""
 
@@ -308,7 +308,7 @@ class Graph(SkillFields):
     variables: list[Variable] = []
     """Texts given at submission."""
     settings: Settings = Settings()
-    """Bounds and switches."""
+    """Limits and options."""
     initial_state: JsonObject = {}
     """The state before the first node."""
     reducers: dict[str, ReducerName] = {}

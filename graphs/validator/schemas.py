@@ -70,7 +70,7 @@ def _dangling_reference(schema: dict[str, Any], dialect: str) -> Flaw | None:
             if not is_rebased:
                 resolver.lookup(reference)
         except (Unresolvable, ValueError):  # ValueError: `#/allOf/x`
-            return f"'{reference}' leads nowhere", path
+            return f"'{reference}' cannot be resolved", path
     return None
 
 

@@ -84,7 +84,7 @@ class Settings(BaseModel):
     # Threads mostly wait: for scripts, for models. They are cheap; the scripts' memory is not.
     concurrency: int = Field(32, ge=1, description="nodes one worker process executes at once")
     drain_s: float = Field(
-        20.0, gt=0, description="what a stopping worker gives its nodes before handing them back"
+        20.0, gt=0, description="time a stopping worker gives its nodes before it requeues them"
     )
 
     # Long enough for a stalled machine to come back, short enough not to be noticed by people.
@@ -139,11 +139,11 @@ class Settings(BaseModel):
     )
 
     monitor_hosts: NameList = Field(
-        (), description="names by which visitors may ask for the monitor; loopback's always work"
+        (), description="host names that the monitor accepts; loopback names always work"
     )
 
     mapping_tools: dict[str, str | list[str]] = Field(
-        {}, description="names for several global tools, in `config.yaml` only"
+        {}, description="aliases for several global tools, in `config.yaml` only"
     )
     visible_tools: NameList | None = Field(
         None, description="the only global tools that agents may use; unset: all"
@@ -183,7 +183,8 @@ class Settings(BaseModel):
         False, description="tools that fetch from the web may reach private and local addresses"
     )
     auto_confirm: bool = Field(
-        True, description="guarded tools of graphs go ahead; false: a person is asked each time"
+        True,
+        description="guarded tools of graphs run unasked; false: a person is asked each time",
     )
     embedding_model: str | None = Field(None, description="default of rag nodes")
     chunk_size: int | None = Field(None, ge=1, description="default of rag nodes, characters")
@@ -192,7 +193,7 @@ class Settings(BaseModel):
         False, description="rag nodes may read documents outside their agent's directory"
     )
     allow_unsafe_redis: bool = Field(
-        False, description="work on a Redis that evicts keys, at the risk of losing runs"
+        False, description="accept a Redis that evicts keys, at the risk of losing runs"
     )
 
     @property

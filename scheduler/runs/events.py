@@ -162,7 +162,7 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True)
 class TextStreamed:
-    """What a model says, while it says it; in a stream of its own that nobody reads twice."""
+    """What a model says, while it says it; in a stream of its own without a reader twice."""
 
     kind: ClassVar[str] = "speech"
     node: str

@@ -103,9 +103,7 @@ def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str
         return Plan(writes, output=branches[ended[0]].output, dropped=dropped)
     frontier = tuple(sorted({target for branch in branches.values() for target in branch.targets}))
     if not frontier:
-        return Plan(
-            {}, failure=Failure("R006", "the step led nowhere: its frontier is empty", None)
-        )
+        return Plan({}, failure=Failure("R006", "the step selected no next node", None))
     if len(frontier) > MAX_BRANCHES:
         message = f"the next step would have {len(frontier)} nodes; the limit is {MAX_BRANCHES}"
         return Plan({}, failure=Failure("R021", message, None))

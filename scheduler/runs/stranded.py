@@ -105,7 +105,7 @@ def _stuck_map(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
         return
     text = f"map {trace.visit} has no invocation under way"
     if trace.map.halted or trace.map.following >= trace.map.total:
-        yield Defect(f"{text}, and nobody collects", Repair("collect", trace.visit))
+        yield Defect(f"{text}, and nothing collects its results", Repair("collect", trace.visit))
     else:
         following = f"{trace.visit}/{trace.map.following}"
         yield Defect(text, Repair("invoke", following))

@@ -100,7 +100,7 @@ class Session:
         if case.given.workdir is not None:
             named = self.directory / case.given.workdir
             if not named.is_dir():
-                raise SubmissionRefused(f"its workdir {named} is no directory")
+                raise SubmissionRefused(f"its workdir {named} is not a directory")
             return named
         workdir = scratch / run_id
         workdir.mkdir()

@@ -133,7 +133,9 @@ def test_a_model_is_never_asked(sleipnir: Sleipnir, server: ModelServer) -> None
 
     # The run itself went on, by the fallback.
     assert done.returncode == 1
-    assert "E  model call without a reply: node 'sort': there is no reply" in done.stdout
+    assert (
+        "E  model call without a reply: node 'sort': no reply matches this request" in done.stdout
+    )
     assert "write some under `replies`, or name a `replay`" in done.stdout
     assert len(server.requests) == asked
 

@@ -18,7 +18,7 @@ PIPES: Sequence[tuple[str, str, str]] = (
     ("project/agents/plain/.env", "validate plain", f"E003 cannot read .env: {PIPE}"),
     ("config/config.yaml", "validate plain", f"config.yaml: {PIPE}"),
     ("project/in.jsonl", "batch plain in.jsonl", f"in.jsonl': {PIPE}"),
-    ("project/out", "batch plain ok.txt -o out", "it is a named pipe that nobody reads"),
+    ("project/out", "batch plain ok.txt -o out", "it is a named pipe without a reader"),
     ("project/made", "run plain --record made", f"--record made: {PIPE}"),
     ("project/calls", "run plain --replay calls", f"calls': {PIPE}"),
 )

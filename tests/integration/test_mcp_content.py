@@ -186,7 +186,7 @@ class _Web(Loopback):
             gzip.compress(b" " * 100_000_000, 1), "gzip", "larger than 8388608 bytes", id="packed"
         ),
         pytest.param(b"zzzz", "gzip", "cannot be unpacked", id="badly packed"),
-        pytest.param(b"zzzz", "br", "packed as 'br'", id="oddly packed"),
+        pytest.param(b"zzzz", "br", "unsupported encoding 'br'", id="oddly packed"),
     ],
 )
 def test_a_body_over_http_is_given_up_at_its_limit(

@@ -84,7 +84,8 @@ def tools(
     """List the functions of AGENT's tools, or call the one of that NAME as a run would.
 
     The result goes to standard output, what the function prints to standard error. Exits with 1
-    if the call fails, and with 4 if it needs consent and nobody can be asked. Needs no engine.
+    if the call fails, and with 4 if it requires confirmation and nobody can be asked. It needs no
+    engine.
     """
     agent, name = _named(agent, name, of_all)
     call["workdir"] = call["workdir"].absolute()

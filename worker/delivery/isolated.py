@@ -174,7 +174,7 @@ def _listen(channel: Connection[Any, Any], runtime: Runtime, lease: Lease) -> No
     try:
         runtime.store.give_back(lease)
     except TransitionRefused:
-        logger.debug("%s %s was not ours any more", lease.run_id, lease.visit)
+        logger.debug("%s %s is no longer owned by this process", lease.run_id, lease.visit)
     except RedisError:
         os._exit(UNPROVED)
     for _, cancellation in runtime.leases.held():

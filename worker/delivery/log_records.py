@@ -1,7 +1,7 @@
 """Log records of runs, for the log files of workers: logger `sleipnir.graph`.
 
 INFO tells starts, ends and a summary, DEBUG visits, routes and the size of the state; the
-state itself may hold secrets and is never logged. Nothing is formatted that nobody reads.
+state itself may hold secrets and is never logged. Nothing is formatted without a reader.
 """
 
 from __future__ import annotations

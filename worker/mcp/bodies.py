@@ -64,7 +64,7 @@ class _Bounded(httpx2.AsyncByteStream):
                 yield piece
             return
         if self._encoding not in ("gzip", "x-gzip", "deflate"):
-            raise BodyRefused(f"the answer is packed as '{self._encoding}'")
+            raise BodyRefused(f"the answer has the unsupported encoding '{self._encoding}'")
         unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind, by its header
         async for packed in self._stream:
             while packed:

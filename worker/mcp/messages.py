@@ -136,7 +136,7 @@ def _mended(text: str) -> str:
     except (ValueError, RecursionError) as error:
         return _refusal(_id_near(text), f"the answer cannot be read: {error}")
     if not isinstance(message, dict):
-        raise ValueError("this is no message")
+        raise ValueError("this is not a message")
     if wrong := _too_much(message):
         request_id = message.get("id")
         is_answer = "method" not in message and isinstance(request_id, int | str)

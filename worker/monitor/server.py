@@ -26,7 +26,7 @@ from sleipnir.worker.monitor.hosts import Hosts, is_loopback
 AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
 
 _OTHER_HOST = (
-    "This monitor does not answer to the name it was asked by. Use the address it listens on, or "
+    "This monitor does not serve this host name. Use the address it listens on, or "
     "list the name in the setting monitor_hosts.\n"
 )
 

@@ -183,7 +183,7 @@ def _texts(parameter: BashParameter, value: Any) -> Iterator[str]:
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else encode(value)
     if "\0" in text:
-        raise ValueError("holds a NUL character, which bash cannot hold")
+        raise ValueError("contains a NUL character, which bash does not support")
     return text
 
 

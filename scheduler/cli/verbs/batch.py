@@ -81,7 +81,7 @@ def batch(options: Options, status: str | None, **parameters: Any) -> int:
     A JSON line is a prompt, or an object of "id", "prompt", "state", "vars" and "answers", none
     of them required. CSV has a header: id, prompt, other columns go into the state.
 
-    Started again, it goes on: finished lines are skipped, runs under way are joined.
+    Run it again to resume: finished lines are skipped, running ones are joined.
     """
     if status is not None:
         with open_client(options, workers=False) as client:

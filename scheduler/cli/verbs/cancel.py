@@ -17,7 +17,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_runs)
 @common_options(json=True)
 def cancel(options: Options, run_ids: Sequence[str]) -> ExitCode:
-    """Cancel runs with their children; exit 1 if one of them was over already."""
+    """Cancel runs with their children; exit 1 if one of them had already ended."""
     code = ExitCode.SUCCEEDED
     with open_client(options, workers=False) as client:
         for run_id in [client.records.resolve(prefix) for prefix in run_ids]:

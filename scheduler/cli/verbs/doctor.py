@@ -28,7 +28,7 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL"
 def doctor(options: Options, verify: bool) -> ExitCode:
     """Check Redis, workers, models, MCP servers and interpreters; list every setting.
 
-    Exits with 0 if runs can work. Starts no workers.
+    Exits with 0 if runs can be executed. Starts no workers.
     """
     if verify:
         return _verify(options)

@@ -35,7 +35,7 @@ _BUDGETS = ("BUDGET", "LIMIT", "SPENT", "RESERVED", "LEFT", "ON EXCESS", "WAITIN
     help="Revert to the configured value. Repeatable.",
 )
 @click.option("--pause", metavar="NAME", help="Block all calls until --resume.")
-@click.option("--reason", default="by hand", show_default=True, help="Reason for --pause.")
+@click.option("--reason", default="manual", show_default=True, help="Reason for --pause.")
 @click.option("--resume", metavar="NAME", help="End a pause, or renew a used-up budget.")
 @common_options(json=True)
 def limits(

@@ -31,7 +31,7 @@ from sleipnir.scheduler.embedded.supervisor import die_with_parent
 def monitor(options: Options, port: int, address: str, basic_auth: str | None) -> int:
     """Serve Flower: workers, and the nodes they execute, as they come.
 
-    Ctrl-C or SIGTERM ends it. Without --basic-auth it only shows.
+    Stops on Ctrl-C or SIGTERM. Without --basic-auth it is read-only.
     """
     # -P: a directory of the user's that happens to be called `worker` is not ours.
     command = [sys.executable, "-P", "-m", "sleipnir.worker.monitor.server"]

@@ -48,7 +48,7 @@ def run(
 ) -> ExitCode:
     """Run AGENT on PROMPT (`-`: standard input) and print its result.
 
-    Narration goes to standard error. Ctrl-C cancels the run; a second one leaves at once.
+    Narration goes to standard error. Ctrl-C cancels the run; a second one exits at once.
     """
     require_place(record, detach, submission.replay)
     if detach:

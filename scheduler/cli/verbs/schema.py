@@ -21,7 +21,7 @@ from sleipnir.scheduler.cli.output_files import write_file
 )
 @common_options()
 def schema(options: Options, target: Path | None) -> None:
-    """Print the JSON Schema of graph.yaml: editors complete and check with it."""
+    """Print the JSON Schema of graph.yaml, for completion and checks in editors."""
     text = schema_text()
     if target is None:
         click.echo(text, nl=False)

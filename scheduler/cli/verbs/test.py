@@ -26,7 +26,7 @@ def test(
 ) -> int:
     """Run the cases in AGENT's tests/*.yaml; all of them, or those of a file or name.
 
-    Models are not asked: a case says what they reply, or names a recording of it.
+    Models are not called: a case gives their replies, or names a recording.
     """
     with open_client(options, workers=True) as client:
         # It needs what the client has loaded by now.

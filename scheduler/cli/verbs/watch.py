@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def watch(options: Options, run_id: str) -> ExitCode:
     """Follow RUN from its beginning to its end and print its result.
 
-    Stays attached while the run waits for an answer. Ctrl-C detaches; the run goes on.
+    Stays attached while the run waits for an answer. Ctrl-C detaches; the run continues.
     """
     with open_client(options, workers=False) as client:
         run_id = client.records.resolve(run_id)

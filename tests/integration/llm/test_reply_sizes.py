@@ -81,7 +81,7 @@ def test_a_packed_reply_is_read_though_nobody_asked_for_it(server: ModelServer) 
 def test_an_unknown_packing_is_a_failure(server: ModelServer) -> None:
     server.script.add(says("hello", headers={"Content-Encoding": "br"}))
 
-    with pytest.raises(ModelCallFailed, match="packed as 'br'"):
+    with pytest.raises(ModelCallFailed, match="unsupported encoding 'br'"):
         complete(REQUEST, 120)
 
 

@@ -146,7 +146,7 @@ def test_positionals_keep_their_places(bundle: ToolBundle) -> None:
         ({"a": "x", "d": "cow"}, "'d' must be one of cat, dog; got 'cow'"),
         ({"a": "x", "d": "cat\ndog"}, "'d' must be one of cat, dog; got 'cat\ndog'"),
         ({"a": ["x", "y"]}, "argument 'a' takes one value, got 2"),
-        ({"a": "x\0y"}, "argument 'a' holds a NUL character, which bash cannot hold"),
+        ({"a": "x\0y"}, "argument 'a' contains a NUL character, which bash does not support"),
     ],
 )
 def test_wrong_arguments_fail_the_call_naming_them(

@@ -84,7 +84,7 @@ def test_every_reader_of_an_agents_files_refuses_a_pipe(tmp_path: Path) -> None:
 
 def test_a_pipe_is_written_to_only_if_somebody_reads(tmp_path: Path) -> None:
     named = pipe(tmp_path)
-    with pytest.raises(UnusableFile, match="it is a named pipe that nobody reads"):
+    with pytest.raises(UnusableFile, match="it is a named pipe without a reader"):
         open_output(named)
     with pytest.raises(UnusableFile, match="it is a socket, not a file"):
         open_output(bound_socket(tmp_path))

@@ -240,6 +240,6 @@ class Gate:
                     self.renew()
                     renew_at = monotonic() + LEASE_S / _RENEWALS_PER_LEASE
             except RedisError as error:
-                logger.warning("cannot look at the limits: %s", error)
+                logger.warning("cannot read the limits: %s", error)
             except Exception:
-                logger.exception("cannot look at the limits")
+                logger.exception("cannot read the limits")

@@ -189,7 +189,9 @@ class _SizedStream(httpx.SyncByteStream):
             yield from self._stream
             return
         if self._encoding not in ("gzip", "x-gzip", "deflate"):
-            raise httpx.DecodingError(f"the server's answer is packed as '{self._encoding}'")
+            raise httpx.DecodingError(
+                f"the server's answer has the unsupported encoding '{self._encoding}'"
+            )
         unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind, by its header
         for packed in self._stream:
             while packed:

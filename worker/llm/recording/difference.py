@@ -39,7 +39,7 @@ def difference(recorded: _Request, asked: _Request) -> str:
     )
     shown = [_shortened(line) for line in lines]
     more = len(shown) - _LINES_SHOWN
-    return "\n".join(shown[:_LINES_SHOWN] + ([f"… and {more} lines more"] if more > 0 else []))
+    return "\n".join(shown[:_LINES_SHOWN] + ([f"… and {more} more lines"] if more > 0 else []))
 
 
 def _lines(request: _Request) -> Iterator[str]:

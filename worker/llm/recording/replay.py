@@ -107,6 +107,6 @@ def _of_node(node: str) -> str:
 def _not_there(asked: dict[str, Any], recording: Recording) -> str:
     close = nearest(asked, recording.requests())
     if close is None:
-        return "there is no reply to this request, nor to any like it"
+        return "no reply matches this request or a similar one"
     differs = difference(close, asked)
     return f"this request is not in the recording; the nearest one differs:\n{differs}"

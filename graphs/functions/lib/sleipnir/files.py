@@ -75,8 +75,9 @@ def _permit(target: Path, path: str, action: str, ask: bool, detail: str = "") -
     outside = not _is_within(target, Path.cwd().resolve())
     if outside and _asks_nobody() and _root() is None:
         raise SystemExit(
-            f"refused: {path} is outside the working directory {Path.cwd()}, and nobody is asked; "
-            "the engine's setting tool_root names a directory where tools may write"
+            f"refused: {path} is outside the working directory {Path.cwd()}, "
+            "and no person is asked; the engine's setting tool_root names a directory where "
+            "tools may write"
         )
     if outside or ask:
         place = ", outside the working directory" if outside else ""

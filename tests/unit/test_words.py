@@ -1,0 +1,101 @@
+"""The product says things in the words of the field: phrases it has given up do not come back."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.pages import ROOT, TEXTS
+
+# Phrases of help, messages and documentation that were given up, and what is said instead.
+RETIRED_PHRASES = {
+    "broken off: nobody waits": "cancelled: the run no longer needs this reply",
+    "does not answer as it should": "unexpected reply from …",
+    "does not tell its version": "does not report its version",
+    "forgot the session": "lost the session",
+    "go on with: sleipnir": "continue with: sleipnir",
+    "is there, and cannot serve": "cannot serve requests now",
+    "its turn has not come": "it is queued for …",
+    "kept by itself any more": "no longer stored separately",
+    "leads nowhere": "broken symlink; cannot be resolved",
+    "led nowhere": "selected no next node",
+    "let it be used once more": "renew it",
+    "link leaves": "the symlink leads outside …",
+    "makes no sense": "is invalid",
+    "making them anew": "recreating them",
+    "more: -vv: tracebacks": "Print more; -vv also prints tracebacks.",
+    "nobody collects": "nothing collects its results",
+    "nobody is there": "no person is available",
+    "nobody saw": "is unknown",
+    "nobody sees to": "… are not handled",
+    "nobody to take it": "no worker is running",
+    "nobody watches": "has no timer; cannot start the watchdog",
+    "not kept any more": "no longer stored; expired",
+    "nothing is heard from": "stopped responding",
+    "nothing will forget it": "has no retention timer",
+    "output for machines": "Print JSON.",
+    "sees to time limits": "handles timeouts",
+    "seems to be there to take it": "no worker seems to be running",
+    "should not have happened": "This is a bug",
+    "somebody else answered": "already answered or withdrawn",
+    "stay at home": "are not packed",
+    "stays for ever": "never expires",
+    "stood still for": "did not respond for",
+    "take its replies from": "replay",
+    "takes no answers": "accepts no answers",
+    "tools that want consent": "a tool that requires confirmation",
+    "waits for no answer": "has no open question",
+    "wants a password, or another": "Redis authentication failed",
+    "ways form a circle": "edges form a cycle",
+    "went away": "disconnected",
+    "what models say while they say it": "model replies as they are generated",
+    "would be forgotten": "has a retention timer",
+    "would stay for ever": "never expires",
+}
+# "Is no number": write "is not a valid number". "There is no …" and "no longer" are fine.
+IS_NO = re.compile(r"(?<![Tt]here )\b(?:is|are) no (?!longer\b)\w+")
+
+PRODUCT = [
+    file for package in ("graphs", "scheduler", "worker") for file in (ROOT / package).rglob("*.py")
+]
+
+
+def literals(file: Path) -> Iterator[str]:
+    """The texts in a source file, docstrings left out; what an f-string fills in is `{}`."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    ignored = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            ignored |= set(map(id, node.values))
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and id(node) not in ignored:
+            yield str(node.value)
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Where a text stands, and it on one line: what the product says, and the documentation."""
+    for file in PRODUCT:
+        for text in literals(file):
+            yield str(file.relative_to(ROOT)), " ".join(text.split())
+    for page, text in TEXTS.items():
+        yield page, " ".join(text.split())
+
+
+def test_retired_phrases_do_not_come_back() -> None:
+    found = [
+        f"{place}: '{phrase}'; write: {instead}"
+        for place, text in texts()
+        for phrase, instead in RETIRED_PHRASES.items()
+        if phrase in text.lower()
+    ]
+
+    assert found == []
+
+
+def test_what_something_is_not_is_said_in_full() -> None:
+    found = [f"{place}: …{match[0]}…" for place, text in texts() for match in IS_NO.finditer(text)]
+
+    assert found == []
