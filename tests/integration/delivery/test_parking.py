@@ -82,7 +82,7 @@ def test_a_run_whose_time_is_over_takes_no_answer(engine: Engine) -> None:
     engine.store.ask(started(engine, timeout_s=60), a_question("1/s"))
     engine.clock.move(60)
 
-    with unchanged(engine), pytest.raises(AnswerRefused, match="is over"):
+    with unchanged(engine), pytest.raises(AnswerRefused, match="has ended"):
         engine.store.answer(RUN, "1/s", "yes")
 
 
@@ -109,7 +109,7 @@ def test_cancelling_withdraws_the_question(engine: Engine) -> None:
     engine.store.close(RUN, "cancelled", CANCELLED)
 
     assert engine.records.inbox() == []
-    with pytest.raises(AnswerRefused, match="is over"):
+    with pytest.raises(AnswerRefused, match="has ended"):
         engine.store.answer(RUN, "1/s", "yes")
 
 
