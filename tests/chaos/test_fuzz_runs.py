@@ -37,6 +37,7 @@ from tests.fuzz.test_script_output import printed
 from tests.fuzz.test_tool_arguments import BASH, arguments
 from tests.support.fuzzing import fuzz, texts
 from tests.support.invariants import assert_consistent
+from tests.support.mcp import odd_mcp_server
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
@@ -265,10 +266,11 @@ def configure_servers(directory: Path) -> None:
     """The user's servers: `odd` with its list of tools, the others with that of a directory."""
     sound = directory / "sound.json"
     sound.write_text(json.dumps(mcp.SOUND))
-    program = {"command": sys.executable, "args": [str(mcp.PROGRAM)]}
+    odd = odd_mcp_server(sound)
+    program = {"command": odd.command, "args": odd.args}
     of_directory = {**program, "env": {"LISTED": "listed.json"}}
     servers = {
-        "odd": {**program, "env": {"LISTED": str(sound)}, "cwd": str(directory)},
+        "odd": {**program, "env": odd.env, "cwd": str(directory)},
         "listed": of_directory,
         "direct": {**of_directory, "expose": "direct"},
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,9 @@ from tests.support.fuzzing import (
     texts,
     values,
 )
+from tests.support.mcp import odd_mcp_server
 
 LIMIT_S = 60.0
-PROGRAM = Path(__file__).parents[1] / "support" / "odd_mcp_server.py"
 SOUND = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
 LIST = {
     "tools": [
@@ -75,8 +75,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(workdir: Path) -> McpServer:
     listed = workdir / "listed.json"
     listed.write_text(json.dumps(SOUND))
-    env = {"LISTED": str(listed)}
-    return McpServer("odd", "stdio", command=sys.executable, args=(str(PROGRAM),), env=env)
+    return odd_mcp_server(listed)
 
 
 def blocks() -> SearchStrategy[Any]:
@@ -152,10 +151,7 @@ def test_a_list_of_tools_is_offered_or_warned_of(
     def check(example: tuple[Any, Any, Any]) -> None:
         listed, asked, direct = example
         (workdir / "listed.json").write_text(json.dumps(listed))
-        fields = {"expose": "direct"} if direct else {}
-        one = McpServer(
-            server.name, "stdio", command=server.command, args=server.args, env=server.env, **fields
-        )
+        one = replace(server, expose="direct" if direct else "meta")
         config = McpConfig({one.name: one})
         offer = McpServers(config, ("all",), pool, secrets, workdir, LIMIT_S).offer()
         for warning in offer.warnings:

@@ -33,6 +33,13 @@ def plain_server(*arguments: str) -> McpServer:
     return McpServer("plain", "stdio", command=sys.executable, args=(program, *arguments))
 
 
+def odd_mcp_server(listed: Path, **fields: Any) -> McpServer:
+    """One that says anything; its list of tools is in the file."""
+    program = str(ROOT / "tests" / "support" / "odd_mcp_server.py")
+    env = {"LISTED": str(listed)}
+    return McpServer("odd", "stdio", command=sys.executable, args=(program,), env=env, **fields)
+
+
 @contextmanager
 def remote_server(
     kind: Literal["http", "sse"], directory: Path, *arguments: str

@@ -104,7 +104,9 @@ class Session:
         for _ in range(_MOST_PAGES):
             page = await self._ask(partial(_page, cursor))
             tools += [
-                McpTool(tool.name, tool.description or "", tool.input_schema) for tool in page.tools
+                McpTool(tool.name, tool.description or "", tool.input_schema)
+                for tool in page.tools
+                if tool.name  # models could not call one without
             ]
             if len(tools) > MOST_TOOLS:
                 raise McpFailed(f"it lists more than {MOST_TOOLS:,} tools")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from sleipnir.graphs.mcp.config import McpConfig, McpServer
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.worker.mcp.functions import McpOffer, McpServers
 from sleipnir.worker.mcp.pool import McpPool
-from tests.support.mcp import plain_server, stdio_server
+from tests.support.mcp import odd_mcp_server, plain_server, stdio_server
 
 THREE = ["mcp_search_tested", "mcp_describe_tested", "mcp_invoke_tested"]
 
@@ -173,6 +174,16 @@ def test_a_direct_server_offers_its_tools_with_its_name_where_they_clash(agent: 
 
     assert names(offer) == ["more", "pl_ain__echo"]
     assert "content" in call(offer, "pl_ain__echo", x=1)
+
+
+def test_a_tool_without_a_name_is_not_offered(agent: Agent, tmp_path: Path) -> None:
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("", "echo")]
+    listed = tmp_path / "listed.json"
+    listed.write_text(json.dumps({"tools": tools}))
+
+    offer = agent.servers(odd_mcp_server(listed, expose="direct")).offer()
+
+    assert names(offer) == ["echo"]
 
 
 @pytest.mark.parametrize(
