@@ -178,6 +178,15 @@ def test_a_body_is_a_reply_or_a_failed_call(examples: int, odd_server: OddServer
     fuzz(examples, st.tuples(bodies(), st.sampled_from([200, 200, 200, 400, 503])), check)
 
 
+def test_a_number_that_json_cannot_hold_does_not_stay_in_a_message(odd_server: OddServer) -> None:
+    reply = a_reply("message")
+    reply["choices"][0]["message"]["tool_calls"][1]["index"] = float("inf")
+    odd_server.content_type, odd_server.status = "application/json", 200
+    odd_server.body = _as_json(reply)
+
+    ask(odd_server, streamed=False)
+
+
 @EXAMPLES
 def test_a_stream_is_a_reply_or_a_failed_call(examples: int, odd_server: OddServer) -> None:
     odd_server.content_type, odd_server.status = "text/event-stream", 200

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from math import isfinite
 from time import monotonic
 from typing import Any
 
@@ -162,7 +163,20 @@ def _message(response: Any) -> Message:
     # litellm's own, mostly empty: strict servers refuse the next turn's request over it.
     if not any((message.get("provider_specific_fields") or {}).values()):
         message.pop("provider_specific_fields", None)
-    return message
+    return {name: _finite(value) for name, value in message.items()}
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON cannot hold: it is recorded, and sent again."""
+    match value:
+        case float() if not isfinite(value):
+            return None
+        case dict():
+            return {name: _finite(part) for name, part in value.items()}
+        case list():
+            return [_finite(part) for part in value]
+        case _:
+            return value
 
 
 def _by_id(calls: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
