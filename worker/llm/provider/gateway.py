@@ -29,7 +29,13 @@ from sleipnir.worker.llm.client import (
 from sleipnir.worker.llm.provider.failures import failure_of
 from sleipnir.worker.llm.provider.network import CANCELLATION
 from sleipnir.worker.llm.provider.pieces import Pieces
-from sleipnir.worker.llm.provider.transport import DEADLINE, LIMIT_BYTES, REPLIES, SharedTransport
+from sleipnir.worker.llm.provider.transport import (
+    DEADLINE,
+    LIMIT_BYTES,
+    REPLIES,
+    STREAMED,
+    SharedTransport,
+)
 from sleipnir.worker.visit.cancellation import Cancellation
 
 # Read by litellm while it is imported: without these it fetches its price list and header
@@ -76,6 +82,7 @@ def call(
     deadline = DEADLINE.set(monotonic() + limit_s)
     heeded = CANCELLATION.set(cancellation)
     largest = LIMIT_BYTES.set(limit_bytes)
+    streamed = STREAMED.set(listener is not None)
     replies = ExitStack()
     opened = REPLIES.set(replies)
     try:
@@ -93,6 +100,7 @@ def call(
     finally:
         replies.close()
         REPLIES.reset(opened)
+        STREAMED.reset(streamed)
         LIMIT_BYTES.reset(largest)
         CANCELLATION.reset(heeded)
         DEADLINE.reset(deadline)

@@ -29,13 +29,16 @@ LIMIT_BYTES: ContextVar[int] = ContextVar("LIMIT_BYTES", default=REPLY_LIMIT_BYT
 # which closing wants: neither this thread nor any other would ever ask a model again.
 REPLIES: ContextVar[ExitStack | None] = ContextVar("REPLIES", default=None)
 
+# Whether its reply is read as a stream of events, whatever it says of itself.
+STREAMED: ContextVar[bool] = ContextVar("STREAMED", default=False)
+
 # A streamed reply comes a word at a time, and each word in an object of its own. What is in them
 # is counted by whoever puts them together.
 _FRAMING = 8
 
 # An event of a stream has a line or three.
 _EVENT_LINES = 1_000
-_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_EVENT_END = b"\n\n"
 
 # A compressed body is unpacked this much at a time: a few bytes may stand for a gigabyte.
 _PIECE_BYTES = 64 * 1024
@@ -128,9 +131,9 @@ def _transport(
 def bounded(response: httpx.Response) -> httpx.Response:
     """The same response, whose body is unpacked here and ends at the limit of its size."""
     encoding = response.headers.pop("Content-Encoding", "identity").strip().lower()
-    kind = response.headers.get("Content-Type", "")
+    kind = response.headers.get("Content-Type", "").lower()
     limit_bytes = LIMIT_BYTES.get()
-    is_streamed = kind.startswith("text/event-stream")
+    is_streamed = kind.startswith("text/event-stream") or (STREAMED.get() and response.is_success)
     response.stream = _SizedStream(response.stream, limit_bytes, encoding, is_streamed)
     return response
 
@@ -148,13 +151,22 @@ class _OpenEvent:
 
     def take(self, piece: bytes) -> None:
         seen = self._tail + piece
-        ends = [at + len(end) for end in _EVENT_ENDS if (at := seen.rfind(end)) >= 0]
-        if ends:
-            piece = seen[max(ends) :]
+        end = seen.rfind(_EVENT_END)
+        if end >= 0:
+            piece = seen[end + len(_EVENT_END) :]
             self.size = self.lines = 0
         self.size += len(piece)
         self.lines += piece.count(b"\n")
-        self._tail = seen[-3:]
+        self._tail = seen[-1:]
+
+
+def _with_one_line_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines of events may end in three ways, of which clients make events in different ways."""
+    after_return = False
+    for piece in pieces:
+        rest = piece[1:] if after_return and piece.startswith(b"\n") else piece
+        after_return = piece.endswith(b"\r")
+        yield rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 class _SizedStream(httpx.SyncByteStream):
@@ -171,7 +183,8 @@ class _SizedStream(httpx.SyncByteStream):
         most_bytes = self._limit_bytes * (_FRAMING if self._is_streamed else 1)
         event = _OpenEvent()
         taken = 0
-        for piece in self._unpacked():
+        pieces = self._unpacked()
+        for piece in _with_one_line_end(pieces) if self._is_streamed else pieces:
             taken += len(piece)
             if taken > most_bytes:
                 raise ReplyTooLarge(self._limit_bytes)

@@ -15,7 +15,13 @@ import pytest
 
 from sleipnir.worker.llm.client import ReplyTooLarge
 from sleipnir.worker.llm.provider.network import CANCELLATION
-from sleipnir.worker.llm.provider.transport import DEADLINE, LIMIT_BYTES, SharedTransport, bounded
+from sleipnir.worker.llm.provider.transport import (
+    DEADLINE,
+    LIMIT_BYTES,
+    STREAMED,
+    SharedTransport,
+    bounded,
+)
 from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.certificates import certificate
 from tests.support.model_server import DRIPS, HANGS, ModelServer, Reply, says
@@ -147,7 +153,7 @@ EVENT = b"data: " + b"x" * 994
 def test_a_stream_of_events_may_be_longer_than_what_it_says(end: bytes) -> None:
     split = [piece for event in [EVENT] * 70 for piece in (event, end[:1], end[1:])]
 
-    assert taken(*[EVENT + end] * 70) == taken(*split) == (EVENT + end) * 70
+    assert taken(*[EVENT + end] * 70) == taken(*split) == (EVENT + b"\n\n") * 70
 
 
 @pytest.mark.parametrize(
@@ -156,6 +162,8 @@ def test_a_stream_of_events_may_be_longer_than_what_it_says(end: bytes) -> None:
         ("application/json", [b"x" * 1_000] * 11),
         ("text/event-stream", [EVENT + b"\n\n"] * 81),
         ("text/event-stream", [b"data: x\n"] * 1_001),
+        ("text/event-stream", [b"x\r" + b"x\r\n"] * 501),
+        ("Text/Event-Stream", [b"x\r"] * 1_001),
         ("text/event-stream", [b"data: " + b"x" * 5_000, b"x" * 5_000]),
         ("text/event-stream", [EVENT + b"\n\n", b"x" * 10_001]),
     ],
@@ -163,3 +171,13 @@ def test_a_stream_of_events_may_be_longer_than_what_it_says(end: bytes) -> None:
 def test_a_body_ends_at_its_limit_and_so_does_each_event(kind: str, pieces: list[bytes]) -> None:
     with pytest.raises(ReplyTooLarge):
         taken(*pieces, kind=kind)
+
+
+@pytest.mark.parametrize("lines", [b"x\n", b"x\r"])
+def test_a_reply_that_is_read_as_events_is_held_to_their_limit(lines: bytes) -> None:
+    token = STREAMED.set(True)
+    try:
+        with pytest.raises(ReplyTooLarge):
+            taken(*[lines] * 1_001, kind="application/json")
+    finally:
+        STREAMED.reset(token)
