@@ -74,6 +74,10 @@ def _call(value: Any) -> RecordedCall:
         raise ValueError("it has neither a 'reply' nor an 'error'")
     if request is not None and not isinstance(request, dict):
         raise ValueError("'request' is not an object")
+    if isinstance(reply, dict):
+        _check_reply(reply)
+    if request is not None:
+        _check_request(request)
     node = value.get("node")
     if node is not None and not isinstance(node, str):
         raise ValueError("'node' is not a string")
@@ -84,6 +88,40 @@ def _call(value: Any) -> RecordedCall:
         node=node,
         usage=_usage(value.get("usage") or {}),
     )
+
+
+def _check_request(request: dict[str, Any]) -> None:
+    for name, kind, expected in (
+        ("messages", list, "a list"),
+        ("tools", list, "a list"),
+        ("settings", dict, "an object"),
+    ):
+        if not isinstance(request.get(name) or kind(), kind):
+            raise ValueError(f"'{name}' of the request is not {expected}")
+    for message in request.get("messages") or ():
+        if not isinstance(message, dict):
+            raise ValueError("a message of the request is not an object")
+        if not isinstance(message.get("tool_calls") or [], list):
+            raise ValueError("'tool_calls' of a message of the request is not a list")
+
+
+def _check_reply(message: dict[str, Any]) -> None:
+    if not isinstance(message.get("content") or "", str):
+        raise ValueError("'content' of the reply is not a string")
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(map(_is_call, calls)):
+        raise ValueError(
+            "'tool_calls' of the reply is not a list of objects with 'id' and 'function', "
+            "which has 'name' and 'arguments', all of them strings"
+        )
+
+
+def _is_call(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return False
+    texts = (call.get("id"), function.get("name"), function.get("arguments"))
+    return all(isinstance(text, str) for text in texts)
 
 
 def _usage(value: Any) -> Usage:
