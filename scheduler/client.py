@@ -199,7 +199,7 @@ class Client:
         except NotKept as error:
             runs = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
             raise NotKept(
-                f"{runs} may be lost: {error}; make room, then see with `sleipnir ps` what is there"
+                f"{runs} may be lost: {error}; free some space, then check with `sleipnir ps`"
             ) from error
         self.acceptances.tidy(self.records.left_ms, now_ms)
 

@@ -118,14 +118,14 @@ class _Bounded:
         if self._number > self._limit:
             raise SubmissionRefused(
                 f"the input has more than {self._limit:,} lines, so nothing was submitted; "
-                "give it in parts, or raise batch_lines_limit"
+                "split it, or raise batch_lines_limit"
             )
         self._left -= len(text)
         if self._left < 0:
             raise SubmissionRefused(
-                f"line {self._begun} of the input goes on for more than "
+                f"line {self._begun} of the input is longer than "
                 f"{RECORD_LIMIT_CHARS // MIB} MiB, so nothing was submitted; "
-                "is a quote left open, or the format another one (--format)?"
+                "check for an unclosed quote, or set --format"
             )
         return text
 

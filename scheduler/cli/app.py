@@ -24,25 +24,34 @@ from sleipnir.scheduler.errors import Terminated
 VERBS: Mapping[str, tuple[str, str]] = {
     "run": ("sleipnir.scheduler.cli.verbs.run:run", "Run an agent and wait for its result."),
     "submit": ("sleipnir.scheduler.cli.verbs.submit:submit", "Submit a run and print its id."),
-    "batch": ("sleipnir.scheduler.cli.verbs.batch:batch", "One run per line of a file; resumable."),
+    "batch": (
+        "sleipnir.scheduler.cli.verbs.batch:batch",
+        "Run an agent for each line of a file; resumable.",
+    ),
     "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
     "show": (
         "sleipnir.scheduler.cli.verbs.show:show",
-        "One run: nodes, timings, usage, error, question.",
+        "Show a run: nodes, timings, usage, error, question.",
     ),
     "watch": ("sleipnir.scheduler.cli.verbs.watch:watch", "Follow a run's narration to its end."),
-    "logs": ("sleipnir.scheduler.cli.verbs.logs:logs", "What a run's scripts and tools printed."),
+    "logs": (
+        "sleipnir.scheduler.cli.verbs.logs:logs",
+        "Print what a run's scripts and tools printed.",
+    ),
     "state": (
         "sleipnir.scheduler.cli.verbs.state:state",
-        "A run's state as JSON, now or after a step.",
+        "Print a run's state as JSON, now or after a step.",
     ),
     "inbox": (
         "sleipnir.scheduler.cli.verbs.inbox:inbox",
-        "Every question that waits for a person.",
+        "List every open question.",
     ),
     "answer": ("sleipnir.scheduler.cli.verbs.answer:answer", "Answer a run's question."),
     "cancel": ("sleipnir.scheduler.cli.verbs.cancel:cancel", "Cancel runs, with their children."),
-    "limits": ("sleipnir.scheduler.cli.verbs.limits:limits", "Limits and budgets of model calls."),
+    "limits": (
+        "sleipnir.scheduler.cli.verbs.limits:limits",
+        "Show or change limits and budgets of model calls.",
+    ),
     "validate": (
         "sleipnir.scheduler.cli.verbs.validate:validate",
         "Check agents for errors and warnings.",
@@ -54,7 +63,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "agents": ("sleipnir.scheduler.cli.verbs.agents:agents", "List agents, or show one."),
     "tools": ("sleipnir.worker.cli.tools:tools", "List an agent's functions, or call one."),
     "init": ("sleipnir.scheduler.cli.verbs.init:init", "Create an agent from a template."),
-    "schema": ("sleipnir.scheduler.cli.verbs.schema:schema", "The JSON Schema of graph.yaml."),
+    "schema": (
+        "sleipnir.scheduler.cli.verbs.schema:schema",
+        "Print the JSON Schema of graph.yaml.",
+    ),
     "test": ("sleipnir.scheduler.cli.verbs.test:test", "Run an agent's test cases."),
     "worker": ("sleipnir.scheduler.cli.verbs.worker:worker", "Run worker processes on a Redis."),
     "scheduler": (

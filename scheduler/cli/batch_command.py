@@ -90,8 +90,8 @@ def _room_for_files() -> Iterator[None]:
     except sqlite3.OperationalError as error:
         raise SleipnirError(
             f"cannot write temporary files in {tempfile.gettempdir()} ({error}), of whose room a "
-            "batch takes half at most; make room there, or set TMPDIR, and start the same command "
-            "again: runs under way go on"
+            "batch takes half at most; free some space there, or set TMPDIR, and run the same "
+            "command again to continue"
         ) from error
 
 
@@ -161,7 +161,7 @@ class _Start:
         form = "jsonl" if self.call.source == _STDIN else format_of(Path(self.call.source))
         if form is None:
             raise click.UsageError(
-                f"the name of {self.call.source} does not tell its format; "
+                f"cannot tell the format of {self.call.source} from its name; "
                 "add --format jsonl, csv or txt"
             )
         return form
@@ -269,8 +269,8 @@ class _Start:
         when = "" if settings_of(self.options).redis_url is not None else " whenever an engine runs"
         self.options.say(
             f"batch {terms.name}: terminated after {progress.finished} of {progress.total} lines; "
-            f"{progress.in_flight} under way go on{when}. Start the same command again to go on; "
-            f"`sleipnir batch --status {terms.name}` tells how it stands"
+            f"runs in progress ({progress.in_flight}) continue{when}. Run the same "
+            f"command again to continue; `sleipnir batch --status {terms.name}` shows its progress"
         )
 
 

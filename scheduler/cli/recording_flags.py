@@ -53,7 +53,7 @@ def require_place(file: Path | None, *others: object) -> None:
     if any(others):
         raise click.UsageError("--record cannot be combined with --replay or --detach")
     if not file.absolute().parent.is_dir():
-        raise click.UsageError(f"--record {file}: there is not a directory {file.parent}")
+        raise click.UsageError(f"--record {file}: the directory {file.parent} does not exist")
     try:
         require_plain_or_new(file)
     except OSError as error:

@@ -140,8 +140,8 @@ class ModelSettings(_Section):
         for name in sorted(self.own_providers):
             if self.providers[name].api_base is None:
                 raise ValueError(
-                    f"providers.{name}: no such provider is known; give the api_base of a server "
-                    "that speaks OpenAI's protocol"
+                    f"providers.{name}: unknown provider; set api_base to a server "
+                    "that speaks the OpenAI protocol"
                 )
         for place, model in self._models():
             if not is_known_model(model, self.own_providers):

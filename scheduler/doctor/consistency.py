@@ -118,7 +118,7 @@ class Audit:
                 pipe.exists(bundle_key(digest))
             kept = pipe.execute()
         return [
-            Violation(run_id, "bundle", f"it goes on, and its bundle {digest} is gone")
+            Violation(run_id, "bundle", f"it is open, but its bundle {digest} is gone")
             for (run_id, digest), exists in zip(needed, kept, strict=True)
             if not exists
         ]

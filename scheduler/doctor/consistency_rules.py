@@ -216,7 +216,7 @@ def _counters_agree(run: RunSnapshot) -> Iterator[str]:
     busy = int(run.record["busy"])
     moving = _moving(run)
     if busy != moving:
-        yield f"busy is {busy}, and {moving} visits can go on without a person"
+        yield f"busy is {busy}, but {moving} visits can continue without a person"
     has_staged = any(visit.status == "staged" for _, visit in run.open_visits())
     if (run.status == "waiting") != (busy == 0) and not has_staged:
         yield f"it is {run.status} with busy at {busy}"

@@ -130,6 +130,6 @@ def _of_sentinels(query: str) -> dict[str, str]:
     names = {f"sentinel_{name}": name for name in ("username", "password")}
     if unknown := given.keys() - names.keys():
         raise ValueError(
-            f"a Sentinel URL takes no option '{min(unknown)}', only {' and '.join(names)}"
+            f"a Sentinel URL has no option '{min(unknown)}', only {' and '.join(names)}"
         )
     return {names[name]: value for name, value in given.items()}

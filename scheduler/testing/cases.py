@@ -33,9 +33,9 @@ class OutputFields(Section):
     """What the run's output must be like."""
 
     contains: str | list[str] | None = None
-    """Texts that are in it."""
+    """Texts that it contains."""
     matches: str | None = None
-    """A regular expression that is found in it."""
+    """A regular expression that matches somewhere in it."""
     json_schema: JsonObject | None = Field(None, alias="schema")
     """A JSON Schema that it conforms to, once parsed."""
 

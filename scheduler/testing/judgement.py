@@ -95,7 +95,7 @@ def _output(
     if expected is None:
         return
     if got is None:
-        yield "output: there is none"
+        yield "output: none"
     elif isinstance(expected, str):
         # A YAML block ends with a line break, most outputs do not.
         lines, found = expected.rstrip("\n").split("\n"), got.rstrip("\n").split("\n")

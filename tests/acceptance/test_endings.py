@@ -91,7 +91,7 @@ def test_a_batch_says_how_far_it_came_and_leaves_no_files(
     again = sleipnir(*call)
 
     assert first.returncode == -signal.SIGTERM
-    assert "terminated after 1 of 2 lines; 1 under way go on" in said
+    assert "terminated after 1 of 2 lines; runs in progress (1) continue" in said
     assert list(temporary.iterdir()) == []
     assert again.returncode == 0
 

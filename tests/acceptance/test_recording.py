@@ -175,7 +175,7 @@ def test_a_submitted_run_replays_too(
             "bad.jsonl:2: this is not a valid recorded model call: Expecting",
         ),
         (("--replay", "other.jsonl"), 2, "it has neither a 'reply' nor an 'error'"),
-        (("--record", "nowhere/calls.jsonl"), 2, "there is not a directory nowhere"),
+        (("--record", "nowhere/calls.jsonl"), 2, "the directory nowhere does not exist"),
         (
             ("--record", "c.jsonl", "--replay", "bad.jsonl"),
             2,

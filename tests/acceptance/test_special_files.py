@@ -79,7 +79,7 @@ def test_a_quote_that_nobody_closes_ends_the_reading(sleipnir: Sleipnir) -> None
     )
 
     assert called.returncode == 2
-    assert "line 2 of the input goes on for more than 32 MiB" in called.stderr
+    assert "line 2 of the input is longer than 32 MiB" in called.stderr
 
 
 def test_a_full_place_for_temporary_files_is_named(sleipnir: Sleipnir) -> None:
@@ -99,5 +99,5 @@ def test_a_full_place_for_temporary_files_is_named(sleipnir: Sleipnir) -> None:
     )
 
     assert called.returncode == 1
-    assert "make room there, or set TMPDIR" in called.stderr
+    assert "free some space there, or set TMPDIR" in called.stderr
     assert "Traceback" not in called.stderr

@@ -105,10 +105,10 @@ def _named(agent: str | None, name: str | None, of_all: bool) -> tuple[str | Non
     """The agent and the function that are meant; with --global the function comes first."""
     if not of_all:
         if agent is None:
-            raise click.UsageError("name an AGENT, or give --global for the global tools")
+            raise click.UsageError("give AGENT, or --global for the global tools")
         return agent, name
     if name is not None:
-        raise click.UsageError("--global stands for an AGENT; give only the NAME of a function")
+        raise click.UsageError("--global replaces AGENT; give only the NAME of a function")
     return None, agent
 
 

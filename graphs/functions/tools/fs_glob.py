@@ -23,7 +23,7 @@ def run(pattern: str, path: str = ".") -> str:
     fixed, wanted = _split(pattern)
     top = files.to_read(str(Path(path, fixed)))
     if not top.is_dir():
-        raise SystemExit(f"there is not a directory {files.shown(top)}")
+        raise SystemExit(f"the directory {files.shown(top)} does not exist")
     try:
         matches = files.glob_pattern(wanted).fullmatch
     except re.error as error:

@@ -11,7 +11,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 @click.command
 @common_options(json=True)
 def inbox(options: Options) -> None:
-    """List every question that waits for a person, oldest first."""
+    """List every open question, oldest first."""
     with open_client(options, workers=False) as client:
         questions, now_ms = client.records.inbox(), client.records.now_ms()
     # They need what the client has loaded by now.

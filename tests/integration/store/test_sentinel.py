@@ -54,7 +54,7 @@ def test_kombu_gets_a_url_for_each_sentinel_and_the_service_as_an_option() -> No
         ("sentinel://:secret@one:26379,/service", "'' is not a valid HOST:PORT"),
         ("sentinel://:secret@one:port/service", "'one:port' is not a valid HOST:PORT"),
         ("sentinel://:secret@one:26379/service/first", "'first' is not a valid database number"),
-        ("sentinel://:secret@one/service?ssl=true", "takes no option 'ssl'"),
+        ("sentinel://:secret@one/service?ssl=true", "has no option 'ssl'"),
     ],
 )
 def test_a_url_that_cannot_be_used_says_why(url: str, complaint: str) -> None:

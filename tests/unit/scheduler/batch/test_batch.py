@@ -318,9 +318,9 @@ def test_a_record_without_an_end_is_given_up(form: Format, monkeypatch: pytest.M
 
     if form != "jsonl":
         assert len(read(fine, form)) >= 5000
-    with pytest.raises(SubmissionRefused, match="line 2 of the input goes on for more than"):
+    with pytest.raises(SubmissionRefused, match="line 2 of the input is longer than"):
         read('"id"\n"' + "word," * 5000, form)
-    with pytest.raises(SubmissionRefused, match="line 2 of the input goes on for more than"):
+    with pytest.raises(SubmissionRefused, match="line 2 of the input is longer than"):
         read('"id"\n"' + ("word\n" if form == "csv" else "word") * 5000, form)
 
 

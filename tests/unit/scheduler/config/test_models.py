@@ -78,7 +78,7 @@ def test_the_environment_overrides_the_section_as_json(
         ({"aliases": {"a": "gpt"}}, "models", "aliases.a: unknown model 'gpt'"),
         ({"aliases": {"a": []}}, "models.aliases.a", "at least 1 item"),
         ({"aliases": {"a:b": "openai:x"}}, "models.aliases.a:b", "must not contain a colon"),
-        ({"providers": {"nobody": {}}}, "models", "providers.nobody: no such provider"),
+        ({"providers": {"nobody": {}}}, "models", "providers.nobody: unknown provider"),
         ({"providers": {"openai": {"api_base": "host"}}}, "models.providers.openai.api_base", ""),
         ({"providers": {"claude": {}, "anthropic": {}}}, "models.providers", "given twice"),
         ({"limits": {"openai:x": {"concurrency": 0}}}, "models.limits.openai:x.concurrency", "1"),
