@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -131,6 +133,33 @@ def test_an_answer_that_cannot_be_read_is_said_in_one_plain_line(
     assert told.startswith(message)
     assert "\n" not in told
     assert not any(word in told for word in ("Traceback", "object at 0x", "APIResponse", "litellm"))
+
+
+def an_error(message: str, **fields: Any) -> str:
+    return json.dumps({"error": {"message": message, **fields}})
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("body", "message", "kind"),
+    [
+        (an_error("Provider returned error", code=429), "error 429: Provider", "throttled"),
+        (an_error("slow down", code="rate_limit_exceeded"), "error 429: slow", "throttled"),
+        (an_error("no", code="insufficient_quota"), "error 429: no", "quota_exceeded"),
+        (an_error("broken", code="model_error"), "broken", "other"),
+    ],
+)
+def test_an_error_told_in_place_of_a_reply_has_its_kind(
+    server: ModelServer, body: str, message: str, kind: str, streamed: bool
+) -> None:
+    server.script.add(Reply(body, fault="garbled"))
+
+    with pytest.raises(ModelCallFailed) as raised:
+        complete(ASKED, 30.0, listener=_Ignoring() if streamed else None)
+
+    assert raised.value.message.startswith(message)
+    assert "litellm" not in raised.value.message
+    assert (raised.value.kind, raised.value.status) == (kind, None)
 
 
 class _Ignoring:

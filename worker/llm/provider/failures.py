@@ -7,7 +7,7 @@ made-up status codes, so the facts are taken from the exceptions further down th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from errno import ETIMEDOUT
 from json import JSONDecodeError
 from typing import Any, TypeVar
@@ -31,6 +31,15 @@ _PAYMENT_REQUIRED = 402
 _TOO_MANY_REQUESTS = 429
 # A server that has too much to do; 529 is Anthropic's.
 _OVERLOADED = (503, 529)
+# What servers write where the status can no longer say it.
+_STATUS_OF = {
+    "insufficient_quota": _TOO_MANY_REQUESTS,
+    "rate_limit_exceeded": _TOO_MANY_REQUESTS,
+    "rate_limit_error": _TOO_MANY_REQUESTS,
+    "overloaded_error": 529,
+}
+# What litellm makes of an error without a code.
+_NO_CODE = 422
 # OpenAI says so in a code of its own. Others tell a quota from a rate in prose alone.
 _NO_QUOTA = "insufficient_quota"
 _QUOTA_WORDS = re.compile(r"insufficient_quota|quota|billing|credit balance", re.IGNORECASE)
@@ -48,6 +57,9 @@ def failure_of(error: Exception, limit_s: float, missing_keys: Sequence[str]) ->
     answered = _first(chain, httpx.HTTPStatusError)
     if answered is not None:
         return _refused(answered.response, missing_keys)
+    told = _error_in_reply(chain)
+    if told is not None:
+        return _told(told)
     kind, text = _network_failure(chain, limit_s) or ("other", _local_failure(chain, missing_keys))
     return ModelCallFailed(_one_line(text), kind)
 
@@ -65,7 +77,31 @@ def _refused(response: httpx.Response, missing_keys: Sequence[str]) -> ModelCall
     )
 
 
-def _kind_of(status: int, error: object, message: str) -> FailureKind:
+def _told(error: Mapping[str, Any]) -> ModelCallFailed:
+    """The server told of an error where a reply was to be, under a status that says nothing."""
+    codes = (error.get("code"), error.get("type"))
+    known = [_STATUS_OF[code] for code in codes if isinstance(code, str) and code in _STATUS_OF]
+    status = codes[0] if isinstance(codes[0], int) else next(iter(known), None)
+    message = _message_of(error) or "the server's answer is an error"
+    text = message if status is None else f"error {status}: {message}"
+    return ModelCallFailed(_one_line(text), _kind_of(status, error, message))
+
+
+def _error_in_reply(chain: Sequence[BaseException]) -> Mapping[str, Any] | None:
+    """The error that a server told of where a reply was to be; None if there was none."""
+    for error in chain:
+        event = getattr(error, "body", None)  # openai's client has it from an event of a stream
+        if isinstance(event, dict):
+            return event
+    # litellm has read it in a whole reply.
+    first = chain[-1]
+    if type(first) is not Exception or not hasattr(first, "status_code"):
+        return None
+    code = first.status_code
+    return {"message": getattr(first, "message", None), "code": None if code == _NO_CODE else code}
+
+
+def _kind_of(status: int | None, error: object, message: str) -> FailureKind:
     """What an error of the server's says of the provider."""
     if status == _PAYMENT_REQUIRED:
         return "quota_exceeded"
@@ -105,10 +141,15 @@ def _local_failure(chain: Sequence[BaseException], missing_keys: Sequence[str]) 
         return "the server's answer is JSON that is nested too deeply"
     if broken := _first(chain, JSONDecodeError):
         return f"the server's answer is not JSON: {broken}"
-    text = str(chain[0])
+    # litellm's own for a stream that breaks off holds every other text again.
+    text = str(chain[1] if _is_mid_stream(chain[0]) and len(chain) > 1 else chain[0])
     if missing_keys and _MISSING_KEY.search(text):
         return no_key(missing_keys)
     return _unwrapped(text) or "the server's answer is not a completion"
+
+
+def _is_mid_stream(error: BaseException) -> bool:
+    return type(error).__name__ == "MidStreamFallbackError"
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
