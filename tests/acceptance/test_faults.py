@@ -200,7 +200,7 @@ def test_a_node_that_kills_its_workers_is_given_up_and_others_are_not(
     assert run.returncode == 1
     assert found["error"] == {
         "code": "R022",
-        "message": "node 'work' took down the process that executed it alone, twice in a row: "
+        "message": "node 'work' killed its isolated process twice in a row: "
         "killed by signal 9 (SIGKILL)",
         "node": "work",
     }

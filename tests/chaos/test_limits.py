@@ -127,7 +127,7 @@ def test_a_node_that_kills_its_worker_fails_its_run_alone(
     assert [failure and (failure.code, failure.node) for failure in failures] == [
         ("R022", "s")
     ] * poisoned
-    assert all("took down the process" in failure.message for failure in failures if failure)
+    assert all("killed its isolated process" in failure.message for failure in failures if failure)
     # Two workers and two processes of its own each. One may take another along, begun or not.
     assert 2 * poisoned <= len(pids(tmp_path)) <= 6 * poisoned
     load.check()

@@ -14,7 +14,7 @@ if not holds(v, token) then return {'stale_visit'} end
 
 if write('HINCRBY', run, 'died:' .. visit, 1) > 1 then
   finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
-    message = string.format("node '%s' took down the process that executed it alone, "
+    message = string.format("node '%s' killed its isolated process "
       .. "twice in a row: %s", node_of(visit), how)}))
   return reply('given_up')
 end

@@ -17,8 +17,8 @@ if not due or due > now_ms then return reply('gone') end
 local lost_worker = v.status == 'leased' or v.status == 'staged'
 if lost_worker and v.tries >= tonumber(max_deliveries) then
   finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
-    message = string.format("node '%s' lost its worker %d times (max_deliveries), and nothing "
-      .. "shows that it was the node's doing: see why workers end", node_of(visit), v.tries)}))
+    message = string.format("node '%s' lost its worker %d times (max_deliveries); it is not "
+      .. "proved that the node caused it: check why workers exit", node_of(visit), v.tries)}))
   return reply('given_up')
 end
 local label = label_of(run_id, visit, agent)

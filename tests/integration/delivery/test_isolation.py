@@ -73,8 +73,7 @@ def test_one_that_kills_its_process_twice_fails_and_disturbs_nobody(
     assert (failure.code, failure.node, failure.message) == (
         "R022",
         "s",
-        "node 's' took down the process that executed it alone, twice in a row: "
-        "killed by signal 9 (SIGKILL)",
+        "node 's' killed its isolated process twice in a row: killed by signal 9 (SIGKILL)",
     )
     assert len(pids(tmp_path)) == 2
     left = [Path(file) for file in (tmp_path / "files").read_text().splitlines()]

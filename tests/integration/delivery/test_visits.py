@@ -231,8 +231,8 @@ def test_a_visit_that_loses_worker_after_worker_is_given_up(engine: Engine) -> N
     failure = engine.failure(RUN)
     assert (failure.code, failure.node) == ("R022", "s")
     assert failure.message == (
-        "node 's' lost its worker 3 times (max_deliveries), and nothing shows that it was the "
-        "node's doing: see why workers end"
+        "node 's' lost its worker 3 times (max_deliveries); it is not proved that the node "
+        "caused it: check why workers exit"
     )
 
 
@@ -245,8 +245,7 @@ def test_a_visit_that_takes_its_own_process_down_twice_is_given_up(engine: Engin
     assert (first, second) == (False, True)
     assert (failure.code, failure.node) == ("R022", "s")
     assert failure.message == (
-        "node 's' took down the process that executed it alone, twice in a row: "
-        "it exited with status 3"
+        "node 's' killed its isolated process twice in a row: it exited with status 3"
     )
 
 
