@@ -13,9 +13,12 @@ from tests.support.pages import ROOT, TEXTS
 RETIRED_PHRASES = {
     "broken off: nobody waits": "cancelled: the run no longer needs this reply",
     "does not answer as it should": "unexpected reply from …",
+    "does not tell its format": "cannot tell the format of …",
     "does not tell its version": "does not report its version",
     "forgot the session": "lost the session",
     "go on with: sleipnir": "continue with: sleipnir",
+    "goes on for more than": "is longer than",
+    "is paused by command": "is paused manually",
     "is there, and cannot serve": "cannot serve requests now",
     "its turn has not come": "it is queued for …",
     "kept by itself any more": "no longer stored separately",
@@ -23,21 +26,26 @@ RETIRED_PHRASES = {
     "led nowhere": "selected no next node",
     "let it be used once more": "renew it",
     "link leaves": "the symlink leads outside …",
+    "make it anew": "recreate it",
+    "makes it anew": "recreates it",
     "makes no sense": "is invalid",
     "making them anew": "recreating them",
     "more: -vv: tracebacks": "Print more; -vv also prints tracebacks.",
     "nobody collects": "nothing collects its results",
     "nobody is there": "no person is available",
+    "nobody knowing why": "for unknown reasons",
     "nobody saw": "is unknown",
     "nobody sees to": "… are not handled",
     "nobody to take it": "no worker is running",
     "nobody watches": "has no timer; cannot start the watchdog",
     "not kept any more": "no longer stored; expired",
     "nothing is heard from": "stopped responding",
+    "nothing shows that it was": "it is not proved that …",
     "nothing will forget it": "has no retention timer",
     "output for machines": "Print JSON.",
-    "sees to time limits": "handles timeouts",
+    "see how it stands": "check its progress",
     "seems to be there to take it": "no worker seems to be running",
+    "sees to time limits": "handles timeouts",
     "should not have happened": "This is a bug",
     "somebody else answered": "already answered or withdrawn",
     "stay at home": "are not packed",
@@ -45,6 +53,7 @@ RETIRED_PHRASES = {
     "stood still for": "did not respond for",
     "take its replies from": "replay",
     "takes no answers": "accepts no answers",
+    "took down the process": "killed its isolated process",
     "tools that want consent": "a tool that requires confirmation",
     "waits for no answer": "has no open question",
     "wants a password, or another": "Redis authentication failed",
@@ -58,12 +67,19 @@ RETIRED_PHRASES = {
 IS_NO = re.compile(r"(?<![Tt]here )\b(?:is|are) no (?!longer\b)\w+")
 
 PRODUCT = [
-    file for package in ("graphs", "scheduler", "worker") for file in (ROOT / package).rglob("*.py")
+    file
+    for package in ("graphs", "scheduler", "worker")
+    for file in (ROOT / package).rglob("*")
+    if file.suffix in (".py", ".lua", ".sh", ".ts")
 ]
+COMMENT = re.compile(r"^ *(?:--|#|//).*$", re.MULTILINE)
 
 
 def literals(file: Path) -> Iterator[str]:
     """The texts in a source file, docstrings left out; what an f-string fills in is `{}`."""
+    if file.suffix != ".py":
+        yield COMMENT.sub("", file.read_text(encoding="utf-8"))
+        return
     tree = ast.parse(file.read_text(encoding="utf-8"))
     ignored = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
