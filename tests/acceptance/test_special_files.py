@@ -66,7 +66,9 @@ def test_what_the_shell_has_opened_is_read_and_written(sleipnir: Sleipnir) -> No
 
 
 def test_a_quote_that_nobody_closes_ends_the_reading(sleipnir: Sleipnir) -> None:
-    command = f"(echo prompt; echo '\"'; yes) | {' '.join(COMMAND)} batch plain - --format csv"
+    # Long lines, for their number has a limit too.
+    lines = f"(echo prompt; echo '\"'; yes {'y' * 1000})"
+    command = f"{lines} | {' '.join(COMMAND)} batch plain - --format csv"
 
     called = subprocess.run(
         ["bash", "-c", command],
