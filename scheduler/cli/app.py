@@ -75,7 +75,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
     ),
     "up": ("sleipnir.scheduler.cli.verbs.up:up", "Run the whole engine in the foreground."),
     "monitor": ("sleipnir.scheduler.cli.verbs.monitor:monitor", "Start the monitor."),
-    "bench": ("sleipnir.worker.bench.command:bench", "Measure a node's cost beside bare Celery."),
+    "bench": (
+        "sleipnir.worker.bench.command:bench",
+        "Measure what nodes cost, beside bare Celery.",
+    ),
     "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
 }
 
@@ -118,7 +121,7 @@ class _Verbs(click.Group):
 def cli(**_: object) -> None:
     """Run graph agents, durably.
 
-    `sleipnir VERB --help` tells more about a verb.
+    `sleipnir VERB --help` shows the options of a verb.
     """
 
 

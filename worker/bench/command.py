@@ -38,7 +38,7 @@ from sleipnir.worker.bench.rows import Row
 def bench(
     only: tuple[str, ...], rounds: int, backlog: int, with_peers: bool, as_json: bool
 ) -> None:
-    """Measure what nodes, model calls and tools cost here, beside what they are built on.
+    """Measure what nodes, model calls and tools cost here, compared with what they are built on.
 
     Starts a Redis and workers of its own and removes them. Times are noisy on a busy machine:
     trust the ratios, whose two sides are measured in turns.

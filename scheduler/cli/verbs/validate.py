@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCode:
     """Check each AGENT and print every error and warning with its place.
 
-    Exits with 3 if there are errors. Says which nodes may use tools that ask for consent without
-    anybody being asked, as graph agents do unless `run --ask` or `auto_confirm` says otherwise.
+    Exits with 3 if there are errors. Also names the nodes that may use guarded tools without
+    confirmation, as graph agents do unless `run --ask` or `auto_confirm` requires it.
     """
     # The language, which help does without.
     from sleipnir.scheduler.client import resources_of  # noqa: PLC0415
