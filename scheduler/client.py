@@ -38,7 +38,7 @@ from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import machine_key
 from sleipnir.scheduler.store.queries import Records
 from sleipnir.scheduler.store.recordings import Recordings
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory
 
 
@@ -120,7 +120,7 @@ class Client:
         settings = self.store.settings
         parts = parts_of(agent, settings, self.resources().library())
         bundle = pack(parts, settings.bundle_limit_bytes)
-        self.store.put_bundle(bundle.digest, bundle.data)
+        self.store.bundles.put(bundle.digest, bundle.data)
         packed[agent.directory] = bundle.digest
         if agent.graph is None:
             return bundle.digest
@@ -181,7 +181,7 @@ class Client:
         """
         run = self._new_run(agent, request)
         self._stops.require_budget(request.batch)
-        self.store.submit(run)
+        self.store.runs.submit(run)
         if keep:
             self.keep([run.run_id])
         return run.run_id
@@ -260,7 +260,7 @@ class Client:
         Raises:
             BundleError: it is not kept any more.
         """
-        data = self.store.get_bundle(run.digest)
+        data = self.store.bundles.get(run.digest)
         if data is None:
             raise BundleError(f"the files of agent '{run.agent}' are no longer stored")
         with OwnDirectory() as scratch:
@@ -292,7 +292,7 @@ class Client:
                 raise AnswerRefused(f"'{text}' is not a valid answer: expected yes or no")
             text = agreed
         event = QuestionAnswered(question.node)
-        self.store.answer(question.run_id, question.visit, text, event=event)
+        self.store.parking.answer(question.run_id, question.visit, text, event=event)
         return question
 
     def open_question(self, run_id: str, node: str | None = None) -> Question:
@@ -330,7 +330,7 @@ class Client:
             RunNotFound: there is none of that id.
         """
         self.records.run(run_id)
-        return self.store.close(run_id, "cancelled", Failure("cancelled", reason, None))
+        return self.store.runs.close(run_id, "cancelled", Failure("cancelled", reason, None))
 
 
 def _which_question(run_id: str, questions: Sequence[Question]) -> str:

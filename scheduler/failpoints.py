@@ -3,7 +3,7 @@
     SLEIPNIR_FAILPOINT=<when>.<function>:<action>[:<n>]
 
 when      before | after (it has returned) | amid (0.1 s after it was called)
-function  a method of RunStore; in a worker also `execute`, which runs a node's body
+function  a method of a part of RunStore; in a worker also `execute`, which runs a node's body
 action    kill (SIGKILL to itself) | stop (SIGSTOP) | raise (as if the connection were lost) |
           freeze (hold the interpreter, as a search with a bad pattern does)
 n         strikes the n-th time only; without it every time

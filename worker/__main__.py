@@ -10,7 +10,7 @@ from sleipnir.scheduler.cli.terminal_output import protect_terminals
 from sleipnir.scheduler.config.settings import load_settings
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.failpoints import install_requested
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.bootstrap import serve
 from sleipnir.worker.delivery import run_visit
 
@@ -34,7 +34,7 @@ def main() -> int:
         # Records of each run cost a reading of its history; they are there when asked for.
         logging.getLogger("sleipnir.graph").setLevel(logging.WARNING)
     try:
-        install_requested(RunStore, run_visit)
+        install_requested(*RunStore.PARTS, run_visit)
         settings = load_settings(
             {
                 "redis_url": arguments.redis,

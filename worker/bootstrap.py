@@ -22,7 +22,7 @@ from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.worker.app import make_app, register_visits
 from sleipnir.worker.cache_eviction import remove_leftovers
@@ -64,7 +64,7 @@ def make_runtime(settings: Settings) -> Runtime:
         logger.warning("%s", warning)
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
     store = RunStore(client, settings, dispatcher)
-    store.load_transitions()
+    store.load()
     gate = Gate.of(store)
     gate.start()
     secrets = settings.secrets
@@ -73,8 +73,8 @@ def make_runtime(settings: Settings) -> Runtime:
         remove_leftovers(cache, settings.retention_s)
     return Runtime(
         store=store,
-        agents=AgentCache(store, home / "bundles", models.can_call),
-        leases=Leases(store.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
+        agents=AgentCache(store.bundles, home / "bundles", models.can_call),
+        leases=Leases(store.visits.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
         models=models,
         tools=Tools(
             settings,
@@ -183,7 +183,7 @@ def _drain(runtime: Runtime, scheduler: Scheduler | None, temporary: OwnDirector
     if not runtime.leases.wait_until_idle(runtime.settings.drain_s):
         for lease, cancellation in runtime.leases.held():
             try:
-                runtime.store.give_back(lease)
+                runtime.store.visits.requeue(lease)
             except TransitionRefused:
                 continue
             finally:

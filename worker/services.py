@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.conversation.tool_resolver import Tools
 from sleipnir.worker.delivery.bundle_cache import AgentCache
 from sleipnir.worker.delivery.isolation import Isolation

@@ -222,7 +222,7 @@ class Batch:
             elif not standing.status.is_final:
                 self._attach(item, run_id, standing)
             elif standing.status != Status.SUCCEEDED and self._terms.retry_failed:
-                self._client.store.leave_batch(self._terms.name, run_id)
+                self._client.store.runs.leave_batch(self._terms.name, run_id)
                 self._ready.append((item, attempt + 1))
             else:
                 over.append(replace(item, run_id=run_id))

@@ -8,7 +8,7 @@ from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.limiter import owner_of
 from sleipnir.scheduler.limits.rules import Budget
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 
 # A batch submits hundreds of runs in that time.
 _REMEMBERED_S = 1.0

@@ -9,7 +9,7 @@ from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.errors import ActionRefused
 from sleipnir.scheduler.limits.limiter import PARTITION, LimitBook, visit_of
 from sleipnir.scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 
 _AT_ONCE = 500
 # So that a hundred thousand visits do not come back in one moment.
@@ -112,6 +112,6 @@ class LimitCommands:
         sent = 0
         while calls := self.book.recall(name, _AT_ONCE):
             for call in calls:
-                self._store.recall_visit(*visit_of(call), sent * _APART_S)
+                self._store.parking.wake(*visit_of(call), sent * _APART_S)
                 sent += 1
         return sent

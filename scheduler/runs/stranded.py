@@ -17,7 +17,7 @@ from sleipnir.scheduler.store.keys import visit_id
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One thing to do, as lua/repair_run.lua knows it by name."""
+    """One thing to do, as lua/runs/repair_run.lua knows it by name."""
 
     verb: str
     visit: str = ""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sleipnir.scheduler.limits.limiter import set_clock_ahead
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -76,15 +76,15 @@ class Timekeeper:
         was_away, away_s, self._away_s = self.was_away, self._away_s, 0.0
         if last is None:
             # The last scheduler may have ended with Redis, and can no longer tell.
-            self._put_off(back_ms=self._store.started_ms())
+            self._shift_timers(back_ms=self._store.started_ms())
         elif away_s > _LONG_AWAY_S:
-            self._put_off(back_ms=redis_ms)
+            self._shift_timers(back_ms=redis_ms)
         elif jump := jump_ms(last, self._last):
-            self._put_off(expected_ms=redis_ms - jump)
+            self._shift_timers(expected_ms=redis_ms - jump)
         return was_away
 
-    def _put_off(self, *, back_ms: int = 0, expected_ms: int = 0) -> None:
-        gaps_ms = self._store.put_off(back_ms, expected_ms, _LONG_AWAY_S)
+    def _shift_timers(self, *, back_ms: int = 0, expected_ms: int = 0) -> None:
+        gaps_ms = self._store.partitions.shift_timers(back_ms, expected_ms, _LONG_AWAY_S)
         if expected_ms and gaps_ms[0]:  # so one of many schedulers does it
             set_clock_ahead(self._store.client, -gaps_ms[0])
         if moved := [gap for gap in gaps_ms if gap]:

@@ -22,7 +22,7 @@ from sleipnir.scheduler.service.sweeps import SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.store.connection import is_transient
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -73,7 +73,7 @@ class Scheduler:
             if not busy:
                 self._stopping.wait(self._tick_s)
         try:
-            self._store.disown(self._owner)
+            self._store.partitions.release(self._owner)
         except RedisError as error:
             logger.warning("cannot release partitions: %s", error)
 
@@ -99,7 +99,9 @@ class Scheduler:
         if self._time.look():
             self._stopping.wait(_RENEWALS_S)
         with self._time.calling():
-            due = self._store.sweep(self._owner, _OWNERSHIP_S, _BATCH, self._time.seen_ms)
+            due = self._store.partitions.sweep(
+                self._owner, _OWNERSHIP_S, _BATCH, self._time.seen_ms
+            )
         return {} if self._time.was_away else due
 
     def request_stop(self) -> None:
@@ -130,8 +132,8 @@ def _give_up(tick: Tick, member: str, run_id: str, error: TransitionBroken) -> N
     logger.error("run %s, timer '%s': %s", run_id, member, error)
     failure = Failure("R023", f"the run could not continue: {error}", None)
     try:
-        ended = tick.store.close(run_id, "failed", failure)
+        ended = tick.store.runs.close(run_id, "failed", failure)
     except TransitionBroken:
         ended = False
     if not ended:
-        tick.store.put_timer_off(run_id, member, _UNTIL_NEXT_ATTEMPT_S)
+        tick.store.visits.delay_timer(run_id, member, _UNTIL_NEXT_ATTEMPT_S)

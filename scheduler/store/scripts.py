@@ -68,8 +68,20 @@ Woken = tuple[str, str, str, str, str]  # run id, visit, label, bundle digest, q
 
 
 @cache
-def _read(name: str) -> str:
-    return (_HERE / f"{name}.lua").read_text(encoding="utf-8")
+def _files() -> Mapping[str, Path]:
+    """The files of all transitions by their names, which are unique among all folders."""
+    return {file.stem: file for file in _HERE.glob("*/*.lua") if file.parent.name != "lib"}
+
+
+@cache
+def source_of(name: str) -> str:
+    """The text of a transition as it was written."""
+    return _files()[name].read_text(encoding="utf-8")
+
+
+@cache
+def _library(name: str) -> str:
+    return re.sub(r"^ *--.*\n", "", (_HERE / "lib" / f"{name}.lua").read_text("utf-8"), flags=re.M)
 
 
 def _header(source: str, word: str) -> list[str]:
@@ -80,12 +92,12 @@ def _header(source: str, word: str) -> list[str]:
 
 def script_names() -> list[str]:
     """Every transition, by file name."""
-    return sorted(file.stem for file in _HERE.glob("*.lua"))
+    return sorted(_files())
 
 
 def compose(name: str, constants: Mapping[str, Constant]) -> str:
     """The whole text of one script: constants, named arguments, libraries, body."""
-    body = _read(name)
+    body = source_of(name)
     lines = ["local function transition()"]
     lines += [
         f"local {key} = {value if isinstance(value, int) else _quoted(value)}"
@@ -120,7 +132,7 @@ def _needed(libraries: Sequence[str], text: str) -> list[str]:
     parts = [
         part
         for library in libraries
-        for part in re.split(r"^(?=(?!end\b)\w)", _code(f"lib/{library}"), flags=re.M)
+        for part in re.split(r"^(?=(?!end\b)\w)", _library(library), flags=re.M)
     ]
     words = _words(text)
     needed: set[int] = set()
@@ -130,10 +142,6 @@ def _needed(libraries: Sequence[str], text: str) -> list[str]:
             return [parts[i].rstrip() for i in sorted(needed)]
         needed |= found
         words |= _words("".join(parts[i] for i in found))
-
-
-def _code(name: str) -> str:
-    return re.sub(r"^ *--.*\n", "", _read(name), flags=re.M)
 
 
 def _words(text: str) -> set[str]:
@@ -167,7 +175,7 @@ class Transition:
         published: Callable[[Sequence[Woken]], None],
     ) -> None:
         self._name = name
-        self._arguments = _header(_read(name), "ARGV")
+        self._arguments = _header(source_of(name), "ARGV")
         self._client = client
         self._text = compose(name, constants)
         self._script: Script = client.register_script(self._text)

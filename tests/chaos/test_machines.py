@@ -13,7 +13,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.agents import Agents
 from tests.support.fleet import SETTINGS
 from tests.support.invariants import assert_consistent

@@ -11,7 +11,7 @@ import redis
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.dispatch import make_dispatcher
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.fleet import Fleet, Load, under_fire
 from tests.support.invariants import assert_consistent
 from tests.support.rabbitmq import RabbitMQ, find_rabbitmq

@@ -15,7 +15,7 @@ from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.keys import run_key
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer
@@ -65,7 +65,7 @@ def answer_with(store: RunStore) -> Callable[[tuple[Question, str]], bool]:
     def answer(given: tuple[Question, str]) -> bool:
         question, text = given
         try:
-            store.answer(question.run_id, question.visit, text)
+            store.parking.answer(question.run_id, question.visit, text)
         except AnswerRefused:
             return False
         return True

@@ -11,7 +11,7 @@ from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.runs.model import Failure, Run
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 
 
 class Agents:

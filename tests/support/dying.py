@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sleipnir.scheduler.failpoints import install
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery import run_visit
 from tests.support.engine import Engine
 
@@ -40,7 +40,7 @@ def survives(failpoint: str | None, action: Callable[[], object]) -> bool:
     if pid == 0:
         try:
             if failpoint is not None:
-                install(failpoint, RunStore, run_visit)
+                install(failpoint, *RunStore.PARTS, run_visit)
             action()
         except BaseException:
             traceback.print_exc()

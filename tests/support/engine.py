@@ -14,7 +14,7 @@ from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Lease, Run
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.conversation.tool_resolver import Tools
 from sleipnir.worker.delivery.bundle_cache import AgentCache
 from sleipnir.worker.delivery.run_visit import run_visit
@@ -73,8 +73,8 @@ class Engine(Agents):
         self.gate = Gate.of(self.store)
         self.runtime = Runtime(
             store=self.store,
-            agents=AgentCache(self.store, self._directory / "unpacked"),
-            leases=Leases(self.store.renew, interval_s=1.0),
+            agents=AgentCache(self.store.bundles, self._directory / "unpacked"),
+            leases=Leases(self.store.visits.renew, interval_s=1.0),
             models=Models(self.store, self.gate),
             tools=Tools(values, values.secrets, McpPool(), self._directory / "cache"),
             secrets=values.secrets,
@@ -129,7 +129,7 @@ class Engine(Agents):
     def begin(self, run_id: str, visit: str, token: str = "t1") -> Lease:
         """Take a visit's lease as a worker does that then leaves it lying."""
         lease = Lease(run_id, visit, token)
-        self.store.begin(lease, None)
+        self.store.visits.begin(lease, None)
         return lease
 
 

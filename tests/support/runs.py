@@ -37,20 +37,20 @@ def a_run(run_id: str = RUN, **fields: Any) -> NewRun:
 def begin(engine: Engine, visit: str, token: str = "t1", run_id: str = RUN) -> Lease:
     """Take the lease of a visit."""
     lease = Lease(run_id, visit, token)
-    engine.store.begin(lease, None)
+    engine.store.visits.begin(lease, None)
     return lease
 
 
 def started(engine: Engine, **fields: Any) -> Lease:
     """Submit a run and begin its first visit."""
-    engine.store.submit(a_run(**fields))
+    engine.store.runs.submit(a_run(**fields))
     return begin(engine, "1/s")
 
 
 def advance(engine: Engine, lease: Lease, plan: Plan, *, cap: int = 100, window: int = 8) -> str:
     """Commit the step of the leased visit."""
     step = int(lease.visit.split("/")[0])
-    return engine.store.advance(lease, step, plan, cap=cap, window=window)
+    return engine.store.visits.advance(lease, step, plan, cap=cap, window=window)
 
 
 def go_to(*nodes: str, **writes: str) -> Plan:
@@ -69,13 +69,13 @@ def a_question(visit: str) -> Question:
 
 def ask(engine: Engine, visit: str) -> None:
     """Begin a visit and park it on a question."""
-    engine.store.ask(begin(engine, visit), a_question(visit))
+    engine.store.parking.ask(begin(engine, visit), a_question(visit))
 
 
 def spawn(engine: Engine, visit: str, child_id: str = CHILD, timeout_s: float = 300) -> None:
     """Begin a visit and park it on a child run."""
     lease = begin(engine, visit)
-    engine.store.spawn(lease, a_run(child_id, parent=f"{RUN} {visit}"), timeout_s)
+    engine.store.parking.spawn(lease, a_run(child_id, parent=f"{RUN} {visit}"), timeout_s)
 
 
 def finish(engine: Engine, run_id: str, output: str = "done") -> None:
@@ -86,7 +86,7 @@ def finish(engine: Engine, run_id: str, output: str = "done") -> None:
 def stage(engine: Engine, visit: str, branch: Branch | None = None) -> int:
     """Begin a visit of a parallel step and stage what it made."""
     lease = begin(engine, visit)
-    return engine.store.stage(lease, int(visit.split("/")[0]), branch or Branch({}, ("z",)))
+    return engine.store.visits.stage(lease, int(visit.split("/")[0]), branch or Branch({}, ("z",)))
 
 
 def status(engine: Engine, run_id: str = RUN) -> str:

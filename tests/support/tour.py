@@ -82,7 +82,7 @@ class Tour:
     def cancel(self) -> None:
         """End it from outside, if it is not over."""
         failure = Failure("cancelled", "enough", None)
-        self._agents.store.close(self.run_id, "cancelled", failure)
+        self._agents.store.runs.close(self.run_id, "cancelled", failure)
 
     def check(self) -> None:
         """It came to what a run without any fault comes to."""

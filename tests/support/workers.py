@@ -15,7 +15,7 @@ import redis
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.agents import Agents
 from tests.support.processes import end_programs_of, state_of
 from tests.support.wait import wait_until

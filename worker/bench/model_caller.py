@@ -17,7 +17,7 @@ from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.config.settings import load_settings
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import make_dispatcher
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models

@@ -30,7 +30,7 @@ _KEPT = 500
 
 
 class BundleSource(Protocol):
-    def get_bundle(self, digest: str) -> bytes | None: ...
+    def get(self, digest: str) -> bytes | None: ...
 
 
 # Without slots: the toolbox is kept in the instance.
@@ -129,7 +129,7 @@ class AgentCache:
     def _load(self, digest: str) -> UnpackedAgent:
         target = self._directory / digest
         if not target.exists():
-            data = self._source.get_bundle(digest)
+            data = self._source.get(digest)
             if data is None:
                 raise BundleError(f"bundle {digest} is not in the store")
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)

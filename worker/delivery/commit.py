@@ -60,7 +60,7 @@ class Commit:
             TransitionRefused: the visit is not ours any more; the outcome is void.
         """
         if self._visit.logged:
-            self._store.append_logs(
+            self._store.runs.append_logs(
                 self._visit.run_id, self._log_entries(), self._visit.logged.dropped
             )
         try:
@@ -107,12 +107,12 @@ class Commit:
         if self._begun.width == 1:
             current = _reducer_texts(self._visit)
             self._advance({self._visit.node_id: branch}, current, usage)
-        elif self._store.stage(self._lease, self._visit.step, branch, usage=usage) == 0:
+        elif self._store.visits.stage(self._lease, self._visit.step, branch, usage=usage) == 0:
             self.advance()
 
     def advance(self) -> None:
         """Advance a step whose visits have all been staged."""
-        branches, current = self._store.read_step(
+        branches, current = self._store.visits.read_step(
             self._lease.run_id, sorted(self._visit.graph.reducers)
         )
         self._advance(branches, current, NO_USAGE)
@@ -137,7 +137,7 @@ class Commit:
 
     def _write(self, plan: Plan, branches: Mapping[str, Branch], usage: Usage) -> None:
         settings = self._visit.graph.settings
-        status = self._store.advance(
+        status = self._store.visits.advance(
             self._lease,
             self._visit.step,
             plan,
@@ -163,7 +163,7 @@ class Commit:
             if (failed := branch.failure) is not None and failed != plan.failure
         ]
         if entries:
-            self._store.append_logs(self._visit.run_id, entries)
+            self._store.runs.append_logs(self._visit.run_id, entries)
 
     def _step_event(self, plan: Plan, branches: Mapping[str, Branch]) -> StepCommitted:
         nodes = self._visit.graph.nodes
@@ -258,7 +258,7 @@ class Commit:
             failure=result.get("error"),
             warnings=outcome.warnings if isinstance(outcome, Wrote) else (),
         )
-        self._store.stage_item(
+        self._store.parking.stage_item(
             self._lease,
             encode(result),
             halt=failed and map_node.on_error == "fail",
@@ -273,7 +273,7 @@ class Commit:
         if self._visit.index is None:
             self._finish(Branch({}, discarded=True), NO_USAGE)
         else:
-            self._store.stage_item(
+            self._store.parking.stage_item(
                 self._lease,
                 encode({"value": None}),
                 halt=False,
@@ -300,7 +300,7 @@ class Commit:
         )
         event = QuestionAsked(visit.node_id, question.text, asked.options, asked.default)
         turn = encode(asked.turn) if asked.turn is not None else ""
-        self._store.ask(self._lease, question, event=event, turn=turn)
+        self._store.parking.ask(self._lease, question, event=event, turn=turn)
 
     def _spawn(self, spawned: Spawned) -> None:
         context = self._begun.context
@@ -322,13 +322,13 @@ class Commit:
             self._commit(Failed("R015", f"agent '{spawned.agent}' cannot start: {error}"))
             return
         event = ChildStarted(self._visit.node_id, spawned.agent, child.run_id)
-        self._store.spawn(self._lease, child, spawned.timeout_s, event=event)
+        self._store.parking.spawn(self._lease, child, spawned.timeout_s, event=event)
 
     def _open_map(self, mapped: Mapped) -> None:
         node = self._visit.node
         assert isinstance(node, MapNode)
         items = [encode(item) for item in mapped.items]
-        self._store.open_map(self._lease, node.branch, mapped.window, items)
+        self._store.parking.open_map(self._lease, node.branch, mapped.window, items)
 
     def _postpone(self, postponed: Postponed) -> None:
         visit, usage = self._visit, postponed.usage
@@ -340,13 +340,15 @@ class Commit:
             reason=postponed.reason,
         )
         turn = encode({"attempt": visit.attempt, "usage": usage.to_list()})
-        self._store.postpone(self._lease, postponed.delay_s, event=event, turn=turn, usage=usage)
+        self._store.parking.postpone(
+            self._lease, postponed.delay_s, event=event, turn=turn, usage=usage
+        )
 
     def _defer(self, deferred: Deferred) -> None:
         event = VisitDelayed(
             self._visit.node_id, deferred.delay_s, deferred.reason, deferred.for_person
         )
-        self._store.postpone(self._lease, deferred.delay_s, event=event)
+        self._store.parking.postpone(self._lease, deferred.delay_s, event=event)
 
 
 class _ValueTooLarge(Exception):

@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 from sleipnir.scheduler.errors import SleipnirError, TransitionRefused
 from sleipnir.scheduler.failpoints import install_requested
 from sleipnir.scheduler.runs.model import Lease
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import make_temporary_files_in
 from sleipnir.worker.bootstrap import make_runtime
 from sleipnir.worker.delivery import run_visit
@@ -115,7 +115,7 @@ def _execute(channel: Connection[Any, Any]) -> int:
     take_in_orphans(below=order.mark)
     threading.Thread(target=_beat, args=(channel,), name="beat", daemon=True).start()
     try:
-        install_requested(RunStore, run_visit)
+        install_requested(*RunStore.PARTS, run_visit)
         runtime = make_runtime(order.settings)
         listening = (channel, runtime, order.lease)
         threading.Thread(target=_listen, args=listening, name="listen", daemon=True).start()
@@ -172,7 +172,7 @@ def _listen(channel: Connection[Any, Any], runtime: Runtime, lease: Lease) -> No
     runtime.leases.closed = True
     # Before its programs are ended: what they come to then must not count.
     try:
-        runtime.store.give_back(lease)
+        runtime.store.visits.requeue(lease)
     except TransitionRefused:
         logger.debug("%s %s is no longer owned by this process", lease.run_id, lease.visit)
     except RedisError:

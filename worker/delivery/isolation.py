@@ -22,7 +22,7 @@ from time import monotonic
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.model import Lease
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import scratch
 from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox import programs
@@ -91,7 +91,7 @@ class Isolation:
         """
         # One that is staged cannot be given back; it only advances its step, which is quick.
         if not self._places.acquire(blocking=staged):
-            self._store.give_back(lease, _UNTIL_THERE_IS_A_PLACE_S)
+            self._store.visits.requeue(lease, _UNTIL_THERE_IS_A_PLACE_S)
             return
         try:
             ended = self._run(lease, digest, cancelled)
@@ -117,18 +117,18 @@ class Isolation:
 
     def _judge(self, lease: Lease, ended: _Ended, cancelled: Cancellation) -> None:
         if ended.how is None:
-            self._store.acquit(lease)
+            self._store.visits.acquit(lease)
         elif not ended.begun:
             # Not the visit's doing; its timer brings it back.
             logger.warning("run %s visit %s: %s", lease.run_id, lease.visit, ended.how)
         elif not cancelled.wait(_COMMON_END_S):
             if self._leases.closed:
-                self._store.give_back(lease)
+                self._store.visits.requeue(lease)
                 return
             logger.warning(
                 "run %s visit %s took its process down: %s", lease.run_id, lease.visit, ended.how
             )
-            self._store.accuse(lease, ended.how)
+            self._store.visits.accuse(lease, ended.how)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 from sleipnir.scheduler.runs.history import node_times
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.store.queries import Records
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.visit.context import Visit
 
 logger = logging.getLogger("sleipnir.graph")

@@ -24,7 +24,7 @@ from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.events import Event, TextStreamed
 from sleipnir.scheduler.runs.model import NO_USAGE, Begun, Failure, Lease, Usage
 from sleipnir.scheduler.store.keys import parse_visit_id
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery.bundle_cache import UnpackedAgent
 from sleipnir.worker.delivery.commit import Commit
 from sleipnir.worker.delivery.isolation import LOST_IN_COMPANY
@@ -63,7 +63,7 @@ def deliver(runtime: Runtime, lease: Lease, digest: str) -> None:
     try:
         begun = begin(runtime, lease, agent)
         if runtime.leases.closed:
-            runtime.store.give_back(lease)
+            runtime.store.visits.requeue(lease)
             return
         with runtime.leases.holding(lease) as cancelled:
             if runtime.isolation is not None and begun.tries > LOST_IN_COMPANY:
@@ -78,7 +78,7 @@ def deliver(runtime: Runtime, lease: Lease, digest: str) -> None:
             outcome = execute(visit)
             if is_late(visit):
                 # Its run is over; or has got more time meanwhile, and another try may use that.
-                runtime.store.give_back(lease, _UNTIL_JUDGED_S)
+                runtime.store.visits.requeue(lease, _UNTIL_JUDGED_S)
             else:
                 settle(commit, visit, outcome)
     except TransitionRefused as refusal:
@@ -91,13 +91,13 @@ def deliver(runtime: Runtime, lease: Lease, digest: str) -> None:
         logger.exception("run %s: visit %s", lease.run_id, lease.visit)
         text = f"internal error at visit '{lease.visit}': {hidden(repr(error))}"
         failure = Failure("R023", text, parse_visit_id(lease.visit)[1])
-        runtime.store.close(lease.run_id, "failed", failure)
+        runtime.store.runs.close(lease.run_id, "failed", failure)
 
 
 def begin(runtime: Runtime, lease: Lease, agent: UnpackedAgent) -> Begun:
     """Take the visit's lease and read the part of the state its node needs."""
     node_id = agent.executed_node(lease.visit)
-    return runtime.store.begin(lease, agent.keys_for(node_id))
+    return runtime.store.visits.begin(lease, agent.keys_for(node_id))
 
 
 def make_visit(
@@ -139,7 +139,7 @@ def make_visit(
         workdir=partial(workdir_of, begun.context.workdir, runtime.scratch, lease.run_id),
         limits=runtime.limits,
         cancelled=cancelled,
-        narrate=partial(runtime.store.narrate, lease.run_id),
+        narrate=partial(runtime.store.runs.narrate, lease.run_id),
         say=partial(_say, runtime.store, lease.run_id, node_id, index),
         fill_in=runtime.secrets.resolve,
         offer=partial(runtime.tools.offer, agent),
@@ -157,11 +157,13 @@ def _say(store: RunStore, run_id: str, node_id: str, index: int | None, text: st
     text = head_and_tail(text, _SPOKEN_BYTES)
     # What nobody hears is no reason to lose the reply.
     with contextlib.suppress(RedisError):
-        store.say(run_id, TextStreamed(node_id, index, text))
+        store.runs.stream(run_id, TextStreamed(node_id, index, text))
 
 
 def _turns(store: RunStore, lease: Lease, count: int) -> list[dict[str, Any]]:
-    return list(map(json.loads, store.read_turns(lease.run_id, lease.visit))) if count else []
+    return (
+        list(map(json.loads, store.visits.read_turns(lease.run_id, lease.visit))) if count else []
+    )
 
 
 def _record(
@@ -172,7 +174,7 @@ def _record(
     event: Event | None,
     usage: Usage,
 ) -> None:
-    store.record_turn(lease, position, encode(entry), event=event, usage=usage)
+    store.visits.record_turn(lease, position, encode(entry), event=event, usage=usage)
 
 
 def execute(visit: Visit[Any]) -> Outcome:
@@ -218,10 +220,10 @@ def give_up(runtime: Runtime, lease: Lease, error: BundleError) -> None:
     """The agent cannot be had: no visit of this run will ever work."""
     logger.error("run %s: %s", lease.run_id, error)
     try:
-        runtime.store.begin(lease, ())
+        runtime.store.visits.begin(lease, ())
     except TransitionRefused:
         return
-    runtime.store.close(
+    runtime.store.runs.close(
         lease.run_id, "failed", Failure("R023", f"the agent cannot be loaded: {error}", None)
     )
 
@@ -229,7 +231,7 @@ def give_up(runtime: Runtime, lease: Lease, error: BundleError) -> None:
 def _resumption(store: RunStore, lease: Lease, node_id: str, begun: Begun) -> Any:
     """What the visit goes on with: an answer, a child's result, the results of a map."""
     if begun.payload == "collect":
-        return store.read_map(lease.run_id, lease.visit)
+        return store.parking.read_map(lease.run_id, lease.visit)
     if begun.payload:
         return json.loads(begun.payload)
     return _answer_ahead(begun.context.answers, node_id, begun.visit_number)

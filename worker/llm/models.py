@@ -7,7 +7,7 @@ from functools import partial
 
 from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.store.recordings import Recordings
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.chain import first_reply
 from sleipnir.worker.llm.client import ModelCallFailed, Reply, Request, complete

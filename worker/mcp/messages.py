@@ -31,7 +31,9 @@ _WINDOW_S = 60.0
 # What is in these is nobody's but the tool's, and not looked at by the SDK.
 _FREE = {"structuredContent", "inputSchema", "outputSchema"}
 
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+# A lone backslash at the end belongs to it: where nothing matched, each quote before it would be
+# tried as a beginning.
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _ID = re.compile(r'"id"\s{0,20}:\s{0,20}("[^"\\]{1,100}"|[0-9]{1,18})\s{0,20}[,}]')
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a character, if the other one does not follow
 _NEAR = 1_000  # characters from an end of a message that cannot be read, in which its id is sought

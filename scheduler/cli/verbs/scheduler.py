@@ -23,9 +23,9 @@ def scheduler(options: Options) -> None:
     from sleipnir.scheduler.service.scheduler import Scheduler  # noqa: PLC0415
     from sleipnir.scheduler.store.connection import connect  # noqa: PLC0415
     from sleipnir.scheduler.store.dispatch import make_dispatcher  # noqa: PLC0415
-    from sleipnir.scheduler.store.runs import RunStore  # noqa: PLC0415
+    from sleipnir.scheduler.store.run_store import RunStore  # noqa: PLC0415
 
-    install_requested(RunStore)
+    install_requested(*RunStore.PARTS)
     assert settings.redis_url is not None
     logging.basicConfig(
         level=logging.DEBUG if options.verbosity else logging.INFO,

@@ -6,7 +6,7 @@ import logging
 from datetime import timedelta
 from time import monotonic
 
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -36,7 +36,7 @@ class BundleSweep:
 
     def run_once(self, limit: int = 100) -> int:
         """Remove up to `limit` unused bundles; returns how many."""
-        removed = self._store.remove_unused_bundles(self._unused_for, limit)
+        removed = self._store.bundles.remove_unused(self._unused_for, limit)
         if removed:
             logger.info("removed %d unused bundles", removed)
         return removed

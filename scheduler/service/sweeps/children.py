@@ -11,5 +11,5 @@ logger = logging.getLogger("sleipnir.scheduler")
 
 def expire_child(tick: Tick, run_id: str, visit: str) -> None:
     """Cancel the child and resume the node, which fails with R016."""
-    tick.store.expire_child(run_id, visit)
+    tick.store.parking.expire_child(run_id, visit)
     logger.info("run %s visit %s: its child took too long", run_id, visit)

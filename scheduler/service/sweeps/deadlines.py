@@ -12,7 +12,7 @@ logger = logging.getLogger("sleipnir.scheduler")
 
 def time_out_run(tick: Tick, run_id: str) -> None:
     """End the run as timed out; its leases and children fall with it."""
-    limit_s = tick.store.time_limit_s(run_id)
+    limit_s = tick.store.runs.time_limit_s(run_id)
     failure = Failure("R005", f"the run took longer than its limit of {limit_s:g}s", None)
-    if tick.store.close(run_id, "timed_out", failure):
+    if tick.store.runs.close(run_id, "timed_out", failure):
         logger.info("run %s timed out", run_id)

@@ -7,4 +7,4 @@ from sleipnir.scheduler.service.sweeps.tick import Tick
 
 def forget_run(tick: Tick, run_id: str, digest: str) -> None:
     """Remove the run and its place in the indexes."""
-    tick.store.purge(run_id, digest)
+    tick.store.runs.purge(run_id, digest)

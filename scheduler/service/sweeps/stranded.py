@@ -13,7 +13,7 @@ from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.runs.stranded import Defect, defects
 from sleipnir.scheduler.store.inspection import Inspector
 from sleipnir.scheduler.store.keys import partition_of
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -70,7 +70,7 @@ class StrandedSweep:
     def run_once(self, partitions: Sequence[str]) -> int:
         """Look at the next few runs, and again at suspects; returns how many were dealt with."""
         partition = partitions[self._turn % len(partitions)]
-        self._position, found = self._store.unfinished(
+        self._position, found = self._store.partitions.find_unfinished(
             partition, self._position, _PASSED_OVER, _READ
         )
         if not self._position:
@@ -118,7 +118,7 @@ class StrandedSweep:
             message = f"the run could not continue: {hopeless.text}"
             failure = Failure("R023", message, None)
         repairs = [defect.repair for defect in lasting if defect.repair is not None]
-        if not self._store.repair(run.run_id, run.digest, failure, repairs):
+        if not self._store.runs.repair(run.run_id, run.digest, failure, repairs):
             self._suspects[run.run_id] = before
             return False
         logger.warning(

@@ -11,7 +11,7 @@ logger = logging.getLogger("sleipnir.scheduler")
 
 def redeliver_visit(tick: Tick, run_id: str, visit: str) -> None:
     """Publish a visit again, or give its run up after too many lost workers."""
-    done = tick.store.redeliver(run_id, visit)
+    done = tick.store.visits.redeliver(run_id, visit)
     if done == "given_up":
         logger.warning("run %s failed: visit %s lost its worker too often", run_id, visit)
     else:

@@ -13,7 +13,7 @@ from sleipnir.scheduler.limits.rules import Limit
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import run_key
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
 from tests.support.limits import waits, want
@@ -92,7 +92,7 @@ def test_a_run_has_its_time_whatever_the_clock_is_set_to(
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_lease_ends_when_it_would_have(engine: Engine, hours: int) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     engine.tick()
     begin(engine, "1/s")
     messages(engine)
@@ -110,22 +110,22 @@ def test_a_lease_ends_when_it_would_have(engine: Engine, hours: int) -> None:
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_node_is_not_older_for_it(engine: Engine, hours: int) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     engine.tick()
     lease = begin(engine, "1/s")
-    engine.store.postpone(lease, 20)
+    engine.store.parking.postpone(lease, 20)
     engine.clock.set_by(hours * HOUR_S)
     engine.tick()
     engine.clock.move(20)
     engine.tick()
 
-    begun = engine.store.begin(lease, None)
+    begun = engine.store.visits.begin(lease, None)
 
     assert begun.age_s == 20
 
 
 def test_a_child_run_has_its_time(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     spawn(engine, "1/s", timeout_s=300)
     engine.tick()
     engine.clock.set_by(HOUR_S)
@@ -167,8 +167,8 @@ def test_what_began_since_is_not_moved(engine: Engine, hours: int) -> None:
     engine.clock.move(0.4)
     run_id = engine.finish(ASKS).run_id
     due = deadline(engine, run_id)
-    engine.store.submit(a_run())
-    engine.store.postpone(begin(engine, "1/s"), 30)
+    engine.store.runs.submit(a_run())
+    engine.store.parking.postpone(begin(engine, "1/s"), 30)
     messages(engine)
 
     engine.tick()
@@ -217,7 +217,7 @@ def test_a_sweep_that_had_to_wait_acts_on_nothing(
 def test_workers_renew_their_leases_before_those_are_judged(
     engine: Engine, clock: SlowClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     engine.tick()
     lease = begin(engine, "1/s")
     messages(engine)
@@ -225,7 +225,7 @@ def test_workers_renew_their_leases_before_those_are_judged(
 
     def renew(pause_s: float) -> bool:
         pauses_s.append(pause_s)
-        return bool(engine.store.renew([lease]))
+        return bool(engine.store.visits.renew([lease]))
 
     monkeypatch.setattr(engine.scheduler._stopping, "wait", renew)
     clock.waits_s = [20]  # the lease has lapsed, and nothing is moved for so little
@@ -251,7 +251,7 @@ def test_a_scheduler_that_starts_learns_that_redis_was_away(
     redis_client: redis.Redis,
 ) -> None:
     store = RunStore(redis_client, Settings(), DirectDispatcher())
-    store.submit(a_run(timeout_s=60))
+    store.runs.submit(a_run(timeout_s=60))
     clock = Clock()
     clock.ms = store.now_ms()
     # As if the last scheduler had ended a day before this Redis was started.
@@ -273,14 +273,14 @@ def test_who_locked_a_partition_before_the_clock_was_set_back_does_not_keep_it(
     engine.redis.set("{p01}:owner", "dead", px=HOUR_S * 1000)
     engine.redis.set("{p02}:owner", "alive", px=5000)
 
-    mine = engine.store.sweep("me", ttl_s=5, limit=10)
+    mine = engine.store.partitions.sweep("me", ttl_s=5, limit=10)
 
     assert "{p01}" in mine
     assert "{p02}" not in mine
 
 
 def test_finished_runs_are_kept_for_as_long(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     finish(engine, RUN)
     engine.tick()
     engine.clock.set_by(30 * 24 * HOUR_S)

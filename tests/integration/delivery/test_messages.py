@@ -17,7 +17,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import TASK, make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Engine
 from tests.support.queue import take
 from tests.support.redis_server import RedisServer
@@ -56,7 +56,7 @@ def take_message(client: redis.Redis) -> dict[str, Any]:
 def test_a_pushed_message_is_what_celery_would_have_published(
     engine: Engine, celery: Celery
 ) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     ours = take_message(engine.redis)
     celery.send_task(
         TASK, args=(RUN, "1/s", DIGEST), shadow="tested/s", queue=QUEUE, ignore_result=True
@@ -77,7 +77,7 @@ def test_a_pushed_message_is_what_celery_would_have_published(
 
 def test_names_survive_the_way_through_the_message(engine: Engine) -> None:
     node = "узел \"\\'@ID@%1 {}".replace(" ", "\u00a0")
-    engine.store.submit(a_run(start=node, agent='a"b\\c'))
+    engine.store.runs.submit(a_run(start=node, agent='a"b\\c'))
 
     message = take_message(engine.redis)
 
@@ -87,7 +87,7 @@ def test_names_survive_the_way_through_the_message(engine: Engine) -> None:
 
 def test_every_message_has_an_id_of_its_own(engine: Engine) -> None:
     for number in range(20):
-        engine.store.submit(a_run(f"{number:016x}"))
+        engine.store.runs.submit(a_run(f"{number:016x}"))
 
     ids = {take_message(engine.redis)["headers"]["id"] for _ in range(20)}
 
@@ -100,7 +100,7 @@ def test_a_broker_that_is_down_fails_no_transition(
     dispatcher = make_dispatcher("redis://elsewhere", f"redis+socket://{tmp_path}/nothing.sock")
     store = RunStore(engine.redis, engine.store.settings, dispatcher, engine.clock)
 
-    created = store.submit(a_run())
+    created = store.runs.submit(a_run())
 
     assert created
     assert engine.run(RUN).status == "queued"
@@ -114,7 +114,7 @@ def test_on_another_broker_a_message_is_repeated_ever_more_rarely(
     # would be what fills it.
     dispatcher = make_dispatcher("redis://elsewhere", redis_server.broker_url)
     store = RunStore(engine.redis, engine.store.settings, dispatcher, engine.clock)
-    store.submit(a_run())
+    store.runs.submit(a_run())
     scheduler = Scheduler(store, monotonic=engine.clock.passed_s)
     published_after = []
 

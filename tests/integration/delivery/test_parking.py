@@ -36,14 +36,14 @@ CANCELLED = Failure("cancelled", "enough", None)
 
 def resumed_with(engine: Engine, visit: str, token: str = "t9") -> Any:
     """What a visit that is ready again was given."""
-    return json.loads(engine.store.begin(Lease(RUN, visit, token), ()).payload)
+    return json.loads(engine.store.visits.begin(Lease(RUN, visit, token), ()).payload)
 
 
 # ---- questions
 
 
 def test_a_run_whose_only_visit_asks_waits_for_a_person(engine: Engine) -> None:
-    engine.store.ask(started(engine), a_question("1/s"))
+    engine.store.parking.ask(started(engine), a_question("1/s"))
 
     (question,) = engine.records.inbox()
     assert status(engine) == "waiting"
@@ -52,10 +52,10 @@ def test_a_run_whose_only_visit_asks_waits_for_a_person(engine: Engine) -> None:
 
 
 def test_an_answer_resumes_its_visit(engine: Engine) -> None:
-    engine.store.ask(started(engine), a_question("1/s"))
+    engine.store.parking.ask(started(engine), a_question("1/s"))
     messages(engine)
 
-    engine.store.answer(RUN, "1/s", "  Yes\n")
+    engine.store.parking.answer(RUN, "1/s", "  Yes\n")
 
     assert status(engine) == "running"
     assert messages(engine) == ["1/s"]
@@ -64,26 +64,26 @@ def test_an_answer_resumes_its_visit(engine: Engine) -> None:
 
 
 def test_the_first_of_two_answers_wins(engine: Engine) -> None:
-    engine.store.ask(started(engine), a_question("1/s"))
-    engine.store.answer(RUN, "1/s", "yes")
+    engine.store.parking.ask(started(engine), a_question("1/s"))
+    engine.store.parking.answer(RUN, "1/s", "yes")
 
     with unchanged(engine), pytest.raises(AnswerRefused, match="answered or withdrawn"):
-        engine.store.answer(RUN, "1/s", "no")
+        engine.store.parking.answer(RUN, "1/s", "no")
 
 
 def test_what_was_never_asked_takes_no_answer(engine: Engine) -> None:
     started(engine)
 
     with unchanged(engine), pytest.raises(AnswerRefused):
-        engine.store.answer(RUN, "1/s", "yes")
+        engine.store.parking.answer(RUN, "1/s", "yes")
 
 
 def test_a_run_whose_time_is_over_takes_no_answer(engine: Engine) -> None:
-    engine.store.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.store.parking.ask(started(engine, timeout_s=60), a_question("1/s"))
     engine.clock.move(60)
 
     with unchanged(engine), pytest.raises(AnswerRefused, match="has ended"):
-        engine.store.answer(RUN, "1/s", "yes")
+        engine.store.parking.answer(RUN, "1/s", "yes")
 
 
 def test_a_step_waits_only_when_every_visit_does(engine: Engine) -> None:
@@ -94,8 +94,8 @@ def test_a_step_waits_only_when_every_visit_does(engine: Engine) -> None:
         lambda: ask(engine, "2/a"),
         lambda: stage(engine, "2/b"),
         lambda: ask(engine, "2/c"),
-        lambda: engine.store.answer(RUN, "2/a", "yes"),
-        lambda: engine.store.answer(RUN, "2/c", "yes"),
+        lambda: engine.store.parking.answer(RUN, "2/a", "yes"),
+        lambda: engine.store.parking.answer(RUN, "2/c", "yes"),
     ):
         park()
         seen.append(status(engine))
@@ -104,20 +104,20 @@ def test_a_step_waits_only_when_every_visit_does(engine: Engine) -> None:
 
 
 def test_cancelling_withdraws_the_question(engine: Engine) -> None:
-    engine.store.ask(started(engine), a_question("1/s"))
+    engine.store.parking.ask(started(engine), a_question("1/s"))
 
-    engine.store.close(RUN, "cancelled", CANCELLED)
+    engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
     assert engine.records.inbox() == []
     with pytest.raises(AnswerRefused, match="has ended"):
-        engine.store.answer(RUN, "1/s", "yes")
+        engine.store.parking.answer(RUN, "1/s", "yes")
 
 
 def test_parked_visits_cost_the_scheduler_nothing(engine: Engine) -> None:
     fanned_out(engine, "a", "b", "c")
     ask(engine, "2/a")
     spawn(engine, "2/b")
-    engine.store.open_map(begin(engine, "2/c"), "x", 1, ["1", "2"])
+    engine.store.parking.open_map(begin(engine, "2/c"), "x", 1, ["1", "2"])
 
     timers = engine.redis.zrange("{p01}:timers", 0, -1)
 
@@ -131,10 +131,12 @@ def test_parked_visits_cost_the_scheduler_nothing(engine: Engine) -> None:
 def test_parking_is_narrated_in_the_transition_itself(engine: Engine) -> None:
     fanned_out(engine, "a", "b")
     lease = begin(engine, "2/a")
-    engine.store.ask(lease, a_question("2/a"), event=QuestionAsked("a", "?", (), None))
-    engine.store.answer(RUN, "2/a", "yes", event=QuestionAnswered("a"))
+    engine.store.parking.ask(lease, a_question("2/a"), event=QuestionAsked("a", "?", (), None))
+    engine.store.parking.answer(RUN, "2/a", "yes", event=QuestionAnswered("a"))
     child = a_run(CHILD, parent=f"{RUN} 2/b")
-    engine.store.spawn(begin(engine, "2/b"), child, 300, event=ChildStarted("b", "g", CHILD))
+    engine.store.parking.spawn(
+        begin(engine, "2/b"), child, 300, event=ChildStarted("b", "g", CHILD)
+    )
 
     kinds = [entry.event.kind for entry in engine.records.follow(RUN, block=False)]
 
@@ -145,11 +147,11 @@ def test_parking_is_narrated_in_the_transition_itself(engine: Engine) -> None:
 
 
 def child_asks(engine: Engine, child_id: str = CHILD) -> None:
-    engine.store.ask(begin(engine, "1/s", run_id=child_id), a_question("1/s"))
+    engine.store.parking.ask(begin(engine, "1/s", run_id=child_id), a_question("1/s"))
 
 
 def test_a_child_starts_in_its_parent_s_partition(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     messages(engine)
 
     spawn(engine, "1/s")
@@ -161,7 +163,7 @@ def test_a_child_starts_in_its_parent_s_partition(engine: Engine) -> None:
 
 
 def test_the_end_of_a_child_resumes_its_parent_with_the_result(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     spawn(engine, "1/s")
     messages(engine)
 
@@ -173,26 +175,26 @@ def test_the_end_of_a_child_resumes_its_parent_with_the_result(engine: Engine) -
 
 
 def test_a_parent_waits_while_its_child_does(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     spawn(engine, "1/s")
 
     child_asks(engine)
     while_asking = status(engine)
-    engine.store.answer(CHILD, "1/s", "yes")
+    engine.store.parking.answer(CHILD, "1/s", "yes")
 
     assert while_asking == "waiting"
     assert (status(engine), status(engine, CHILD)) == ("running", "running")
 
 
 def test_waiting_reaches_every_ancestor(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     spawn(engine, "1/s")
     lease = begin(engine, "1/s", run_id=CHILD)
-    engine.store.spawn(lease, a_run(GRANDCHILD, parent=f"{CHILD} 1/s"), 300)
+    engine.store.parking.spawn(lease, a_run(GRANDCHILD, parent=f"{CHILD} 1/s"), 300)
 
     child_asks(engine, GRANDCHILD)
     while_asking = [status(engine, run_id) for run_id in (RUN, CHILD, GRANDCHILD)]
-    engine.store.answer(GRANDCHILD, "1/s", "yes")
+    engine.store.parking.answer(GRANDCHILD, "1/s", "yes")
 
     assert while_asking == ["waiting"] * 3
     assert [status(engine, run_id) for run_id in (RUN, CHILD, GRANDCHILD)] == ["running"] * 3
@@ -210,11 +212,11 @@ def test_a_parent_with_work_beside_a_waiting_child_is_running(engine: Engine) ->
 
 
 def test_a_child_cancelled_while_it_waits_lets_its_parent_go_on(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     spawn(engine, "1/s")
     child_asks(engine)
 
-    engine.store.close(CHILD, "cancelled", CANCELLED)
+    engine.store.runs.close(CHILD, "cancelled", CANCELLED)
 
     assert status(engine) == "running"
     result = resumed_with(engine, "1/s")
@@ -222,13 +224,13 @@ def test_a_child_cancelled_while_it_waits_lets_its_parent_go_on(engine: Engine) 
 
 
 def test_cancelling_a_run_cancels_all_below_it(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     spawn(engine, "1/s")
     lease = begin(engine, "1/s", run_id=CHILD)
-    engine.store.spawn(lease, a_run(GRANDCHILD, parent=f"{CHILD} 1/s"), 300)
+    engine.store.parking.spawn(lease, a_run(GRANDCHILD, parent=f"{CHILD} 1/s"), 300)
     child_asks(engine, GRANDCHILD)
 
-    engine.store.close(RUN, "cancelled", CANCELLED)
+    engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
     assert [status(engine, run_id) for run_id in (RUN, CHILD, GRANDCHILD)] == ["cancelled"] * 3
     assert engine.failure(GRANDCHILD).message == "the parent run ended"
@@ -237,7 +239,7 @@ def test_cancelling_a_run_cancels_all_below_it(engine: Engine) -> None:
 
 @pytest.mark.parametrize("waiting", [False, True])
 def test_a_child_that_takes_too_long_is_cancelled(engine: Engine, waiting: bool) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     spawn(engine, "1/s", timeout_s=30)
     if waiting:
         child_asks(engine)
@@ -251,19 +253,19 @@ def test_a_child_that_takes_too_long_is_cancelled(engine: Engine, waiting: bool)
 
 
 def test_a_child_that_ended_in_time_cannot_expire(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     spawn(engine, "1/s", timeout_s=30)
     finish(engine, CHILD)
 
     with unchanged(engine):
-        engine.store.expire_child(RUN, "1/s")
+        engine.store.parking.expire_child(RUN, "1/s")
 
 
 def test_a_child_may_end_after_its_parent_s_visit_is_gone(engine: Engine) -> None:
     fanned_out(engine, "a", "b")
     spawn(engine, "2/a")
     late = begin(engine, "1/s", run_id=CHILD)
-    engine.store.close(RUN, "cancelled", CANCELLED)
+    engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
     with pytest.raises(Exception, match="run_closed"):
         advance(engine, late, go_to("n"))
@@ -274,19 +276,21 @@ def test_a_child_may_end_after_its_parent_s_visit_is_gone(engine: Engine) -> Non
 
 
 def opened(engine: Engine, items: int, window: int) -> None:
-    engine.store.open_map(started(engine), "b", window, [str(item) for item in range(items)])
+    engine.store.parking.open_map(
+        started(engine), "b", window, [str(item) for item in range(items)]
+    )
     messages(engine)
 
 
 def end_item(engine: Engine, index: int, *, halt: bool = False) -> None:
     lease = begin(engine, f"1/s/{index}")
-    engine.store.stage_item(lease, json.dumps({"value": index}), halt=halt, elapsed_s=index)
+    engine.store.parking.stage_item(lease, json.dumps({"value": index}), halt=halt, elapsed_s=index)
 
 
 def test_an_invocation_gets_its_item(engine: Engine) -> None:
     opened(engine, items=3, window=2)
 
-    begun = engine.store.begin(Lease(RUN, "1/s/1", "t1"), None)
+    begun = engine.store.visits.begin(Lease(RUN, "1/s/1", "t1"), None)
 
     assert (begun.item, begun.payload) == ("1", "")
 
@@ -307,7 +311,7 @@ def test_the_map_collects_what_its_invocations_left(engine: Engine) -> None:
     end_item(engine, 1)
     end_item(engine, 0)
 
-    fields = engine.store.read_map(RUN, "1/s")
+    fields = engine.store.parking.read_map(RUN, "1/s")
 
     assert {name: fields[name] for name in ("result:0", "result:1", "done", "max_ms")} == {
         "result:0": '{"value": 0}',
@@ -326,7 +330,7 @@ def test_a_halted_map_starts_nothing_more_but_awaits_what_runs(engine: Engine) -
     end_item(engine, 1)
 
     assert (after_the_failure, messages(engine)) == ([], ["1/s"])
-    assert "result:2" not in engine.store.read_map(RUN, "1/s")
+    assert "result:2" not in engine.store.parking.read_map(RUN, "1/s")
 
 
 def test_a_map_of_children_waits_when_all_of_them_do(engine: Engine) -> None:
@@ -338,7 +342,7 @@ def test_a_map_of_children_waits_when_all_of_them_do(engine: Engine) -> None:
 
     child_asks(engine, GRANDCHILD)
     both_ask = status(engine)
-    engine.store.answer(CHILD, "1/s", "yes")
+    engine.store.parking.answer(CHILD, "1/s", "yes")
 
     assert (one_asks, both_ask, status(engine)) == ("running", "waiting", "running")
 
@@ -372,7 +376,7 @@ def test_a_finished_map_leaves_nothing(engine: Engine) -> None:
 
     advance(engine, begin(engine, "1/s", "t2"), go_to("n"))
 
-    assert engine.store.read_map(RUN, "1/s") == {}
+    assert engine.store.parking.read_map(RUN, "1/s") == {}
     assert engine.redis.zrange("{p01}:timers", 0, -1) == [f"visit {RUN} 2/n"]
 
 
@@ -380,9 +384,11 @@ def test_usage_of_invocations_is_the_run_s_and_kept_for_the_map(engine: Engine) 
     opened(engine, items=2, window=2)
     for index, usage in enumerate([Usage(1, 2, 0.25), Usage(10, 20, None)]):
         lease = begin(engine, f"1/s/{index}")
-        engine.store.stage_item(lease, "{}", halt=False, elapsed_s=0, usage=usage, spent=usage)
+        engine.store.parking.stage_item(
+            lease, "{}", halt=False, elapsed_s=0, usage=usage, spent=usage
+        )
 
-    fields = engine.store.read_map(RUN, "1/s")
+    fields = engine.store.parking.read_map(RUN, "1/s")
 
     assert engine.run(RUN).usage == Usage(11, 22, None)
     assert (fields["usage:0"], fields["usage:1"]) == ("1 2 0.2500000000 0", "10 20 - 0")

@@ -37,10 +37,10 @@ from tests.support.runs import (
 
 
 def test_a_run_submitted_twice_is_one_run(engine: Engine) -> None:
-    first = engine.store.submit(a_run())
+    first = engine.store.runs.submit(a_run())
 
     with unchanged(engine):
-        second = engine.store.submit(a_run(state={"other": "1"}))
+        second = engine.store.runs.submit(a_run(state={"other": "1"}))
 
     assert (first, second) == (True, False)
 
@@ -53,13 +53,13 @@ def test_a_redis_that_forgets_the_script_again_and_again_is_told_its_text(
 
     monkeypatch.setattr(redis.Redis, "evalsha", forgotten)
 
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
 
     assert status(engine) == "queued"
 
 
 def test_a_submitted_run_waits_with_its_seeds_for_a_worker(engine: Engine) -> None:
-    engine.store.submit(a_run(state={"n": "1"}))
+    engine.store.runs.submit(a_run(state={"n": "1"}))
 
     assert status(engine) == "queued"
     assert engine.state(RUN) == {"n": 1}
@@ -68,10 +68,10 @@ def test_a_submitted_run_waits_with_its_seeds_for_a_worker(engine: Engine) -> No
 
 
 def test_a_batch_lists_a_run_even_if_its_first_submission_broke_off(engine: Engine) -> None:
-    engine.store.submit(a_run(batch="b"))
+    engine.store.runs.submit(a_run(batch="b"))
     engine.redis.delete("sleipnir:batch:b")
 
-    engine.store.submit(a_run(batch="b"))
+    engine.store.runs.submit(a_run(batch="b"))
 
     assert list(engine.records.batch_pages("b")) == [[RUN]]
 
@@ -80,7 +80,7 @@ def test_advancing_commits_writes_checkpoint_counts_and_frontier(engine: Engine)
     lease = started(engine)
     messages(engine)
 
-    said = engine.store.advance(
+    said = engine.store.visits.advance(
         lease, 1, go_to("a", "b", k="[]"), cap=9, window=8, nodes={"s": {"ms": 5}}
     )
 
@@ -108,7 +108,7 @@ def test_a_failed_step_commits_nothing_but_its_usage(engine: Engine) -> None:
     lease = started(engine)
     failure = Failure("R009", "no", None)
 
-    engine.store.advance(
+    engine.store.visits.advance(
         lease,
         1,
         Plan({"k": "1"}, failure=failure),
@@ -171,9 +171,9 @@ def test_usage_adds_up_and_one_unknown_price_makes_the_sum_unknown(engine: Engin
     fanned_out(engine, "a", "b")
     first, second = begin(engine, "2/a"), begin(engine, "2/b")
 
-    engine.store.stage(first, 2, Branch({}), usage=Usage(1, 2, 0.25))
+    engine.store.visits.stage(first, 2, Branch({}), usage=Usage(1, 2, 0.25))
     known = engine.run(RUN).usage
-    engine.store.stage(second, 2, Branch({}), usage=Usage(10, 20, None))
+    engine.store.visits.stage(second, 2, Branch({}), usage=Usage(10, 20, None))
 
     assert known == Usage(1, 2, 0.25)
     assert engine.run(RUN).usage == Usage(11, 22, None)
@@ -186,8 +186,8 @@ def test_the_last_branch_is_asked_to_advance(engine: Engine) -> None:
     last = begin(engine, "2/c")
 
     assert open_visits == [2, 1]
-    assert engine.store.stage(last, 2, Branch({})) == 0
-    branches, current = engine.store.read_step(RUN, ["initial_prompt", "gone"])
+    assert engine.store.visits.stage(last, 2, Branch({})) == 0
+    branches, current = engine.store.visits.read_step(RUN, ["initial_prompt", "gone"])
     assert {node: branch.writes for node, branch in branches.items()} == {
         "a": {"k": '"2/a"'},
         "b": {"k": '"2/b"'},
@@ -200,10 +200,10 @@ def test_staging_last_again_still_asks_to_advance(engine: Engine) -> None:
     fanned_out(engine, "a", "b")
     stage(engine, "2/a")
     last = begin(engine, "2/b")
-    engine.store.stage(last, 2, Branch({}))
+    engine.store.visits.stage(last, 2, Branch({}))
 
     with unchanged(engine):
-        left = engine.store.stage(last, 2, Branch({}))
+        left = engine.store.visits.stage(last, 2, Branch({}))
 
     assert left == 0
 
@@ -240,7 +240,7 @@ def test_a_failure_drops_what_does_not_execute_and_awaits_what_does(engine: Engi
     assert engine.records.inbox() == []
     assert engine.records.questions(RUN) == []
     assert status(engine, CHILD) == "cancelled"
-    assert engine.store.stage(running, 2, Branch({})) == 0
+    assert engine.store.visits.stage(running, 2, Branch({})) == 0
 
 
 def test_a_failure_beside_none_that_execute_ends_the_step(engine: Engine) -> None:
@@ -264,21 +264,21 @@ def test_a_failure_starts_nothing_that_the_window_held_back(engine: Engine) -> N
 
 def test_a_failure_drops_a_sibling_map_with_its_invocations(engine: Engine) -> None:
     fanned_out(engine, "a", "m")
-    engine.store.open_map(begin(engine, "2/m"), "b", 2, ["1", "2", "3"])
+    engine.store.parking.open_map(begin(engine, "2/m"), "b", 2, ["1", "2", "3"])
     invocation = begin(engine, "2/m/0")
 
     left = stage(engine, "2/a", FAILED)
 
     assert left == 0
     with unchanged(engine), pytest.raises(StaleVisit):
-        engine.store.stage_item(invocation, '{"value":1}', halt=False, elapsed_s=0)
+        engine.store.parking.stage_item(invocation, '{"value":1}', halt=False, elapsed_s=0)
 
 
 # ---- the window
 
 
 def test_a_step_publishes_no_more_than_its_window(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     lease = begin(engine, "1/s")
     messages(engine)
     advance(engine, lease, go_to("a", "b", "c", "d"), window=2)
@@ -297,7 +297,7 @@ def test_a_question_makes_room_and_its_answer_needs_it_again(engine: Engine) -> 
     ask(engine, "2/a")
     after_asking = messages(engine)
 
-    engine.store.answer(RUN, "2/a", "yes")
+    engine.store.parking.answer(RUN, "2/a", "yes")
     after_answering = messages(engine)
     stage(engine, "2/b")
 
@@ -322,19 +322,19 @@ def test_a_child_makes_room_and_its_end_needs_it_again(engine: Engine) -> None:
 def test_a_held_visit_is_neither_begun_nor_published(engine: Engine) -> None:
     fanned_out(engine, "a", "b", window=1)
     ask(engine, "2/a")
-    engine.store.answer(RUN, "2/a", "yes")
+    engine.store.parking.answer(RUN, "2/a", "yes")
     messages(engine)
     engine.clock.move(3600)
 
     with pytest.raises(StaleVisit):
         begin(engine, "2/a", "t2")
-    assert engine.store.redeliver(RUN, "2/a") == "gone"
+    assert engine.store.visits.redeliver(RUN, "2/a") == "gone"
 
 
 def test_a_rest_makes_room_too(engine: Engine) -> None:
     fanned_out(engine, "a", "b", window=1)
     messages(engine)
-    engine.store.postpone(begin(engine, "2/a"), 1, turn="{}")
+    engine.store.parking.postpone(begin(engine, "2/a"), 1, turn="{}")
     after_resting = messages(engine)
 
     engine.clock.move(1)
@@ -350,11 +350,11 @@ def test_a_map_keeps_its_place_and_opens_a_window_of_its_own(engine: Engine) -> 
     fanned_out(engine, "m", "z", window=1)
     messages(engine)
 
-    engine.store.open_map(begin(engine, "2/m"), "b", 2, ["1", "2", "3"])
+    engine.store.parking.open_map(begin(engine, "2/m"), "b", 2, ["1", "2", "3"])
     opened = messages(engine)
     for index in (0, 1, 2):
         lease = begin(engine, f"2/m/{index}")
-        engine.store.stage_item(lease, '{"value":1}', halt=False, elapsed_s=0)
+        engine.store.parking.stage_item(lease, '{"value":1}', halt=False, elapsed_s=0)
     collecting = messages(engine)
     stage(engine, "2/m")
 
@@ -367,12 +367,12 @@ def test_a_step_within_its_window_forgets_the_one_before(engine: Engine) -> None
     fanned_out(engine, "a", "b", window=1)
     stage(engine, "2/a")
     last = begin(engine, "2/b")
-    engine.store.stage(last, 2, Branch({}))
+    engine.store.visits.stage(last, 2, Branch({}))
     advance(engine, last, go_to("c", "d"), window=2)
     messages(engine)
 
     ask(engine, "3/c")
-    engine.store.answer(RUN, "3/c", "yes")
+    engine.store.parking.answer(RUN, "3/c", "yes")
 
     assert messages(engine) == ["3/c"]
 
@@ -386,5 +386,5 @@ def test_the_widest_step_there_may_be_is_admitted_and_ended(engine: Engine, wind
     assert engine.redis.hlen(run_key("visits", RUN)) == window
     assert engine.run(RUN).frontier == tuple(names)
     assert len(engine.queued_visits()) == window + 1  # and the first step's
-    assert engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    assert engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
     assert {found.rule for found in Audit(engine.redis).violations()} <= {"bundle", "commits"}

@@ -45,7 +45,7 @@ OVERDUE = Failure("R005", "too long", None)
 
 
 def test_a_run_past_its_deadline_is_timed_out_with_its_children(engine: Engine) -> None:
-    engine.store.submit(a_run(timeout_s=2.5))
+    engine.store.runs.submit(a_run(timeout_s=2.5))
     spawn(engine, "1/s")
     engine.clock.move(2.5)
 
@@ -60,7 +60,7 @@ def test_a_run_past_its_deadline_is_timed_out_with_its_children(engine: Engine) 
 
 
 def test_a_waiting_run_is_timed_out_too(engine: Engine) -> None:
-    engine.store.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.store.parking.ask(started(engine, timeout_s=60), a_question("1/s"))
     engine.clock.move(60)
 
     engine.tick()
@@ -74,7 +74,7 @@ def test_no_run_is_timed_out_early(engine: Engine) -> None:
     engine.clock.move(59.999)
 
     with unchanged(engine):
-        closed = engine.store.close(RUN, "timed_out", OVERDUE)
+        closed = engine.store.runs.close(RUN, "timed_out", OVERDUE)
 
     assert not closed
 
@@ -83,7 +83,7 @@ def test_a_run_that_is_over_stays_as_it_ended(engine: Engine) -> None:
     advance(engine, started(engine), Plan({}, output="done"))
 
     with unchanged(engine):
-        closed = engine.store.close(RUN, "cancelled", Failure("cancelled", "late", None))
+        closed = engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "late", None))
 
     assert not closed
 
@@ -92,34 +92,34 @@ def test_a_run_that_is_over_stays_as_it_ended(engine: Engine) -> None:
 
 
 def test_a_partition_has_one_owner_at_a_time(engine: Engine) -> None:
-    first = engine.store.sweep("me", ttl_s=5, limit=10)
-    second = engine.store.sweep("you", ttl_s=5, limit=10)
-    again = engine.store.sweep("me", ttl_s=5, limit=10)
+    first = engine.store.partitions.sweep("me", ttl_s=5, limit=10)
+    second = engine.store.partitions.sweep("you", ttl_s=5, limit=10)
+    again = engine.store.partitions.sweep("me", ttl_s=5, limit=10)
 
     assert list(first) == list(again) == list(ALL_PARTITIONS)
     assert second == {}
 
 
 def test_partitions_let_go_of_are_free_at_once(engine: Engine) -> None:
-    engine.store.sweep("me", ttl_s=5, limit=10)
+    engine.store.partitions.sweep("me", ttl_s=5, limit=10)
 
-    engine.store.disown("you")
-    still_mine = engine.store.sweep("you", ttl_s=5, limit=10)
-    engine.store.disown("me")
+    engine.store.partitions.release("you")
+    still_mine = engine.store.partitions.sweep("you", ttl_s=5, limit=10)
+    engine.store.partitions.release("me")
 
     assert still_mine == {}
-    assert len(engine.store.sweep("you", ttl_s=5, limit=10)) == len(ALL_PARTITIONS)
+    assert len(engine.store.partitions.sweep("you", ttl_s=5, limit=10)) == len(ALL_PARTITIONS)
 
 
 def test_a_sweep_names_what_is_due_oldest_first_and_in_bounds(engine: Engine) -> None:
     runs = [f"01{number:014x}" for number in range(3)]
     for run_id in runs:
-        engine.store.submit(a_run(run_id))
+        engine.store.runs.submit(a_run(run_id))
         engine.clock.move(1)
     engine.clock.move(3.5)
 
-    due = engine.store.sweep("me", ttl_s=5, limit=2)
-    few = engine.store.sweep("me", ttl_s=5, limit=1)
+    due = engine.store.partitions.sweep("me", ttl_s=5, limit=2)
+    few = engine.store.partitions.sweep("me", ttl_s=5, limit=1)
 
     assert due["{p01}"] == [f"visit {run_id} 1/s" for run_id in runs[:2]]
     assert few["{p01}"] == [f"visit {runs[0]} 1/s"]
@@ -127,21 +127,21 @@ def test_a_sweep_names_what_is_due_oldest_first_and_in_bounds(engine: Engine) ->
 
 
 def test_two_schedulers_on_one_partition_do_no_harm(engine: Engine) -> None:
-    engine.store.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.store.parking.ask(started(engine, timeout_s=60), a_question("1/s"))
     engine.clock.move(60)
     other = Scheduler(engine.store)
-    engine.store.close(RUN, "timed_out", OVERDUE)
+    engine.store.runs.close(RUN, "timed_out", OVERDUE)
 
     with unchanged(engine):
-        assert not engine.store.close(RUN, "timed_out", OVERDUE)
-        engine.store.redeliver(RUN, "1/s")
+        assert not engine.store.runs.close(RUN, "timed_out", OVERDUE)
+        engine.store.visits.redeliver(RUN, "1/s")
     other.run_once()
 
 
 def test_a_timer_that_cannot_be_handled_does_not_hold_up_the_others(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine.store.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.store.parking.ask(started(engine, timeout_s=60), a_question("1/s"))
     engine.redis.zadd("{p01}:timers", {"nonsense": 1, f"visit {CHILD} 1/s": 2})
     engine.redis.set(f"{{p01}}:visits:{CHILD}", "not a hash", ex=60)
     engine.clock.move(60)
@@ -160,14 +160,14 @@ def test_a_timer_that_cannot_be_handled_does_not_hold_up_the_others(
 def test_nothing_of_a_finished_run_is_left_after_its_retention(engine: Engine) -> None:
     fanned_out(engine, "a", "b", "m", timeout_s=60, batch=None)
     spawn(engine, "2/a")
-    engine.store.open_map(begin(engine, "2/m"), "b", 1, ["1", "2"])
-    engine.store.append_logs(RUN, ['{"node":"s"}'])
-    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    engine.store.parking.open_map(begin(engine, "2/m"), "b", 1, ["1", "2"])
+    engine.store.runs.append_logs(RUN, ['{"node":"s"}'])
+    engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
     lose_all(engine.redis)
     engine.clock.move(RETENTION_S)
 
     engine.tick()
-    engine.scheduler._store.disown(engine.scheduler._owner)
+    engine.scheduler._store.partitions.release(engine.scheduler._owner)
 
     assert set(dump(engine.redis)) == {f"{partition}:swept" for partition in ALL_PARTITIONS}
 
@@ -182,7 +182,7 @@ def test_a_finished_run_stays_until_its_retention_is_over(engine: Engine) -> Non
 
 
 def test_a_waiting_run_is_kept_for_ever(engine: Engine) -> None:
-    engine.store.ask(started(engine), a_question("1/s"))
+    engine.store.parking.ask(started(engine), a_question("1/s"))
     engine.clock.move(10 * RETENTION_S)
 
     engine.tick()
@@ -192,12 +192,12 @@ def test_a_waiting_run_is_kept_for_ever(engine: Engine) -> None:
 
 def test_a_run_is_forgotten_once(engine: Engine) -> None:
     for run_id in (RUN, CHILD):
-        engine.store.submit(a_run(run_id))
-    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
-    engine.store.purge(RUN, DIGEST)
+        engine.store.runs.submit(a_run(run_id))
+    engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    engine.store.runs.purge(RUN, DIGEST)
 
     with unchanged(engine):
-        engine.store.purge(RUN, DIGEST)
+        engine.store.runs.purge(RUN, DIGEST)
 
     assert engine.redis.hget("{p01}:bundles", DIGEST) == "1"
 
@@ -215,7 +215,7 @@ def test_a_record_that_expired_by_itself_still_frees_its_bundle(engine: Engine) 
 def test_late_output_of_a_finished_run_expires_with_it(engine: Engine) -> None:
     advance(engine, started(engine), Plan({}, output="done"))
 
-    engine.store.append_logs(RUN, ['{"node":"s"}'])
+    engine.store.runs.append_logs(RUN, ['{"node":"s"}'])
 
     assert engine.records.logs(RUN) == [{"node": "s"}]
     assert engine.redis.ttl(f"{{p01}}:logs:{RUN}") > RETENTION_S
@@ -223,8 +223,8 @@ def test_late_output_of_a_finished_run_expires_with_it(engine: Engine) -> None:
 
 def test_a_forgotten_run_takes_neither_events_nor_output(engine: Engine) -> None:
     with unchanged(engine):
-        engine.store.append_logs(RUN, ['{"node":"s"}'])
-        engine.store.narrate(RUN, QuestionAnswered("s"))
+        engine.store.runs.append_logs(RUN, ['{"node":"s"}'])
+        engine.store.runs.narrate(RUN, QuestionAnswered("s"))
 
     with pytest.raises(RunNotFound):
         engine.run(RUN)
@@ -233,7 +233,7 @@ def test_a_forgotten_run_takes_neither_events_nor_output(engine: Engine) -> None
 def test_only_the_newest_output_is_kept(engine: Engine) -> None:
     started(engine)
 
-    engine.store.append_logs(RUN, [f'{{"node":"{number}"}}' for number in range(1_200)])
+    engine.store.runs.append_logs(RUN, [f'{{"node":"{number}"}}' for number in range(1_200)])
 
     logs = engine.records.logs(RUN)
     assert (len(logs), logs[0]["node"], logs[-1]["node"]) == (1_000, "200", "1199")
@@ -247,7 +247,7 @@ def test_output_is_kept_up_to_its_limit_and_what_was_dropped_is_counted(engine: 
         entries = [
             f'{{"node":"{number}","text":"{"x" * 1_000}"}}' for number in range(first, first + 10)
         ]
-        engine.store.append_logs(RUN, entries, dropped=1)
+        engine.store.runs.append_logs(RUN, entries, dropped=1)
 
     kept = engine.records.logs(RUN)
     size = sum(map(len, cast(list[str], engine.redis.lrange(f"{{p01}}:logs:{RUN}", 0, -1))))
@@ -259,7 +259,7 @@ def test_output_is_kept_up_to_its_limit_and_what_was_dropped_is_counted(engine: 
 def test_logs_tells_what_was_dropped(engine: Engine, redis_server: RedisServer) -> None:
     started(engine)
     entry = {"step": 1, "node": "s", "index": None, "stream": "stderr", "text": "hello"}
-    engine.store.append_logs(RUN, [json.dumps(entry)], dropped=3)
+    engine.store.runs.append_logs(RUN, [json.dumps(entry)], dropped=3)
 
     shown = CliRunner().invoke(cli, ["logs", "--redis", redis_server.url, RUN])
 
@@ -270,10 +270,10 @@ def test_logs_tells_what_was_dropped(engine: Engine, redis_server: RedisServer) 
 def test_one_piece_of_output_over_the_limit_drops_all_and_itself(engine: Engine) -> None:
     engine.configure(log_limit_bytes=64 * 1024)
     started(engine)
-    engine.store.append_logs(RUN, ['{"node":"s"}'])
+    engine.store.runs.append_logs(RUN, ['{"node":"s"}'])
 
-    engine.store.append_logs(RUN, [f'{{"text":"{"x" * 70_000}"}}'])
-    engine.store.append_logs(RUN, ['{"node":"t"}'])
+    engine.store.runs.append_logs(RUN, [f'{{"text":"{"x" * 70_000}"}}'])
+    engine.store.runs.append_logs(RUN, ['{"node":"t"}'])
 
     assert engine.records.logs(RUN) == [{"node": "t"}]
     assert engine.records.logs_dropped(RUN) == 2
@@ -284,7 +284,7 @@ def test_narration_is_capped(engine: Engine) -> None:
     started(engine)
 
     for _ in range(500):
-        engine.store.narrate(RUN, QuestionAnswered("s"))
+        engine.store.runs.narrate(RUN, QuestionAnswered("s"))
 
     length = engine.redis.xlen(f"{{p01}}:events:{RUN}")
     assert isinstance(length, int)
@@ -295,47 +295,47 @@ def test_narration_is_capped(engine: Engine) -> None:
 
 
 def test_a_bundle_comes_back_byte_for_byte(engine: Engine) -> None:
-    engine.store.put_bundle("d" * 64, b"\x00\xff\n")
+    engine.store.bundles.put("d" * 64, b"\x00\xff\n")
 
-    assert engine.store.get_bundle("d" * 64) == b"\x00\xff\n"
-    assert engine.store.get_bundle("e" * 64) is None
+    assert engine.store.bundles.get("d" * 64) == b"\x00\xff\n"
+    assert engine.store.bundles.get("e" * 64) is None
 
 
 def test_a_bundle_goes_when_no_run_uses_it_any_more(engine: Engine) -> None:
-    engine.store.put_bundle(DIGEST, b"used")
-    engine.store.put_bundle("e" * 64, b"unused")
-    engine.store.submit(a_run())
+    engine.store.bundles.put(DIGEST, b"used")
+    engine.store.bundles.put("e" * 64, b"unused")
+    engine.store.runs.submit(a_run())
 
-    while_used = engine.store.remove_unused_bundles(timedelta(0), 10)
-    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
-    while_kept = engine.store.remove_unused_bundles(timedelta(0), 10)
+    while_used = engine.store.bundles.remove_unused(timedelta(0), 10)
+    engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    while_kept = engine.store.bundles.remove_unused(timedelta(0), 10)
     engine.clock.move(RETENTION_S)
     engine.tick()
-    afterwards = engine.store.remove_unused_bundles(timedelta(0), 10)
+    afterwards = engine.store.bundles.remove_unused(timedelta(0), 10)
 
     assert (while_used, while_kept, afterwards) == (1, 0, 1)
-    assert engine.store.get_bundle(DIGEST) is None
+    assert engine.store.bundles.get(DIGEST) is None
 
 
 def test_a_bundle_just_put_is_left_for_the_run_to_come(engine: Engine) -> None:
-    engine.store.put_bundle(DIGEST, b"soon used")
+    engine.store.bundles.put(DIGEST, b"soon used")
 
-    assert engine.store.remove_unused_bundles(timedelta(days=1), 10) == 0
+    assert engine.store.bundles.remove_unused(timedelta(days=1), 10) == 0
 
 
 def test_a_used_bundle_does_not_keep_the_sweep_from_later_ones(engine: Engine) -> None:
-    engine.store.put_bundle(DIGEST, b"used")
-    engine.store.put_bundle("e" * 64, b"unused")
-    engine.store.submit(a_run())
+    engine.store.bundles.put(DIGEST, b"used")
+    engine.store.bundles.put("e" * 64, b"unused")
+    engine.store.runs.submit(a_run())
 
-    assert engine.store.remove_unused_bundles(timedelta(0), limit=1) == 1
+    assert engine.store.bundles.remove_unused(timedelta(0), limit=1) == 1
 
 
 def test_a_step_that_ends_a_run_early_leaves_no_visits(engine: Engine) -> None:
     fanned_out(engine, "a", "b", "c", window=1)
     stage(engine, "2/a")
 
-    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
 
     assert not engine.redis.exists(
         *(f"{{p01}}:{kind}:{RUN}" for kind in ("visits", "staged", "pending", "questions"))

@@ -8,7 +8,7 @@ import pytest
 
 from sleipnir.scheduler.errors import RunClosed, StaleVisit
 from sleipnir.scheduler.runs.model import Begun, Lease
-from sleipnir.scheduler.store.runs import REPUBLISH_MS
+from sleipnir.scheduler.store.transitions import REPUBLISH_MS
 from tests.support.engine import Engine
 from tests.support.runs import (
     RUN,
@@ -30,9 +30,9 @@ LEASE_S = 15
 
 
 def test_beginning_starts_the_run_and_hands_over_the_state(engine: Engine) -> None:
-    engine.store.submit(a_run(state={"n": "9007199254740993", "l": "[]"}, timeout_s=60))
+    engine.store.runs.submit(a_run(state={"n": "9007199254740993", "l": "[]"}, timeout_s=60))
 
-    begun = engine.store.begin(Lease(RUN, "1/s", "t1"), None)
+    begun = engine.store.visits.begin(Lease(RUN, "1/s", "t1"), None)
 
     assert dict(begun.state) == {"n": 9007199254740993, "l": []}
     assert (begun.width, begun.visit_number, begun.attempt, begun.left_s) == (1, 1, 1, 60)
@@ -44,7 +44,7 @@ def test_beginning_again_with_the_same_token_changes_nothing(engine: Engine) -> 
     lease = started(engine, timeout_s=60)
 
     with unchanged(engine):
-        begun = engine.store.begin(lease, None)
+        begun = engine.store.visits.begin(lease, None)
 
     assert begun.left_s == 60
 
@@ -56,9 +56,9 @@ def test_beginning_again_with_the_same_token_changes_nothing(engine: Engine) -> 
 def test_only_the_keys_asked_for_are_read(
     engine: Engine, keys: list[str] | None, found: dict[str, int]
 ) -> None:
-    engine.store.submit(a_run(state={"a": "1", "b": "2"}))
+    engine.store.runs.submit(a_run(state={"a": "1", "b": "2"}))
 
-    begun = engine.store.begin(Lease(RUN, "1/s", "t1"), keys)
+    begun = engine.store.visits.begin(Lease(RUN, "1/s", "t1"), keys)
 
     assert dict(begun.state) == found
 
@@ -86,7 +86,7 @@ def test_nothing_begins_after_the_deadline(engine: Engine) -> None:
 
 
 def test_the_clock_of_the_run_starts_with_its_first_visit(engine: Engine) -> None:
-    engine.store.submit(a_run(timeout_s=10))
+    engine.store.runs.submit(a_run(timeout_s=10))
     engine.clock.move(3600)
 
     begin(engine, "1/s")
@@ -101,13 +101,13 @@ def test_no_heartbeat_takes_a_visit_for_lost_that_is_just_beginning(
         start: s
         nodes: {s: {type: script, script: s.sh, next: z}, z: {type: end, output: "{{error}}"}}
         """
-    begin_visit = engine.store.begin
+    begin_visit = engine.store.visits.begin
 
     def begin_after_a_heartbeat(lease: Lease, keys: Collection[str] | None) -> Begun:
         engine.runtime.leases._renew_once()
         return begin_visit(lease, keys)
 
-    monkeypatch.setattr(engine.store, "begin", begin_after_a_heartbeat)
+    monkeypatch.setattr(engine.store.visits, "begin", begin_after_a_heartbeat)
 
     run = engine.finish(graph, {"s.sh": "sleep 0.05; echo '{}'"})
 
@@ -119,7 +119,7 @@ def test_renewing_keeps_a_lease_and_names_the_lost_ones(engine: Engine) -> None:
     lost = [Lease(RUN, "1/s", "t0"), Lease("ff00000000000000", "1/s", "t1")]
     engine.clock.move(LEASE_S - 1)
 
-    gone = engine.store.renew([lost[0], mine, lost[1]])
+    gone = engine.store.visits.renew([lost[0], mine, lost[1]])
     engine.clock.move(LEASE_S - 1)
     engine.tick()
 
@@ -131,14 +131,14 @@ def test_a_visit_given_back_is_published_at_once(engine: Engine) -> None:
     lease = started(engine)
     messages(engine)
 
-    engine.store.give_back(lease)
+    engine.store.visits.requeue(lease)
 
     assert messages(engine) == ["1/s"]
     begin(engine, "1/s", "t2")
 
 
 def test_a_lost_message_is_published_again(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     messages(engine)
     engine.clock.move(REPUBLISH_S)
 
@@ -148,7 +148,7 @@ def test_a_lost_message_is_published_again(engine: Engine) -> None:
 
 
 def test_a_message_that_waits_its_turn_is_not_published_again(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     engine.clock.move(REPUBLISH_S)
 
     engine.tick()
@@ -157,7 +157,7 @@ def test_a_message_that_waits_its_turn_is_not_published_again(engine: Engine) ->
 
 
 def test_the_longer_a_message_waits_the_rarer_it_is_looked_at(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     looks = []
 
     for second in range(200):
@@ -170,10 +170,10 @@ def test_the_longer_a_message_waits_the_rarer_it_is_looked_at(engine: Engine) ->
 
 
 def test_a_visit_is_published_again_once_the_queue_has_got_past_it(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     messages(engine)
     engine.clock.move(1)
-    engine.store.submit(a_run("0123000000000000"))
+    engine.store.runs.submit(a_run("0123000000000000"))
     engine.clock.move(REPUBLISH_S - 1)
 
     engine.tick()
@@ -203,7 +203,7 @@ def test_a_timer_of_what_is_gone_is_removed(engine: Engine) -> None:
 
 
 def test_a_timer_of_a_visit_that_waits_for_a_person_is_removed(engine: Engine) -> None:
-    engine.store.ask(started(engine), a_question("1/s"))
+    engine.store.parking.ask(started(engine), a_question("1/s"))
     messages(engine)
     engine.redis.zadd("{p01}:timers", {f"visit {RUN} 1/s": 1})
 
@@ -217,12 +217,12 @@ def test_a_lease_that_is_not_over_yet_is_left_alone(engine: Engine) -> None:
     started(engine)
 
     with unchanged(engine):
-        engine.store.redeliver(RUN, "1/s")
+        engine.store.visits.redeliver(RUN, "1/s")
 
 
 def test_a_visit_that_loses_worker_after_worker_is_given_up(engine: Engine) -> None:
     engine.configure(max_deliveries=3)
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     for delivery in ("t1", "t2", "t3"):
         begin(engine, "1/s", delivery)
         engine.clock.move(LEASE_S)
@@ -237,9 +237,9 @@ def test_a_visit_that_loses_worker_after_worker_is_given_up(engine: Engine) -> N
 
 
 def test_a_visit_that_takes_its_own_process_down_twice_is_given_up(engine: Engine) -> None:
-    engine.store.submit(a_run())
-    first = engine.store.accuse(begin(engine, "1/s", "t1"), "killed by signal 9 (SIGKILL)")
-    second = engine.store.accuse(begin(engine, "1/s", "t2"), "it exited with status 3")
+    engine.store.runs.submit(a_run())
+    first = engine.store.visits.accuse(begin(engine, "1/s", "t1"), "killed by signal 9 (SIGKILL)")
+    second = engine.store.visits.accuse(begin(engine, "1/s", "t2"), "it exited with status 3")
 
     failure = engine.failure(RUN)
     assert (first, second) == (False, True)
@@ -250,11 +250,11 @@ def test_a_visit_that_takes_its_own_process_down_twice_is_given_up(engine: Engin
 
 
 def test_a_visit_that_outlives_its_own_process_once_has_two_tries_again(engine: Engine) -> None:
-    engine.store.submit(a_run())
-    engine.store.accuse(begin(engine, "1/s", "t1"), "killed by signal 9 (SIGKILL)")
-    engine.store.acquit(begin(engine, "1/s", "t2"))
+    engine.store.runs.submit(a_run())
+    engine.store.visits.accuse(begin(engine, "1/s", "t1"), "killed by signal 9 (SIGKILL)")
+    engine.store.visits.acquit(begin(engine, "1/s", "t2"))
 
-    assert not engine.store.accuse(Lease(RUN, "1/s", "t2"), "killed by signal 9 (SIGKILL)")
+    assert not engine.store.visits.accuse(Lease(RUN, "1/s", "t2"), "killed by signal 9 (SIGKILL)")
     assert messages(engine)[-1] == "1/s"
 
 
@@ -264,16 +264,16 @@ def test_advancing_that_takes_its_own_process_down_is_tried_again_as_that(engine
     stage(engine, "2/b")
     messages(engine)
 
-    engine.store.accuse(begin(engine, "2/b", "t2"), "killed by signal 9 (SIGKILL)")
+    engine.store.visits.accuse(begin(engine, "2/b", "t2"), "killed by signal 9 (SIGKILL)")
 
     assert messages(engine) == ["2/b"]
-    assert engine.store.begin(Lease(RUN, "2/b", "t3"), None).staged
+    assert engine.store.visits.begin(Lease(RUN, "2/b", "t3"), None).staged
 
 
 def test_workers_that_give_a_visit_back_do_not_count_as_lost(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     for delivery in range(5):
-        engine.store.give_back(begin(engine, "1/s", f"t{delivery}"))
+        engine.store.visits.requeue(begin(engine, "1/s", f"t{delivery}"))
 
     begin(engine, "1/s", "t5")
     engine.clock.move(LEASE_S)
@@ -303,20 +303,20 @@ def test_a_visit_that_is_sent_for_before_it_rests_comes_back_at_once(engine: Eng
     lease = started(engine)
     messages(engine)
 
-    engine.store.recall_visit(RUN, "1/s")
-    engine.store.postpone(lease, 600)
+    engine.store.parking.wake(RUN, "1/s")
+    engine.store.parking.postpone(lease, 600)
     engine.tick()
 
     assert messages(engine) == ["1/s"]
 
 
 def test_a_visit_that_is_sent_for_in_vain_rests_the_next_time(engine: Engine) -> None:
-    engine.store.recall_visit(RUN, started(engine).visit)
-    engine.store.postpone(Lease(RUN, "1/s", "t1"), 600)
+    engine.store.parking.wake(RUN, started(engine).visit)
+    engine.store.parking.postpone(Lease(RUN, "1/s", "t1"), 600)
     engine.tick()
     messages(engine)
 
-    engine.store.postpone(begin(engine, "1/s", "t2"), 600)
+    engine.store.parking.postpone(begin(engine, "1/s", "t2"), 600)
     engine.tick()
 
     assert messages(engine) == []
@@ -325,7 +325,7 @@ def test_a_visit_that_is_sent_for_in_vain_rests_the_next_time(engine: Engine) ->
 def test_a_postponed_visit_rests_and_comes_back_as_the_next_attempt(engine: Engine) -> None:
     lease = started(engine)
     messages(engine)
-    engine.store.postpone(lease, 2.5, turn="{}")
+    engine.store.parking.postpone(lease, 2.5, turn="{}")
 
     engine.clock.move(2.4)
     engine.tick()
@@ -334,21 +334,21 @@ def test_a_postponed_visit_rests_and_comes_back_as_the_next_attempt(engine: Engi
     engine.tick()
 
     assert (early, messages(engine)) == ([], ["1/s"])
-    begun = engine.store.begin(Lease(RUN, "1/s", "t2"), ())
+    begun = engine.store.visits.begin(Lease(RUN, "1/s", "t2"), ())
     assert (begun.attempt, begun.age_s) == (2, 2.5)
 
 
 def test_a_resting_visit_cannot_be_begun(engine: Engine) -> None:
-    engine.store.postpone(started(engine), 2.5, turn="{}")
+    engine.store.parking.postpone(started(engine), 2.5, turn="{}")
 
     with unchanged(engine), pytest.raises(StaleVisit):
         begin(engine, "1/s", "t2")
 
 
 def test_lost_workers_are_counted_anew_after_a_rest(engine: Engine) -> None:
-    engine.store.submit(a_run())
+    engine.store.runs.submit(a_run())
     for attempt in range(4):
-        engine.store.postpone(begin(engine, "1/s", f"t{attempt}"), 1, turn="{}")
+        engine.store.parking.postpone(begin(engine, "1/s", f"t{attempt}"), 1, turn="{}")
         engine.clock.move(1)
         engine.tick()
 

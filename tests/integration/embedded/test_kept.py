@@ -20,7 +20,7 @@ from sleipnir.scheduler.store.append_only import sync, unwritten
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.queries import Records
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support import full_disk
 from tests.support.command_line import Sleipnir
 from tests.support.processes import is_alive
@@ -64,7 +64,7 @@ class Accepting:
         self._acceptances = Acceptances.of(data_dir, url, SETTINGS.retention_s)
 
     def submit(self, run_id: str) -> None:
-        self._store.submit(a_run(run_id))
+        self._store.runs.submit(a_run(run_id))
         self._acceptances.keep([run_id], self._store.now_ms)
 
 

@@ -308,7 +308,7 @@ class Killed(BaseException):
 
 def dying_after(engine: Engine, monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     """The next worker dies when the conversation has that many entries."""
-    record = engine.store.record_turn
+    record = engine.store.visits.record_turn
     done = 0
 
     def record_and_die(*arguments: Any, **options: Any) -> None:
@@ -319,7 +319,7 @@ def dying_after(engine: Engine, monkeypatch: pytest.MonkeyPatch, entries: int) -
             raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine.store, "record_turn", record_and_die)
+        patch.setattr(engine.store.visits, "record_turn", record_and_die)
         with pytest.raises(Killed):
             engine.drive()
     engine.clock.move(engine.store.settings.lease_s + 1)

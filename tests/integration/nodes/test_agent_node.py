@@ -244,10 +244,10 @@ def test_a_child_s_usage_is_its_parent_s_too(engine: Engine) -> None:
     run_id = submit(engine, ECHO)
     engine.work_once()
     child = Lease(child_of(engine, run_id), "1/z", "t1")
-    engine.store.begin(child, ())
+    engine.store.visits.begin(child, ())
     end = Plan({}, output="")
 
-    engine.store.advance(child, 1, end, cap=9, window=8, usage=Usage(3, 4, 0.5))
+    engine.store.visits.advance(child, 1, end, cap=9, window=8, usage=Usage(3, 4, 0.5))
     engine.drive()
 
     assert engine.run(run_id).usage == Usage(3, 4, 0.5)
@@ -257,10 +257,10 @@ def test_what_a_failed_child_used_is_accounted_for_too(engine: Engine) -> None:
     run_id = submit(engine, ECHO)
     engine.work_once()
     child = Lease(child_of(engine, run_id), "1/z", "t1")
-    engine.store.begin(child, ())
+    engine.store.visits.begin(child, ())
     failed = Plan({}, failure=Failure("R009", "no", None))
 
-    engine.store.advance(child, 1, failed, cap=9, window=8, usage=Usage(3, 4, None))
+    engine.store.visits.advance(child, 1, failed, cap=9, window=8, usage=Usage(3, 4, None))
     engine.drive()
 
     assert engine.failure(run_id).code == "R015"

@@ -327,7 +327,7 @@ def test_the_key_of_a_visit_does_not_depend_on_the_try(engine: Engine, tmp_path:
     script = """echo "$SLEIPNIR_IDEMPOTENCY_KEY" >> keys; echo '{}'"""
     run_id = engine.submit(GRAPH, {"a.sh": script}, workdir=str(tmp_path))
     lease = engine.begin(run_id, "1/a")
-    engine.store.give_back(lease)
+    engine.store.visits.requeue(lease)
 
     engine.drive()
 

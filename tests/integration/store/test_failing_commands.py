@@ -6,7 +6,6 @@ import itertools
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from sleipnir.scheduler.runs.stranded import defects
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, batch_key, partition_of, run_key
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.store.scripts import compose, script_names
 from tests.support.engine import Engine
 from tests.support.keys import dump
@@ -95,7 +94,7 @@ def all_staged(engine: Engine) -> None:
 
 def a_map(engine: Engine) -> None:
     fanned_out(engine, "a", "b")
-    engine.store.open_map(begin(engine, "2/a"), "b", 2, ["1", "2", "3"])
+    engine.store.parking.open_map(begin(engine, "2/a"), "b", 2, ["1", "2", "3"])
     begin(engine, "2/a/1")
 
 
@@ -120,12 +119,12 @@ def everything(engine: Engine) -> None:
     fanned_out(engine, "a", "b", "c", "d", "e", window=4, timeout_s=600)
     ask(engine, "2/a")
     spawn(engine, "2/b")
-    engine.store.open_map(begin(engine, "2/c"), "b", 2, ["1", "2", "3"])
-    engine.store.record_turn(begin(engine, "2/d"), 0, "{}")
+    engine.store.parking.open_map(begin(engine, "2/c"), "b", 2, ["1", "2", "3"])
+    engine.store.visits.record_turn(begin(engine, "2/d"), 0, "{}")
 
 
 def resting(engine: Engine) -> None:
-    engine.store.postpone(started(engine), 5)
+    engine.store.parking.postpone(started(engine), 5)
 
 
 def lost(engine: Engine) -> None:
@@ -141,13 +140,13 @@ def away(engine: Engine) -> None:
     """Redis was, for an hour."""
     everything(engine)
     advance(engine, started_beside(engine), Plan({}, output="x"))
-    engine.store.sweep("me", 5, 10, engine.clock())
+    engine.store.partitions.sweep("me", 5, 10, engine.clock())
     engine.clock.move(3600)
 
 
 def started_beside(engine: Engine) -> Lease:
     """Another run, in the same partition."""
-    engine.store.submit(a_run(BESIDE))
+    engine.store.runs.submit(a_run(BESIDE))
     return begin(engine, "1/s", run_id=BESIDE)
 
 
@@ -175,7 +174,7 @@ def held_back(engine: Engine) -> None:
 
 def resumed_and_held_back(engine: Engine) -> None:
     held_back(engine)
-    engine.store.answer(RUN, "2/a", "yes")
+    engine.store.parking.answer(RUN, "2/a", "yes")
 
 
 def mend(engine: Engine, verb: str | None) -> None:
@@ -190,12 +189,12 @@ def mend(engine: Engine, verb: str | None) -> None:
     failure = Failure("R023", "it could not go on", None) if None in repairs else None
     known = [repair for repair in repairs if repair is not None]
     assert verb in {None if repair is None else repair.verb for repair in repairs}
-    assert engine.store.repair(run_id, run.digest, failure, known)
+    assert engine.store.runs.repair(run_id, run.digest, failure, known)
 
 
 def call(name: str, *arguments: str | int) -> Action:
     """A transition of one partition by itself, where the store does it for all."""
-    return lambda engine: engine.store._transition(name)(
+    return lambda engine: engine.store.transition(name)(
         PARTITION, *arguments, clock=str(engine.clock())
     )
 
@@ -211,15 +210,17 @@ CANCELLED = Failure("cancelled", "enough", None)
 TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "submit_run": (
         lambda e: e.redis.sadd(batch_key("b"), RUN),
-        lambda e: e.store.submit(a_run(batch="b", timeout_s=60)),
+        lambda e: e.store.runs.submit(a_run(batch="b", timeout_s=60)),
     ),
     "begin_visit": (
-        lambda e: e.store.submit(a_run(timeout_s=60)),
+        lambda e: e.store.runs.submit(a_run(timeout_s=60)),
         lambda e: begin(e, "1/s"),
     ),
     "advance_step": (
         started,
-        lambda e: e.store.advance(held("1/s"), 1, WIDE, cap=9, window=2, event=EVENT, usage=USAGE),
+        lambda e: e.store.visits.advance(
+            held("1/s"), 1, WIDE, cap=9, window=2, event=EVENT, usage=USAGE
+        ),
     ),
     "advance_step to the end": (
         started,
@@ -240,55 +241,57 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "advance_step of branches": (all_staged, lambda e: advance(e, held("2/b"), go_to("z"))),
     "stage_visit": (
         step_of_three,
-        lambda e: e.store.stage(held("2/a"), 2, Branch({}, ("z",)), usage=USAGE),
+        lambda e: e.store.visits.stage(held("2/a"), 2, Branch({}, ("z",)), usage=USAGE),
     ),
     "stage_visit of the last": (
         last_of_two,
-        lambda e: e.store.stage(held("2/b"), 2, Branch({}, ("z",))),
+        lambda e: e.store.visits.stage(held("2/b"), 2, Branch({}, ("z",))),
     ),
-    "stage_visit that failed": (everything, lambda e: e.store.stage(held("2/d"), 2, FAILED)),
+    "stage_visit that failed": (everything, lambda e: e.store.visits.stage(held("2/d"), 2, FAILED)),
     "stage_item": (
         a_map,
-        lambda e: e.store.stage_item(
+        lambda e: e.store.parking.stage_item(
             held("2/a/1"), "{}", halt=False, elapsed_s=1, usage=USAGE, spent=USAGE, event=EVENT
         ),
     ),
     "stage_item that halts": (
         halting,
-        lambda e: e.store.stage_item(held("2/a/1"), "{}", halt=True, elapsed_s=1),
+        lambda e: e.store.parking.stage_item(held("2/a/1"), "{}", halt=True, elapsed_s=1),
     ),
     "open_map": (
         step_of_three,
-        lambda e: e.store.open_map(held("2/a"), "b", 2, ["1", "2", "3"]),
+        lambda e: e.store.parking.open_map(held("2/a"), "b", 2, ["1", "2", "3"]),
     ),
     "ask_question": (
         step_of_three,
-        lambda e: e.store.ask(held("2/a"), a_question("2/a"), event=EVENT, turn="{}"),
+        lambda e: e.store.parking.ask(held("2/a"), a_question("2/a"), event=EVENT, turn="{}"),
     ),
-    "answer_question": (asked, lambda e: e.store.answer(RUN, "2/a", "yes", event=EVENT)),
+    "answer_question": (asked, lambda e: e.store.parking.answer(RUN, "2/a", "yes", event=EVENT)),
     "spawn_child": (
         step_of_three,
-        lambda e: e.store.spawn(held("2/a"), a_run(CHILD, parent=f"{RUN} 2/a"), 300, event=EVENT),
+        lambda e: e.store.parking.spawn(
+            held("2/a"), a_run(CHILD, parent=f"{RUN} 2/a"), 300, event=EVENT
+        ),
     ),
-    "expire_child": (a_child, lambda e: e.store.expire_child(RUN, "2/a")),
+    "expire_child": (a_child, lambda e: e.store.parking.expire_child(RUN, "2/a")),
     "postpone_visit": (
         started,
-        lambda e: e.store.postpone(held("1/s"), 5, event=EVENT, turn="{}", usage=USAGE),
+        lambda e: e.store.parking.postpone(held("1/s"), 5, event=EVENT, turn="{}", usage=USAGE),
     ),
-    "recall_visit": (resting, lambda e: e.store.recall_visit(RUN, "1/s")),
-    "recall_visit too early": (started, lambda e: e.store.recall_visit(RUN, "1/s", 5)),
+    "wake_visit": (resting, lambda e: e.store.parking.wake(RUN, "1/s")),
+    "wake_visit too early": (started, lambda e: e.store.parking.wake(RUN, "1/s", 5)),
     "record_turn": (
         started,
-        lambda e: e.store.record_turn(held("1/s"), 0, "{}", event=EVENT, usage=USAGE),
+        lambda e: e.store.visits.record_turn(held("1/s"), 0, "{}", event=EVENT, usage=USAGE),
     ),
-    "return_visit": (started, lambda e: e.store.give_back(held("1/s"))),
-    "return_visit for later": (started, lambda e: e.store.give_back(held("1/s"), 5)),
-    "redeliver_visit": (lost, lambda e: e.store.redeliver(RUN, "1/s")),
-    "accuse_visit": (started, lambda e: e.store.accuse(held("1/s"), "SIGKILL")),
-    "close_run": (everything, lambda e: e.store.close(RUN, "cancelled", CANCELLED)),
-    "purge_run": (ended, lambda e: e.store.purge(RUN, DIGEST)),
-    "append_logs": (started, lambda e: e.store.append_logs(RUN, ["x" * 99] * 3)),
-    "fold_history": (started, lambda e: e.store._fold_history(RUN)),
+    "requeue_visit": (started, lambda e: e.store.visits.requeue(held("1/s"))),
+    "requeue_visit for later": (started, lambda e: e.store.visits.requeue(held("1/s"), 5)),
+    "redeliver_visit": (lost, lambda e: e.store.visits.redeliver(RUN, "1/s")),
+    "accuse_visit": (started, lambda e: e.store.visits.accuse(held("1/s"), "SIGKILL")),
+    "close_run": (everything, lambda e: e.store.runs.close(RUN, "cancelled", CANCELLED)),
+    "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
+    "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),
+    "fold_history": (started, lambda e: e.store.visits._fold_history(RUN)),
     "reserve_call": (lambda e: None, lambda e: book(e).reserve(CALL)),
     "settle_call": (
         lambda e: book(e).reserve(CALL),
@@ -303,14 +306,20 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: book(e).renew([Granted(CALL, ("day",))]),
     ),
     "recall_calls": (lining_up, lambda e: book(e).recall("p:m", 2)),
-    "renew_leases": (a_map, lambda e: e.store.renew([held("2/a/1"), held("2/b"), held("1/s")])),
-    "put_off": (away, lambda e: call("put_off", e.clock(), 0, 30_000, 15_000)(e)),
-    "put_off by a clock that was set": (
+    "renew_leases": (
+        a_map,
+        lambda e: e.store.visits.renew([held("2/a/1"), held("2/b"), held("1/s")]),
+    ),
+    "shift_timers": (away, lambda e: call("shift_timers", e.clock(), 0, 30_000, 15_000)(e)),
+    "shift_timers by a clock that was set": (
         away,
-        lambda e: call("put_off", 0, e.clock() - 3_600_000, 30_000, 15_000)(e),
+        lambda e: call("shift_timers", 0, e.clock() - 3_600_000, 30_000, 15_000)(e),
     ),
     "sweep_partition": (everything, lambda e: call("sweep_partition", "me", 5000, 9, e.clock())(e)),
-    "disown_partition": (lambda e: e.store.sweep("me", 5, 9), call("disown_partition", "me")),
+    "release_partition": (
+        lambda e: e.store.partitions.sweep("me", 5, 9),
+        call("release_partition", "me"),
+    ),
 }
 
 # What runs can lack, by what repair_run does about it.
@@ -387,7 +396,7 @@ def test_every_script_that_writes_is_made_to_fail() -> None:
 
 
 def test_every_repair_is_made_to_fail() -> None:
-    source = Path(scripts.__file__).with_name("lua").joinpath("repair_run.lua").read_text()
+    source = scripts.source_of("repair_run")
     table = source.split("REPAIRS = {")[1].split("\n}")[0]
 
     assert set(re.findall(r"^  (\w+) = ", table, re.M)) == BREAKAGES.keys()
@@ -482,4 +491,4 @@ def trace(engine: Engine, script: str) -> dict[str, Any]:
 def _is_only_a_reminder(script: str, key: str) -> bool:
     if script == "renew_calls":  # what is kept for longer is kept
         return key.startswith((f"{LIMITS}:held:", f"{LIMITS}:holds:"))
-    return script != "put_off" and key.endswith(":timers")
+    return script != "shift_timers" and key.endswith(":timers")

@@ -85,7 +85,9 @@ class World:
         questions = self._engine.records.inbox()
         if questions:
             question = self._chance.choice(questions)
-            self._engine.store.answer(question.run_id, question.visit, f"re: {question.text}")
+            self._engine.store.parking.answer(
+                question.run_id, question.visit, f"re: {question.text}"
+            )
 
     def let_time_pass(self) -> None:
         self._engine.clock.move(self._chance.choice([1, 6, 16]))

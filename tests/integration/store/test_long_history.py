@@ -35,7 +35,7 @@ def long_run(engine: Engine) -> Engine:
 
 def go_on(engine: Engine, lease: Lease, step: int, plan: Plan) -> None:
     nodes = {"s": {"ms": 1}}
-    engine.store.advance(lease, step, plan, cap=STEPS + 1, window=8, nodes=nodes)
+    engine.store.visits.advance(lease, step, plan, cap=STEPS + 1, window=8, nodes=nodes)
 
 
 def history_bytes(engine: Engine) -> int:
@@ -71,8 +71,8 @@ def test_folding_that_somebody_else_has_done_changes_nothing(
 ) -> None:
     before = long_run.redis.lrange(f"{{p01}}:history:{RUN}", 0, -1)
 
-    long_run.store._call("fold_history", RUN, "0", 3, 0, LIMIT, "{}")
-    long_run.store._call("fold_history", "01" + "f" * 14, "0", 3, 0, LIMIT, "{}")
+    long_run.store.call("fold_history", RUN, "0", 3, 0, LIMIT, "{}")
+    long_run.store.call("fold_history", "01" + "f" * 14, "0", 3, 0, LIMIT, "{}")
 
     assert long_run.redis.lrange(f"{{p01}}:history:{RUN}", 0, -1) == before
     assert not long_run.redis.keys("*" + "f" * 14)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -40,18 +39,20 @@ Action = Callable[[Engine, Lease], object]
 # Every transition that a lease gives the right to.
 LEASED: dict[str, Action] = {
     "advance": lambda engine, lease: advance(engine, lease, go_to("n", k="1")),
-    "stage": lambda engine, lease: engine.store.stage(lease, 2, Branch({"k": "1"}, ("n",))),
-    "stage_item": lambda engine, lease: engine.store.stage_item(
+    "stage": lambda engine, lease: engine.store.visits.stage(lease, 2, Branch({"k": "1"}, ("n",))),
+    "stage_item": lambda engine, lease: engine.store.parking.stage_item(
         lease, '{"value":1}', halt=False, elapsed_s=1
     ),
-    "postpone": lambda engine, lease: engine.store.postpone(lease, 5, turn="{}"),
-    "give_back": lambda engine, lease: engine.store.give_back(lease),
-    "accuse": lambda engine, lease: engine.store.accuse(lease, "killed by signal 9 (SIGKILL)"),
-    "ask": lambda engine, lease: engine.store.ask(lease, a_question(lease.visit)),
-    "spawn": lambda engine, lease: engine.store.spawn(
+    "postpone": lambda engine, lease: engine.store.parking.postpone(lease, 5, turn="{}"),
+    "give_back": lambda engine, lease: engine.store.visits.requeue(lease),
+    "accuse": lambda engine, lease: engine.store.visits.accuse(
+        lease, "killed by signal 9 (SIGKILL)"
+    ),
+    "ask": lambda engine, lease: engine.store.parking.ask(lease, a_question(lease.visit)),
+    "spawn": lambda engine, lease: engine.store.parking.spawn(
         lease, a_run(CHILD, parent=f"{RUN} {lease.visit}"), 300
     ),
-    "open_map": lambda engine, lease: engine.store.open_map(lease, "b", 2, ["1", "2", "3"]),
+    "open_map": lambda engine, lease: engine.store.parking.open_map(lease, "b", 2, ["1", "2", "3"]),
 }
 PARKING = ("postpone", "ask", "spawn", "open_map")
 
@@ -62,14 +63,14 @@ def leased(engine: Engine, action: str) -> Lease:
     lease = begin(engine, "2/a")
     if action != "stage_item":
         return lease
-    engine.store.open_map(lease, "b", 2, ["1", "2", "3"])
+    engine.store.parking.open_map(lease, "b", 2, ["1", "2", "3"])
     return begin(engine, "2/a/0")
 
 
 @pytest.mark.parametrize("action", LEASED)
 def test_a_closed_run_takes_nothing_more(engine: Engine, action: str) -> None:
     lease = leased(engine, action)
-    engine.store.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
 
     with unchanged(engine), pytest.raises(RunClosed):
         LEASED[action](engine, lease)
@@ -123,7 +124,7 @@ def test_a_step_is_advanced_from_nowhere_else(engine: Engine) -> None:
     lease = begin(engine, "2/a")
 
     with unchanged(engine), pytest.raises(StaleStep):
-        engine.store.advance(lease, 1, go_to("n"), cap=9, window=8)
+        engine.store.visits.advance(lease, 1, go_to("n"), cap=9, window=8)
 
 
 def test_a_state_over_its_limit_is_refused(engine: Engine) -> None:
@@ -135,15 +136,15 @@ def test_a_state_over_its_limit_is_refused(engine: Engine) -> None:
 
 
 def test_a_wrong_number_of_arguments_never_reaches_redis(engine: Engine) -> None:
-    transition = engine.store._transition("return_visit")
+    transition = engine.store.transition("requeue_visit")
 
-    with pytest.raises(TypeError, match=r"return_visit takes .* got 1 arguments"):
+    with pytest.raises(TypeError, match=r"requeue_visit takes .* got 1 arguments"):
         transition("{p00}", RUN)
 
 
 @pytest.mark.parametrize("name", script_names())
 def test_a_header_lists_the_codes_its_script_answers_with(name: str) -> None:
-    source = Path(scripts.__file__).with_name("lua").joinpath(f"{name}.lua").read_text()
+    source = scripts.source_of(name)
 
     listed = re.findall(r"^-- ERR +(.*)$", source, re.M)
     answered = set(re.findall(r"return \{'(?!OK)(\w+)'\}", source))

@@ -23,7 +23,7 @@ from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.connection import connect, is_transient
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.invariants import assert_consistent
 from tests.support.moods import MOODS, refusing
 from tests.support.redis_server import RedisServer
@@ -69,17 +69,19 @@ def test_a_patient_store_waits_for_a_mood_to_pass(mood: str, moody: RedisServer)
     with connect(moody.url) as hasty, connect(moody.url, patient=True) as patient:
         hasty.flushall()
         store = RunStore(patient, Settings(), DirectDispatcher())
-        store.submit(a_run())
+        store.runs.submit(a_run())
         lease = Lease(RUN, "1/s", "t1")
-        store.begin(lease, None)
+        store.visits.begin(lease, None)
 
         with ThreadPoolExecutor(1) as worker:
             with refusing(moody.url, mood):
                 advancing = worker.submit(
-                    store.advance, lease, 1, go_to("n", k="1"), cap=9, window=8
+                    store.visits.advance, lease, 1, go_to("n", k="1"), cap=9, window=8
                 )
                 with pytest.raises(RedisError):
-                    RunStore(hasty, Settings(), DirectDispatcher()).submit(a_run("02" + RUN[2:]))
+                    RunStore(hasty, Settings(), DirectDispatcher()).runs.submit(
+                        a_run("02" + RUN[2:])
+                    )
                 waited = not advancing.done()
             status = advancing.result(timeout=120)
 

@@ -29,7 +29,7 @@ from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import new_run_id, run_key
 from sleipnir.scheduler.store.queries import Records
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock
 from tests.support.queue import lose_all
 
@@ -144,8 +144,8 @@ class StoreAndModel(RuleBasedStateMachine):
             run.run_id, "agent", "d", "a", "script", {"seed": "0"}, Context(), timeout_s=timeout_s
         )
 
-        assert self.store.submit(new)
-        assert not self.store.submit(new)
+        assert self.store.runs.submit(new)
+        assert not self.store.runs.submit(new)
 
     @precondition(lambda self: self._visits("ready"))
     @rule(data=st.data(), value=st.integers(0, 9), following=st.sampled_from(FRONTIERS))
@@ -167,9 +167,9 @@ class StoreAndModel(RuleBasedStateMachine):
 
         if self._is_late(run) or visit.status not in ("ready", "staged"):
             with pytest.raises(TransitionRefused):
-                self.store.begin(lease, None)
+                self.store.visits.begin(lease, None)
             return
-        begun = self.store.begin(lease, None)
+        begun = self.store.visits.begin(lease, None)
         if run.status == "queued":
             run.status = "running"
             run.deadline = self.clock.ms + run.timeout_s * 1000 if run.timeout_s else None
@@ -181,7 +181,7 @@ class StoreAndModel(RuleBasedStateMachine):
         assert begun.staged == (visit.status == "staged")
         assert (begun.attempt, begun.turns) == (visit.attempt, visit.turns)
         assert dict(begun.state) == run.state
-        assert dict(self.store.begin(lease, None).state) == run.state
+        assert dict(self.store.visits.begin(lease, None).state) == run.state
 
     @precondition(lambda self: self._held())
     @rule(data=st.data(), value=st.integers(0, 9), following=st.sampled_from(FRONTIERS))
@@ -197,10 +197,10 @@ class StoreAndModel(RuleBasedStateMachine):
 
         if self._is_late(run):
             with pytest.raises(TransitionRefused):
-                self.store.advance(lease, run.step, plan, cap=CAP, window=8)
+                self.store.visits.advance(lease, run.step, plan, cap=CAP, window=8)
             return
         if len(run.frontier) > 1 and visit.status == "leased":
-            left = self.store.stage(lease, run.step, Branch({}, following))
+            left = self.store.visits.stage(lease, run.step, Branch({}, following))
             run.staged.add(name)
             if len(run.visits) > 1:
                 del run.visits[name]
@@ -212,7 +212,7 @@ class StoreAndModel(RuleBasedStateMachine):
         self._advance(run, lease, plan)
 
     def _advance(self, run: Run, lease: Lease, plan: Plan) -> None:
-        status = self.store.advance(lease, run.step, plan, cap=CAP, window=8)
+        status = self.store.visits.advance(lease, run.step, plan, cap=CAP, window=8)
 
         run.state.update({key: int(text) for key, text in plan.writes.items()})
         if any(run.counts.get(node, 0) >= CAP for node in plan.frontier):
@@ -226,7 +226,7 @@ class StoreAndModel(RuleBasedStateMachine):
             run.staged.clear()
         assert status == run.status
         with pytest.raises(TransitionRefused):
-            self.store.advance(lease, run.step, plan, cap=CAP, window=8)
+            self.store.visits.advance(lease, run.step, plan, cap=CAP, window=8)
 
     @precondition(lambda self: self._alone())
     @rule(data=st.data(), output=st.sampled_from(["", "out"]), chance=st.integers(0, 3))
@@ -236,7 +236,7 @@ class StoreAndModel(RuleBasedStateMachine):
         run, name, visit = data.draw(st.sampled_from(self._alone()))
         plan = Plan({"last": "1"}, output=output)
 
-        status = self.store.advance(
+        status = self.store.visits.advance(
             Lease(run.run_id, name, visit.token), run.step, plan, cap=CAP, window=8
         )
 
@@ -253,22 +253,24 @@ class StoreAndModel(RuleBasedStateMachine):
         lease = Lease(run.run_id, name, "t0")
 
         for late in (
-            lambda: self.store.advance(lease, run.step, Plan({}, frontier=("a",)), cap=9, window=8),
-            lambda: self.store.stage(lease, run.step, Branch({})),
-            lambda: self.store.postpone(lease, 1, turn="{}"),
-            lambda: self.store.record_turn(lease, 0, "{}"),
-            lambda: self.store.give_back(lease),
+            lambda: self.store.visits.advance(
+                lease, run.step, Plan({}, frontier=("a",)), cap=9, window=8
+            ),
+            lambda: self.store.visits.stage(lease, run.step, Branch({})),
+            lambda: self.store.parking.postpone(lease, 1, turn="{}"),
+            lambda: self.store.visits.record_turn(lease, 0, "{}"),
+            lambda: self.store.visits.requeue(lease),
         ):
             with pytest.raises(TransitionRefused):
                 late()
-        assert self.store.renew([lease]) == [lease]
+        assert self.store.visits.renew([lease]) == [lease]
 
     @precondition(lambda self: self._held())
     @rule(data=st.data())
     def renew(self, data: st.DataObject) -> None:
         run, name, visit = data.draw(st.sampled_from(self._held()))
 
-        lost = self.store.renew([Lease(run.run_id, name, visit.token)])
+        lost = self.store.visits.renew([Lease(run.run_id, name, visit.token)])
 
         visit.due = self.clock.ms + LEASE_S * 1000
         assert lost == []
@@ -279,7 +281,7 @@ class StoreAndModel(RuleBasedStateMachine):
         """To another attempt, if this one failed, else to the rest of it."""
         run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
 
-        self.store.postpone(
+        self.store.parking.postpone(
             Lease(run.run_id, name, visit.token), delay_s, turn="{}" if failed else ""
         )
 
@@ -294,17 +296,17 @@ class StoreAndModel(RuleBasedStateMachine):
         run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
 
         for _ in range(2):
-            self.store.record_turn(Lease(run.run_id, name, visit.token), visit.turns, "{}")
+            self.store.visits.record_turn(Lease(run.run_id, name, visit.token), visit.turns, "{}")
 
         visit.turns += 1
-        assert len(self.store.read_turns(run.run_id, name)) == visit.turns
+        assert len(self.store.visits.read_turns(run.run_id, name)) == visit.turns
 
     @precondition(lambda self: self._visits("leased"))
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
         run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
 
-        self.store.give_back(Lease(run.run_id, name, visit.token))
+        self.store.visits.requeue(Lease(run.run_id, name, visit.token))
 
         run.visits[name] = visit.now(tries=visit.tries - 1)
 
@@ -315,11 +317,11 @@ class StoreAndModel(RuleBasedStateMachine):
         run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
         lease = Lease(run.run_id, name, visit.token)
         if outlived:
-            self.store.acquit(lease)
+            self.store.visits.acquit(lease)
             run.accused.discard(name)
             return
 
-        guilty = self.store.accuse(lease, "killed by signal 9 (SIGKILL)")
+        guilty = self.store.visits.accuse(lease, "killed by signal 9 (SIGKILL)")
 
         assert guilty == (name in run.accused)
         if guilty:
@@ -336,7 +338,7 @@ class StoreAndModel(RuleBasedStateMachine):
             run.run_id, run.run_id, "agent", name, name[2:], 1, "input", "?", (), None, None
         )
 
-        self.store.ask(Lease(run.run_id, name, visit.token), question, turn="{}")
+        self.store.parking.ask(Lease(run.run_id, name, visit.token), question, turn="{}")
 
         visit.turns += 1
         run.visits[name] = visit.now("asked")
@@ -350,14 +352,14 @@ class StoreAndModel(RuleBasedStateMachine):
 
         if visit.status != "asked" or self._is_late(run):
             with pytest.raises(AnswerRefused):
-                self.store.answer(run.run_id, name, "text")
+                self.store.parking.answer(run.run_id, name, "text")
             return
-        self.store.answer(run.run_id, name, "text")
+        self.store.parking.answer(run.run_id, name, "text")
         run.visits[name] = visit.now()
         run.settle()
 
         with pytest.raises(AnswerRefused):
-            self.store.answer(run.run_id, name, "another")
+            self.store.parking.answer(run.run_id, name, "another")
 
     @precondition(lambda self: self.runs)
     @rule(data=st.data(), chance=st.integers(0, 5))
@@ -366,7 +368,7 @@ class StoreAndModel(RuleBasedStateMachine):
             return
         run = data.draw(st.sampled_from(self.runs))
 
-        closed = self.store.close(run.run_id, "cancelled", Failure("cancelled", "-", None))
+        closed = self.store.runs.close(run.run_id, "cancelled", Failure("cancelled", "-", None))
 
         assert closed != run.is_over
         if not run.is_over:
@@ -423,9 +425,9 @@ class StoreAndModel(RuleBasedStateMachine):
             assert {name: text.split(" ")[0] for name, text in packed.items()} == {
                 name: visit.status for name, visit in run.visits.items()
             }
-            assert {name: len(self.store.read_turns(run.run_id, name)) for name in packed} == {
-                name: visit.turns for name, visit in run.visits.items()
-            }
+            assert {
+                name: len(self.store.visits.read_turns(run.run_id, name)) for name in packed
+            } == {name: visit.turns for name, visit in run.visits.items()}
             assert len(self.records.history(run.run_id)) - 1 in (run.step - 1, run.step)
             assert [question.visit for question in self.records.questions(run.run_id)] == sorted(
                 name for name, visit in run.visits.items() if visit.status == "asked"

@@ -107,7 +107,7 @@ def drive_to_its_end(engine: Engine, run_id: str) -> None:
     """Be worker, scheduler and the person who is asked."""
     for _ in range(100):
         for question in engine.records.inbox():
-            engine.store.answer(question.run_id, question.visit, "yes")
+            engine.store.parking.answer(question.run_id, question.visit, "yes")
         if not engine.work_once():
             if engine.run(run_id).is_final:
                 return
@@ -220,7 +220,7 @@ def test_what_looked_stranded_once_is_left_alone(engine: Engine, run_id: str) ->
 def test_a_look_is_at_few_runs(engine: Engine) -> None:
     for number in range(50):
         run_id = f"01{number:014x}"
-        engine.store.submit(a_run(run_id))
+        engine.store.runs.submit(a_run(run_id))
         plant(engine, run_id, "DEL {p}:visits:{run}")
     stranded = StrandedSweep(engine.store, engine.clock.passed_s)
 
@@ -298,7 +298,7 @@ def test_a_failed_step_that_nobody_ends_tells_why_it_failed(engine: Engine) -> N
 def test_a_visit_that_lost_its_place_in_line_gets_another(engine: Engine) -> None:
     fanned_out(engine, "a", "b", window=1)
     ask(engine, "2/a")
-    engine.store.answer(RUN, "2/a", "yes")  # b has its place
+    engine.store.parking.answer(RUN, "2/a", "yes")  # b has its place
     engine.redis.delete(f"{{p01}}:pending:{RUN}")
     assert "stuck" in rules_broken(engine)
 

@@ -33,7 +33,7 @@ from sleipnir.scheduler.limits.limiter import (
 from sleipnir.scheduler.limits.messages import budget_excess, reason
 from sleipnir.scheduler.limits.rules import Budget, Rules, names_of
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
-from sleipnir.scheduler.store.runs import RunStore
+from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import ModelCallFailed, Request
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
@@ -111,7 +111,7 @@ class Gate:
         """The gate that calls of this store's runs go through."""
         settings = store.settings
         book = LimitBook(store.client, store.clock, kept_s=settings.retention_s)
-        return cls(book, settings.models, store.recall_visit)
+        return cls(book, settings.models, store.parking.wake)
 
     # ---- one call
 

@@ -36,7 +36,7 @@ def _code_of(file: Path) -> str:
 
 @pytest.mark.parametrize("name", script_names())
 def test_a_wide_argument_list_goes_in_pieces(name: str) -> None:
-    source = (DIRECTORY / f"{name}.lua").read_text(encoding="utf-8")
+    source = scripts.source_of(name)
 
     assert "unpack(rest" not in source
 

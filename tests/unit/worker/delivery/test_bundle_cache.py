@@ -26,7 +26,7 @@ class Store:
     def __init__(self, *bundles: Bundle) -> None:
         self._bundles = {bundle.digest: bundle.data for bundle in bundles}
 
-    def get_bundle(self, digest: str) -> bytes | None:
+    def get(self, digest: str) -> bytes | None:
         return self._bundles.get(digest)
 
 

@@ -1,0 +1,164 @@
+"""Visits that wait: for a person, a child run, the items of a map, or their time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.errors import AnswerRefused, RunClosed
+from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.model import Lease, NewRun, Question, Usage
+from sleipnir.scheduler.store.record import (
+    first_checkpoint,
+    flat,
+    record_fields,
+    submitted,
+    usage_text,
+)
+from sleipnir.scheduler.store.transitions import Transitions
+
+
+class Parking:
+    """Transitions of visits that hold no worker."""
+
+    def __init__(self, store: Transitions) -> None:
+        self._store = store
+
+    def ask(
+        self, lease: Lease, question: Question, *, event: Event | None = None, turn: str = ""
+    ) -> None:
+        """Park a visit on a question; `turn` is what its conversation records of it."""
+        text = encode(
+            {
+                "root_run_id": question.root_run_id,
+                "agent": question.agent,
+                "node": question.node,
+                "visit_number": question.visit_number,
+                "kind": question.kind,
+                "text": question.text,
+                "options": list(question.options),
+                "default": question.default,
+                "validation": question.validation,
+            }
+        )
+        told = self._store.event(event)
+        self._store.call("ask_question", lease.run_id, lease.visit, lease.token, text, told, turn)
+
+    def answer(self, run_id: str, visit: str, answer: str, *, event: Event | None = None) -> None:
+        """Accept the first answer to an open question.
+
+        Raises:
+            AnswerRefused: if it is not open, or the run is over.
+        """
+        try:
+            text = encode({"answer": answer})
+            self._store.call("answer_question", run_id, visit, text, self._store.event(event))
+        except RunClosed as error:
+            raise AnswerRefused(f"run {run_id} has ended; it accepts no answers") from error
+        except AnswerRefused as error:
+            raise AnswerRefused(
+                f"the question of run {run_id} was answered or withdrawn meanwhile"
+            ) from error
+
+    def spawn(
+        self, lease: Lease, child: NewRun, timeout_s: float, *, event: Event | None = None
+    ) -> None:
+        """Start a child run and park the visit on it, in one transition."""
+        allowed_ms = int(timeout_s * 1000)
+        fields = [*record_fields(child), "allowed_ms", str(allowed_ms)]
+        self._store.call(
+            "spawn_child",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            allowed_ms,
+            child.run_id,
+            child.start,
+            child.agent,
+            child.digest,
+            first_checkpoint(child),
+            self._store.event(event),
+            self._store.event(submitted(child)),
+            len(fields) // 2,
+            *fields,
+            *flat(child.state),
+        )
+
+    def open_map(self, lease: Lease, branch: str, window: int, items: Sequence[str]) -> None:
+        """Fan a map out over items, given as JSON texts; `window` of them start at once."""
+        self._store.call("open_map", lease.run_id, lease.visit, lease.token, branch, window, *items)
+
+    def stage_item(
+        self,
+        lease: Lease,
+        result: str,
+        *,
+        halt: bool,
+        elapsed_s: float,
+        event: Event | None = None,
+        usage: Usage | None = None,
+        spent: Usage | None = None,
+    ) -> None:
+        """Put aside one invocation's result; `halt` starts no further ones.
+
+        Args:
+            event: gets how many invocations are done, of how many.
+            usage: what the run does not count yet.
+            spent: what the invocation used in all.
+        """
+        self._store.call(
+            "stage_item",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            result,
+            "1" if halt else "0",
+            int(elapsed_s * 1000),
+            self._store.event(event),
+            usage_text(usage),
+            usage_text(spent),
+        )
+
+    def read_map(self, run_id: str, visit: str) -> dict[str, str]:
+        """The fields of a map whose invocations have all ended."""
+        (fields,) = self._store.call("read_map", run_id, visit)
+        return dict(zip(fields[::2], fields[1::2], strict=True))
+
+    def postpone(
+        self,
+        lease: Lease,
+        delay_s: float,
+        *,
+        event: Event | None = None,
+        turn: str = "",
+        usage: Usage | None = None,
+    ) -> None:
+        """Let a visit rest, holding no worker.
+
+        Args:
+            turn: how its attempt ended, for its conversation: then another attempt begins.
+                Without it this one goes on.
+        """
+        self._store.call(
+            "postpone_visit",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            int(delay_s * 1000),
+            self._store.event(event),
+            turn,
+            usage_text(usage),
+        )
+
+    def wake(self, run_id: str, visit: str, delay_s: float = 0.0) -> bool:
+        """End the rest of a visit after `delay_s`, also one that it is only about to begin.
+
+        Returns:
+            whether it was at rest.
+        """
+        (recalled,) = self._store.call("wake_visit", run_id, visit, int(delay_s * 1000))
+        return bool(recalled)
+
+    def expire_child(self, run_id: str, visit: str) -> None:
+        """End the wait of an agent node whose time is over."""
+        self._store.call("expire_child", run_id, visit)

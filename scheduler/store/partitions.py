@@ -1,0 +1,75 @@
+"""Partitions: what of them is due, and who looks after it."""
+
+from __future__ import annotations
+
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.store.transitions import Transitions
+
+
+class Partitions:
+    """Transitions of whole partitions, for the scheduler."""
+
+    def __init__(self, store: Transitions) -> None:
+        self._store = store
+
+    def sweep(self, owner: str, ttl_s: float, limit: int, seen_ms: int = 0) -> dict[str, list[str]]:
+        """Own what partitions can be owned; their due timers, oldest first, in one round trip.
+
+        Args:
+            seen_ms: an instant until which no time was lost, to be remembered; 0 for none.
+        """
+        transition = self._store.transition("sweep_partition")
+        with self._store.client.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                transition(
+                    partition,
+                    owner,
+                    int(ttl_s * 1000),
+                    limit,
+                    seen_ms,
+                    clock=self._store.clock_text(),
+                    client=pipe,
+                )
+            answers = [transition.result(answer) for answer in pipe.execute()]
+        return {
+            partition: due
+            for partition, (mine, due) in zip(ALL_PARTITIONS, answers, strict=True)
+            if mine
+        }
+
+    def release(self, owner: str) -> None:
+        """Let go of all partitions, so that another scheduler takes them at once."""
+        transition = self._store.transition("release_partition")
+        for partition in ALL_PARTITIONS:
+            transition(partition, owner)
+
+    def shift_timers(self, back_ms: int, expected_ms: int, least_s: float) -> list[int]:
+        """Move along what all partitions wait for, as shift_timers.lua says; by how many ms."""
+        transition = self._store.transition("shift_timers")
+        with self._store.client.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                transition(
+                    partition,
+                    back_ms,
+                    expected_ms,
+                    int(least_s * 1000),
+                    int(self._store.settings.lease_s * 1000),
+                    clock=self._store.clock_text(),
+                    client=pipe,
+                )
+            return [int(transition.result(answer)[0]) for answer in pipe.execute()]
+
+    def find_unfinished(
+        self, partition: str, first: int, count: int, limit: int
+    ) -> tuple[int, list[str]]:
+        """Up to `limit` runs of a partition that are not over, or left something behind.
+
+        Args:
+            first: the position among the partition's runs to begin at.
+            count: how many runs to look at at most.
+
+        Returns:
+            the position to go on at, 0 after the last run; the run ids.
+        """
+        following, found = self._store.transition("find_unfinished")(partition, first, count, limit)
+        return int(following), list(map(str, found))

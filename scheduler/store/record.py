@@ -1,0 +1,56 @@
+"""What transitions are given of a new run, a checkpoint, an amount of usage: texts for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.events import RunSubmitted
+from sleipnir.scheduler.runs.model import NewRun, Usage
+
+
+def flat(pairs: Mapping[str, str]) -> list[str]:
+    return [text for pair in pairs.items() for text in pair]
+
+
+def size_of(texts: Iterable[str]) -> int:
+    return sum(len(text.encode()) for text in texts)
+
+
+def usage_text(usage: Usage | None) -> str:
+    return usage.to_text() if usage else ""
+
+
+def checkpoint(
+    step: int, writes: Mapping[str, str], frontier: Sequence[str], nodes: Mapping[str, Any]
+) -> str:
+    """A checkpoint's JSON without its opening: the transition puts the time in front."""
+    changed = ",".join(f"{encode(key)}:{text}" for key, text in writes.items())
+    return (
+        f'"step":{step},"frontier":{encode(list(frontier))},'
+        f'"nodes":{encode(nodes)},"writes":{{{changed}}}}}'
+    )
+
+
+def first_checkpoint(run: NewRun) -> str:
+    return checkpoint(0, run.state, (run.start,), {})
+
+
+def submitted(run: NewRun) -> RunSubmitted:
+    return RunSubmitted(run.agent, (run.start, run.start_type), run.warnings)
+
+
+def record_fields(run: NewRun) -> list[str]:
+    fields = {
+        "agent": run.agent,
+        "digest": run.digest,
+        "context": run.context.to_json(),
+        "timeout_ms": None if run.timeout_s is None else str(int(run.timeout_s * 1000)),
+        "machine": run.context.machine,
+        "parent": run.parent,
+        "batch": run.batch,
+        "of_batch": None if run.context.batch is None else "1",
+        "item": run.item,
+    }
+    return flat({name: value for name, value in fields.items() if value is not None})

@@ -1,0 +1,40 @@
+"""The run store: one typed method per transition. Nobody else changes a run in Redis.
+
+What people look at (lists, histories, narration) is read through `queries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import redis
+
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.bundles import Bundles
+from sleipnir.scheduler.store.dispatch import Dispatcher
+from sleipnir.scheduler.store.parking import Parking
+from sleipnir.scheduler.store.partitions import Partitions
+from sleipnir.scheduler.store.runs import Runs
+from sleipnir.scheduler.store.transitions import Transitions
+from sleipnir.scheduler.store.visits import Visits
+
+
+class RunStore(Transitions):
+    """Everything that changes runs, by what it changes."""
+
+    # Their methods are what failpoints can be set at.
+    PARTS = (Runs, Visits, Parking, Partitions, Bundles)
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        settings: Settings,
+        dispatcher: Dispatcher,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        super().__init__(client, settings, dispatcher, clock)
+        self.runs = Runs(self)
+        self.visits = Visits(self)
+        self.parking = Parking(self)
+        self.partitions = Partitions(self)
+        self.bundles = Bundles(self)

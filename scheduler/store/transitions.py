@@ -1,0 +1,107 @@
+"""Calls of transitions: what every part of the run store shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import redis
+
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.runs.events import Event, to_json
+from sleipnir.scheduler.store.connection import OwnConnection
+from sleipnir.scheduler.store.dispatch import Dispatcher
+from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, TURN_MARK, partition_of
+from sleipnir.scheduler.store.scripts import Constant, Transition, script_names
+
+# How long a message may be on its way before the scheduler asks where it is.
+REPUBLISH_MS = 5_000
+# Less would not hold what makes an event one.
+_SMALLEST_EVENT_BYTES = 512
+
+
+class Transitions:
+    """Transitions of runs, each one Lua call on one partition.
+
+    Args:
+        clock: the time in ms for tests; by default Redis tells it.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        settings: Settings,
+        dispatcher: Dispatcher,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.client = client
+        self.settings = settings
+        self.dispatcher = dispatcher
+        self.clock = clock
+        self._constants: dict[str, Constant] = {
+            "queue": QUEUE,
+            "lane_separator": LANE_SEPARATOR,
+            "turn_mark": TURN_MARK,
+            "envelope": dispatcher.envelope,
+            "republish_ms": REPUBLISH_MS,
+            "retention_ms": int(settings.retention_s * 1000),
+            "narration_limit": settings.narration_limit,
+            "history_limit": settings.history_limit_bytes,
+        }
+        self._transitions: dict[str, Transition] = {}
+        self._own = OwnConnection(client)
+
+    def load(self) -> None:
+        """Read every script now: an upgrade of the files must not mix with a running process."""
+        for name in script_names():
+            self.transition(name)
+
+    def transition(self, name: str) -> Transition:
+        """A script by its file's name, loaded once."""
+        found = self._transitions.get(name)
+        if found is None:
+            found = Transition(name, self.client, self._constants, self.dispatcher.publish)
+            self._transitions[name] = found
+        return found
+
+    def call(self, name: str, run_id: str, *arguments: str | int) -> list[Any]:
+        """Carry out one transition of a run; returns what the script's `OK` line names.
+
+        Raises:
+            TransitionRefused: as the script's `ERR` lines say.
+            TransitionBroken: it failed at what it found or was given; nothing was written.
+        """
+        return self.transition(name)(
+            partition_of(run_id),
+            run_id,
+            *arguments,
+            clock=self.clock_text(),
+            client=self._own.client,
+        )
+
+    def clock_text(self) -> str:
+        """What scripts take for the time; '' lets them ask Redis."""
+        return "" if self.clock is None else str(self.clock())
+
+    def now_ms(self) -> int:
+        """What the clock of Redis shows."""
+        if self.clock is not None:
+            return self.clock()
+        seconds, microseconds = self.client.time()
+        return seconds * 1000 + microseconds // 1000
+
+    def started_ms(self) -> int:
+        """When this Redis started; 0 by a clock that tests move, which knows of no start."""
+        if self.clock is not None:
+            return 0
+        return self.now_ms() - int(self.client.info("server")["uptime_in_seconds"]) * 1000
+
+    def event(self, event: Event | None) -> str:
+        """An event of a run's narration as the transitions take it; empty for none.
+
+        Each has its share of the bytes that all may take together, so that nobody has to count.
+        """
+        if event is None:
+            return ""
+        share = self.settings.narration_limit_bytes // self.settings.narration_limit
+        return to_json(event, max(share, _SMALLEST_EVENT_BYTES))

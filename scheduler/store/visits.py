@@ -1,0 +1,243 @@
+"""Visits: taken, renewed, recorded, committed, returned."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from sleipnir.graphs.state import Snapshot, encode
+from sleipnir.scheduler.errors import TransitionBroken
+from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.history import folded
+from sleipnir.scheduler.runs.model import Begun, Context, Lease, Usage
+from sleipnir.scheduler.runs.plan import Branch, Plan
+from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.record import checkpoint, flat, size_of, usage_text
+from sleipnir.scheduler.store.transitions import Transitions
+
+
+class Visits:
+    """Transitions of a visit that a worker holds, and of its step."""
+
+    def __init__(self, store: Transitions) -> None:
+        self._store = store
+
+    def begin(self, lease: Lease, keys: Collection[str] | None) -> Begun:
+        """Take the lease of a visit and read the state's `keys`, all of them for None.
+
+        Safe to repeat with the same token.
+
+        Raises:
+            RunClosed, StaleVisit: there is nothing to do.
+        """
+        if keys is not None and not keys:
+            keys = ("",)  # no script argument at all would mean every key
+        staged, tries, width, number, attempt, turns, age, left, payload, context, item, state = (
+            self._store.call(
+                "begin_visit",
+                lease.run_id,
+                lease.visit,
+                lease.token,
+                int(self._store.settings.lease_s * 1000),
+                *(keys or ()),
+            )
+        )
+        return Begun(
+            staged=staged == "staged",
+            tries=tries,
+            width=width,
+            visit_number=number,
+            attempt=attempt,
+            turns=turns,
+            age_s=age / 1000,
+            left_s=left / 1000 if left >= 0 else None,
+            payload=payload,
+            context=Context.from_json(context),
+            item=item or None,
+            state=Snapshot(dict(zip(state[::2], state[1::2], strict=True))),
+        )
+
+    def renew(self, leases: Iterable[Lease]) -> list[Lease]:
+        """Renew leases, one call a partition in one round trip; returns those that are gone."""
+        by_partition: dict[str, list[Lease]] = defaultdict(list)
+        for lease in leases:
+            by_partition[partition_of(lease.run_id)].append(lease)
+        renew = self._store.transition("renew_leases")
+        with self._store.client.pipeline(transaction=False) as pipe:
+            for partition, held in by_partition.items():
+                triples = [
+                    text for lease in held for text in (lease.run_id, lease.visit, lease.token)
+                ]
+                renew(
+                    partition,
+                    int(self._store.settings.lease_s * 1000),
+                    *triples,
+                    clock=self._store.clock_text(),
+                    client=pipe,
+                )
+            answers = pipe.execute()
+        return [
+            held[position]
+            for held, answer in zip(by_partition.values(), answers, strict=True)
+            for position in renew.result(answer)[0]
+        ]
+
+    def advance(
+        self,
+        lease: Lease,
+        step: int,
+        plan: Plan,
+        *,
+        cap: int,
+        window: int,
+        nodes: Mapping[str, Any] | None = None,
+        event: Event | None = None,
+        usage: Usage | None = None,
+    ) -> str:
+        """Commit a super-step and its consequences, once; returns the run's status.
+
+        Args:
+            nodes: what the checkpoint says of each node, by id.
+
+        Raises:
+            RunClosed, StaleVisit, StaleStep: somebody else decided; drop the result.
+            StateTooLarge: nothing was written.
+        """
+        status, is_long = self._store.call(
+            "advance_step",
+            lease.run_id,
+            step,
+            lease.visit,
+            lease.token,
+            plan.status,
+            plan.output or "",
+            encode(plan.failure.to_json()) if plan.failure else "",
+            cap,
+            window,
+            self._store.settings.state_limit_bytes,
+            checkpoint(step, plan.writes, plan.frontier, nodes or {}),
+            self._store.event(event),
+            usage_text(usage),
+            len(plan.writes),
+            *flat(plan.writes),
+            *plan.frontier,
+        )
+        if is_long:
+            # The step counts; what Redis cannot do now is tried again after the next one.
+            with contextlib.suppress(RedisError, TransitionBroken):
+                self._fold_history(lease.run_id)
+        return str(status)
+
+    def _fold_history(self, run_id: str) -> None:
+        """Make the history of a long run shorter, as `sleipnir.scheduler.runs.history` says."""
+        folds = self._store.client.hget(run_key("run", run_id), "history_folds") or "0"
+        entries: Any = self._store.client.lrange(run_key("history", run_id), 0, -1)
+        limit_bytes = self._store.settings.history_limit_bytes
+        count, shorter = folded(entries, limit_bytes)
+        saved = size_of(entries[:count]) - size_of(shorter)
+        fold_at = max(limit_bytes, size_of(entries) - saved + limit_bytes // 2)
+        self._store.call("fold_history", run_id, str(folds), count, saved, fold_at, *shorter)
+
+    def stage(
+        self,
+        lease: Lease,
+        step: int,
+        branch: Branch,
+        *,
+        usage: Usage | None = None,
+    ) -> int:
+        """Put aside what one of several branches produced; 0 asks the caller to advance.
+
+        Raises:
+            RunClosed, StaleVisit: drop the result.
+        """
+        (left,) = self._store.call(
+            "stage_visit",
+            lease.run_id,
+            step,
+            lease.visit,
+            lease.token,
+            branch.to_json(),
+            "1" if branch.failure else "0",
+            usage_text(usage),
+        )
+        return int(left)
+
+    def read_step(
+        self, run_id: str, reducer_keys: Collection[str]
+    ) -> tuple[dict[str, Branch], dict[str, str]]:
+        """What a finished parallel step staged, by node; current JSON texts of reducer keys."""
+        staged, current = self._store.call("read_step", run_id, *reducer_keys)
+        branches = {
+            node: Branch.from_json(text)
+            for node, text in zip(staged[::2], staged[1::2], strict=True)
+        }
+        return branches, dict(zip(current[::2], current[1::2], strict=True))
+
+    def record_turn(
+        self,
+        lease: Lease,
+        position: int,
+        turn: str,
+        *,
+        event: Event | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        """Add an entry to a visit's conversation, at most once.
+
+        Args:
+            position: how many entries there were before.
+
+        Raises:
+            RunClosed, StaleVisit: it is somebody else's to go on.
+        """
+        self._store.call(
+            "record_turn",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            position,
+            turn,
+            self._store.event(event),
+            usage_text(usage),
+        )
+
+    def read_turns(self, run_id: str, visit: str) -> list[str]:
+        """Everything a visit's conversation has recorded, in order."""
+        (turns,) = self._store.call("read_turns", run_id, visit)
+        return list(map(str, turns))
+
+    def requeue(self, lease: Lease, delay_s: float = 0) -> None:
+        """Return a visit unfinished, for another worker to take at once, or after a while."""
+        self._store.call(
+            "requeue_visit", lease.run_id, lease.visit, lease.token, int(delay_s * 1000)
+        )
+
+    def accuse(self, lease: Lease, how: str) -> bool:
+        """Note that a visit took down the process that executed it alone, and `how`.
+
+        Returns:
+            whether it was the second time in a row, and its run has failed for it.
+        """
+        (done,) = self._store.call("accuse_visit", lease.run_id, lease.visit, lease.token, how)
+        return bool(done == "given_up")
+
+    def acquit(self, lease: Lease) -> None:
+        """Forget that a visit took a process down: the next one has outlived it."""
+        self._store.client.hdel(run_key("run", lease.run_id), f"died:{lease.visit}")
+
+    def redeliver(self, run_id: str, visit: str) -> str:
+        """See to a visit whose timer is due; tells what was done."""
+        (done,) = self._store.call(
+            "redeliver_visit", run_id, visit, self._store.settings.max_deliveries
+        )
+        return str(done)
+
+    def delay_timer(self, run_id: str, member: str, by_s: float) -> None:
+        """Let a timer that nothing can be done about be due later."""
+        timers = f"{partition_of(run_id)}:timers"
+        self._store.client.zadd(timers, {member: self._store.now_ms() + int(by_s * 1000)}, xx=True)
