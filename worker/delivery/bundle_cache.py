@@ -38,6 +38,7 @@ class BundleSource(Protocol):
 class UnpackedAgent:
     """An agent's graph and its files on this machine."""
 
+    digest: str  # of its bundle
     graph: Graph
     root: Path  # of the bundle: a configuration directory in miniature
     directory: Path  # the agent's own, in there
@@ -148,7 +149,7 @@ class AgentCache:
         if self._calls_models(agent.graph):
             # The library takes seconds to import: better now, beside the nodes before the call.
             Thread(target=preload, name="preload", daemon=True).start()
-        unpacked = UnpackedAgent(agent.graph, target, agent.directory)
+        unpacked = UnpackedAgent(digest, agent.graph, target, agent.directory)
         try:
             _ = unpacked.secrets  # every visit needs them
         except OSError as error:

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from threading import Lock
 
+from sleipnir.graphs.state import encode
+
 # At least so many full entries fit into a run's log, so one alone cannot drive out all others.
 _ENTRIES = 64
 
@@ -51,3 +53,8 @@ def head_and_tail(text: str, limit_bytes: int) -> str:
     head = encoded[:half].decode(errors="ignore")
     tail = encoded[-half:].decode(errors="ignore")
     return f"{head}\n[{len(encoded) - 2 * half:,} bytes left out]\n{tail}"
+
+
+def log_entry(step: int, node: str, index: int | None, stream: str, text: str) -> str:
+    """An entry of the run's log, which `logs` shows, as JSON text."""
+    return encode({"step": step, "node": node, "index": index, "stream": stream, "text": text})

@@ -105,3 +105,8 @@ class Failed:
 
 
 Outcome: TypeAlias = Wrote | Ended | Asked | Spawned | Mapped | Postponed | Deferred | Failed
+
+
+def internal_error(node_id: str, reason: str) -> Failed:
+    """A fault of the engine, or of what it runs on; `reason` is fit for people's eyes."""
+    return Failed("R023", f"internal error in node '{node_id}': {reason}")

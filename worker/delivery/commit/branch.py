@@ -1,0 +1,109 @@
+"""A visit's part of its step, as the store keeps it: writes as JSON texts, time, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sleipnir.graphs.schema import MapNode
+from sleipnir.graphs.state import Snapshot, encode, same_json
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
+from sleipnir.scheduler.runs.plan import Branch
+from sleipnir.worker.delivery.delivery import Delivery
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
+
+# Writes of so many times what a state may hold cannot fit, whatever they replace.
+_FAR_TOO_MUCH = 4
+
+
+class _ValueTooLarge(Exception):
+    """A value, or all of them together, is over its limit."""
+
+
+def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
+    """The outcome as the store keeps it; failed where a value is over the limit."""
+    node_id = delivery.visit.node_id
+    timing = _timing(delivery, usage_of(outcome))
+    if isinstance(outcome, Failed):
+        return Branch({}, failure=Failure(outcome.code, outcome.message, node_id), timing=timing)
+    try:
+        writes = _texts(delivery.visit, outcome, delivery.services.settings)
+    except _ValueTooLarge as error:
+        return Branch({}, failure=Failure("R021", str(error), node_id), timing=timing)
+    if isinstance(outcome, Ended):
+        return Branch(writes, ended=True, output=outcome.output, timing=timing)
+    if outcome.failure is not None:
+        timing["failure"] = outcome.failure
+    if outcome.warnings:
+        timing["warnings"] = list(outcome.warnings)
+    return Branch(writes, outcome.targets, tolerated=outcome.failure, timing=timing)
+
+
+def usage_of(outcome: Wrote | Ended | Failed) -> Usage:
+    """What the visit used and no conversation has recorded."""
+    return NO_USAGE if isinstance(outcome, Ended) else outcome.usage
+
+
+def _texts(visit: Visit[Any], outcome: Wrote | Ended, settings: Settings) -> dict[str, str]:
+    """The writes as JSON texts, without those that leave a key as it was."""
+    texts = {}
+    total = 0
+    for key, value in outcome.writes.items():
+        text = encode(value)
+        size = len(text.encode())
+        if size > settings.value_limit_bytes:
+            raise _ValueTooLarge(
+                f"node '{visit.node_id}' wrote {size} bytes to '{key}'; the limit of a "
+                f"value is {settings.value_limit_bytes} (value_limit_bytes)"
+            )
+        # Failed scripts' `error` texts are joined: a repeated one counts as well.
+        is_error = isinstance(outcome, Wrote) and outcome.failure and key == "error"
+        if key in visit.graph.reducers or is_error or not _unchanged(visit.state, key, text):
+            texts[key] = text
+            total += size
+        if total > _FAR_TOO_MUCH * settings.state_limit_bytes:
+            # No need to make all the others: one value may stand for many keys.
+            raise _ValueTooLarge(
+                f"node '{visit.node_id}' wrote more than a state may hold: "
+                f"{settings.state_limit_bytes} bytes (state_limit_bytes)"
+            )
+    return texts
+
+
+def _unchanged(state: Snapshot, key: str, text: str) -> bool:
+    """Whether writing `text` would leave the key's JSON value and type as they are."""
+    old = state.text(key)
+    if old is None or old == text:
+        return old is not None
+    # Only objects and texts with escapes have more than one spelling.
+    return (old[0] == text[0] == "{" or old[0] == text[0] == "[" or "\\" in old) and same_json(
+        state[key], Snapshot({key: text})[key]
+    )
+
+
+def _timing(delivery: Delivery, usage: Usage) -> dict[str, Any]:
+    visit = delivery.visit
+    timing: dict[str, Any] = {"ms": round(delivery.elapsed_s * 1000)}
+    usage += visit.recorded_usage
+    if usage:
+        timing["usage"] = usage.to_list()
+    if isinstance(visit.node, MapNode) and visit.resumed_with is not None:
+        timing["branch"] = _branch_timing(visit.node, visit.resumed_with)
+    return timing
+
+
+def _branch_timing(node: MapNode, fields: Mapping[str, str]) -> dict[str, Any]:
+    """What a map's invocations took together, for the branch's row in summaries."""
+    usage = NO_USAGE
+    for name, text in fields.items():
+        if name.startswith("usage:"):
+            usage += Usage.from_text(text)
+    return {
+        "id": node.branch,
+        "visits": int(fields["done"]),
+        "ms": int(fields["total_ms"]),
+        "max_ms": int(float(fields["max_ms"])),
+        "usage": usage.to_list(),
+    }

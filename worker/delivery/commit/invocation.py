@@ -1,0 +1,67 @@
+"""Commits one invocation of a map's branch: its result is put aside for the map to collect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sleipnir.graphs.schema import MapNode, ScriptNode
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.events import ItemCommitted
+from sleipnir.scheduler.store.keys import parse_visit_id
+from sleipnir.worker.delivery.delivery import Delivery
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
+
+
+def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
+    """Put the invocation's result aside; the last one wakes the map."""
+    visit = delivery.visit
+    _, map_id, index = parse_visit_id(delivery.lease.visit)
+    map_node = visit.graph.nodes[map_id]
+    assert isinstance(map_node, MapNode)
+    assert index is not None
+    result = _result(map_node, visit, outcome)
+    failed = "error" in result
+    if failed:
+        result["item"] = visit.state[map_node.item_name]
+    event = ItemCommitted(
+        map_id,
+        index,
+        failure=result.get("error"),
+        warnings=outcome.warnings if isinstance(outcome, Wrote) else (),
+    )
+    delivery.services.store.parking.stage_item(
+        delivery.lease,
+        encode(result),
+        halt=failed and map_node.on_error == "fail",
+        elapsed_s=delivery.elapsed_s,
+        event=event,
+        usage=outcome.usage,
+        spent=outcome.usage + visit.recorded_usage,
+    )
+
+
+def discard(delivery: Delivery) -> None:
+    """End an invocation of a map that has failed for good: what it made is of no use."""
+    delivery.services.store.parking.stage_item(
+        delivery.lease,
+        encode({"value": None}),
+        halt=False,
+        elapsed_s=delivery.elapsed_s,
+        spent=delivery.visit.recorded_usage,
+    )
+
+
+def _result(map_node: MapNode, visit: Visit[Any], outcome: Wrote | Failed) -> dict[str, Any]:
+    """`{"value": …}`, or why there is none."""
+    if isinstance(outcome, Failed):
+        return {"error": outcome.message, "code": "R011"}
+    key = map_node.output_key
+    if key in (visit.node.state_updates or {}):
+        return {"value": outcome.writes[key]}
+    if not isinstance(visit.node, ScriptNode):
+        assert not isinstance(outcome.output, Nothing)
+        return {"value": outcome.output}
+    if key in outcome.writes:
+        return {"value": outcome.writes[key]}
+    return {"error": f"the branch wrote no '{key}'", "code": "R012"}

@@ -1,0 +1,102 @@
+"""Parks a visit: on a person, a child run, the items of a map, or its time. None holds a worker."""
+
+from __future__ import annotations
+
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.schema import MapNode
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.events import (
+    ChildStarted,
+    QuestionAsked,
+    RetryScheduled,
+    VisitDelayed,
+)
+from sleipnir.scheduler.runs.model import NewRun, Question
+from sleipnir.scheduler.runs.submit import NestedTooDeep, child_digest, child_run
+from sleipnir.worker.delivery.delivery import Delivery
+from sleipnir.worker.visit.outcome import Asked, Deferred, Failed, Mapped, Postponed, Spawned
+
+
+def ask(delivery: Delivery, asked: Asked) -> None:
+    """Put a question to people, and wait for the answer."""
+    question = _question(delivery, asked)
+    event = QuestionAsked(question.node, question.text, asked.options, asked.default)
+    turn = encode(asked.turn) if asked.turn is not None else ""
+    delivery.services.store.parking.ask(delivery.lease, question, event=event, turn=turn)
+
+
+def _question(delivery: Delivery, asked: Asked) -> Question:
+    visit, begun = delivery.visit, delivery.begun
+    return Question(
+        run_id=visit.run_id,
+        root_run_id=begun.context.root or visit.run_id,
+        agent=visit.graph.name,
+        visit=delivery.lease.visit,
+        node=visit.node_id,
+        visit_number=begun.visit_number,
+        kind=asked.kind,
+        text=visit.mask(asked.text),
+        options=asked.options,
+        default=asked.default,
+        validation=asked.validation,
+    )
+
+
+def spawn(delivery: Delivery, spawned: Spawned) -> Failed | None:
+    """Start a child run and wait for its end; or tell why it cannot be started."""
+    try:
+        child = _child(delivery, spawned)
+    except NestedTooDeep as error:
+        return Failed("R017", str(error))
+    except (SubmissionRefused, BundleError) as error:
+        return Failed("R015", f"agent '{spawned.agent}' cannot start: {error}")
+    event = ChildStarted(delivery.visit.node_id, spawned.agent, child.run_id)
+    delivery.services.store.parking.spawn(delivery.lease, child, spawned.timeout_s, event=event)
+    return None
+
+
+def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
+    services, context = delivery.services, delivery.begun.context
+    digest = child_digest(context, spawned.agent, services.settings.max_agent_depth)
+    return child_run(
+        services.agents.get(digest).graph,
+        digest,
+        parent=context,
+        parent_run=delivery.lease.run_id,
+        parent_visit=delivery.lease.visit,
+        agent=spawned.agent,
+        prompt=spawned.prompt,
+    )
+
+
+def open_map(delivery: Delivery, mapped: Mapped) -> None:
+    """Start the first invocations of a map, and wait for the last one."""
+    node = delivery.visit.node
+    assert isinstance(node, MapNode)
+    items = [encode(item) for item in mapped.items]
+    delivery.services.store.parking.open_map(delivery.lease, node.branch, mapped.window, items)
+
+
+def postpone(delivery: Delivery, postponed: Postponed) -> None:
+    """Rest until the next attempt."""
+    visit, usage = delivery.visit, postponed.usage
+    event = RetryScheduled(
+        visit.node_id,
+        attempt=visit.attempt + 1,
+        of=getattr(visit.node, "max_attempts", 1),
+        delay_s=postponed.delay_s,
+        reason=postponed.reason,
+    )
+    turn = encode({"attempt": visit.attempt, "usage": usage.to_list()})
+    delivery.services.store.parking.postpone(
+        delivery.lease, postponed.delay_s, event=event, turn=turn, usage=usage
+    )
+
+
+def defer(delivery: Delivery, deferred: Deferred) -> None:
+    """Rest in the middle of this attempt: a limit makes it wait."""
+    event = VisitDelayed(
+        delivery.visit.node_id, deferred.delay_s, deferred.reason, deferred.for_person
+    )
+    delivery.services.store.parking.postpone(delivery.lease, deferred.delay_s, event=event)

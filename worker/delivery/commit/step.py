@@ -1,0 +1,124 @@
+"""Commits a visit of a step: the only one advances it at once, of several the last one does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sleipnir.scheduler.errors import StateTooLarge
+from sleipnir.scheduler.runs.events import Departure, StepCommitted
+from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
+from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
+from sleipnir.worker.delivery.commit.branch import branch_of, usage_of
+from sleipnir.worker.delivery.delivery import Delivery
+from sleipnir.worker.delivery.log_records import log_end, log_step
+from sleipnir.worker.delivery.run_log import log_entry
+from sleipnir.worker.sandbox.workdir import forget_scratch
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
+
+
+def finish(delivery: Delivery, outcome: Wrote | Ended | Failed) -> None:
+    """Commit a visit that is over."""
+    _finish(delivery, branch_of(delivery, outcome), usage_of(outcome))
+
+
+def discard(delivery: Delivery) -> None:
+    """Commit a visit of a step that has failed for good: what it made is of no use."""
+    _finish(delivery, Branch({}, discarded=True), NO_USAGE)
+
+
+def _finish(delivery: Delivery, branch: Branch, usage: Usage) -> None:
+    visit = delivery.visit
+    if delivery.begun.width == 1:
+        _advance(delivery, {visit.node_id: branch}, _reducer_texts(visit), usage)
+        return
+    left = delivery.services.store.visits.stage(delivery.lease, visit.step, branch, usage=usage)
+    if left == 0:
+        advance(delivery)
+
+
+def advance(delivery: Delivery) -> None:
+    """Advance a step whose visits have all been staged."""
+    reducer_keys = sorted(delivery.visit.graph.reducers)
+    visits = delivery.services.store.visits
+    branches, current = visits.read_step(delivery.lease.run_id, reducer_keys)
+    _advance(delivery, branches, current, NO_USAGE)
+
+
+def _advance(
+    delivery: Delivery, branches: Mapping[str, Branch], current: Mapping[str, str], usage: Usage
+) -> None:
+    plan = plan_step(delivery.visit.graph, branches, current)
+    try:
+        _write(delivery, plan, branches, usage)
+    except StateTooLarge:
+        limit = delivery.services.settings.state_limit_bytes
+        _write(delivery, Plan({}, failure=_too_large(plan, limit)), branches, usage)
+
+
+def _too_large(plan: Plan, limit_bytes: int) -> Failure:
+    largest = max(plan.writes, key=lambda key: len(plan.writes[key]))
+    message = (
+        f"the state would exceed {limit_bytes} bytes (state_limit_bytes); "
+        f"the largest write of this step is '{largest}'"
+    )
+    return Failure("R021", message, None)
+
+
+def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage: Usage) -> None:
+    services, visit = delivery.services, delivery.visit
+    settings = visit.graph.settings
+    status = services.store.visits.advance(
+        delivery.lease,
+        visit.step,
+        plan,
+        cap=settings.max_loop_iterations,
+        window=settings.max_concurrency,
+        nodes={node_id: branch.timing for node_id, branch in sorted(branches.items())},
+        event=_event(visit, plan, branches),
+        usage=usage,
+    )
+    log_step(visit, branches, plan)
+    _log_other_failures(delivery, plan, branches)
+    if status != "running":
+        log_end(visit, status, services.store)
+        forget_scratch(services.scratch, visit.run_id)
+
+
+def _log_other_failures(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch]) -> None:
+    """Of nodes that failed side by side, the run's error tells only the first."""
+    visit = delivery.visit
+    entries = [
+        log_entry(visit.step, node_id, None, "failure", f"{failed.code}: {failed.message}")
+        for node_id, branch in sorted(branches.items())
+        if (failed := branch.failure) is not None and failed != plan.failure
+    ]
+    if entries:
+        delivery.services.store.runs.append_logs(visit.run_id, entries)
+
+
+def _event(visit: Visit[Any], plan: Plan, branches: Mapping[str, Branch]) -> StepCommitted:
+    nodes = visit.graph.nodes
+    departures = [
+        Departure(node_id, branch.targets, branch.tolerated)
+        for node_id, branch in sorted(branches.items())
+        if not branch.failure and not branch.ended
+    ]
+    warnings = [
+        warning
+        for branch in branches.values()
+        for warning in (branch.timing or {}).get("warnings", ())
+    ]
+    return StepCommitted(
+        visit.step,
+        departures=tuple(departures),
+        next=tuple((node_id, nodes[node_id].type) for node_id in plan.frontier),
+        dropped=plan.dropped,
+        warnings=tuple(warnings),
+    )
+
+
+def _reducer_texts(visit: Visit[Any]) -> dict[str, str]:
+    texts = {key: visit.state.text(key) for key in visit.graph.reducers}
+    return {key: text for key, text in texts.items() if text is not None}

@@ -1,0 +1,30 @@
+"""One delivery of a visit that this worker has taken on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from sleipnir.scheduler.runs.model import Begun, Lease
+from sleipnir.worker.services import Runtime
+from sleipnir.worker.visit.context import Visit
+
+
+class DeliveryOver(Exception):
+    """There is nothing more to do for a delivery; what was to be done about its visit is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The lease, what the store said when it was taken, and what the executor gets."""
+
+    services: Runtime
+    lease: Lease
+    begun: Begun
+    visit: Visit[Any]
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since the visit first began, earlier tries and parking included."""
+        return self.visit.age_s + monotonic() - self.visit.began_at

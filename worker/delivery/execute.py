@@ -1,0 +1,58 @@
+"""Runs the body of a node: the agent's code runs here, and only here."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from sleipnir.graphs.errors import NodeFailed, TextTooLong
+from sleipnir.graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
+from sleipnir.scheduler.errors import TransitionRefused
+from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
+from sleipnir.worker.executors import EXECUTORS
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Failed, Outcome, internal_error
+
+logger = logging.getLogger(__name__)
+
+# The scheduler ends overdue runs twice a second.
+_UNTIL_JUDGED_S = 1.0
+
+_NEED_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
+
+
+def execute(delivery: Delivery) -> Outcome:
+    """What became of the node.
+
+    Raises:
+        DeliveryOver: the time of its run was over before it was done.
+        TransitionRefused, RedisError: while its conversation was recorded.
+    """
+    visit = delivery.visit
+    outcome = _outcome(visit)
+    if visit.run_ends_at is not None and monotonic() >= visit.run_ends_at:
+        # Its run is over; or has got more time meanwhile, and another try may use that.
+        delivery.services.store.visits.requeue(delivery.lease, _UNTIL_JUDGED_S)
+        raise DeliveryOver("the time of its run is over")
+    return outcome
+
+
+def _outcome(visit: Visit[Any]) -> Outcome:
+    node = visit.node
+    if isinstance(node, _NEED_NEXT) and visit.index is None and not node.targets:
+        return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
+    try:
+        return EXECUTORS[node.type](visit)
+    except NodeFailed as failure:
+        return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
+    except TextTooLong as error:
+        return Failed("R021", f"node '{visit.node_id}': {error} (value_limit_bytes)")
+    except (TransitionRefused, RedisError):
+        raise  # while recording a turn: the visit is not ours any more, or comes back
+    except Exception as error:
+        logger.exception("run %s: node %s", visit.run_id, visit.node_id)
+        return internal_error(visit.node_id, visit.mask(repr(error)))
