@@ -27,7 +27,7 @@ from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.worker.app import make_app, register_visits
 from sleipnir.worker.cache_eviction import remove_leftovers
 from sleipnir.worker.conversation.tool_resolver import Tools
-from sleipnir.worker.delivery.bundle_cache import AgentCache
+from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.llm.limits.gate import Gate
@@ -37,8 +37,8 @@ from sleipnir.worker.mcp.pool import Limits as McpLimits
 from sleipnir.worker.mcp.pool import McpPool
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import end_all, marks, take_in_orphans
-from sleipnir.worker.services import Runtime
-from sleipnir.worker.visit.context import Limits
+from sleipnir.worker.services import Services
+from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 
 logger = logging.getLogger("sleipnir.worker")
@@ -50,7 +50,7 @@ _HEARTBEAT_S = 1.0
 _FILES = 65_536
 
 
-def make_runtime(settings: Settings) -> Runtime:
+def make_services(settings: Settings) -> Services:
     """Connect, and put together what visits need.
 
     Raises:
@@ -71,9 +71,9 @@ def make_runtime(settings: Settings) -> Runtime:
     models = Models(store, gate)
     for cache in (home / "bundles", home / "scratch"):
         remove_leftovers(cache, settings.retention_s)
-    return Runtime(
+    return Services(
         store=store,
-        agents=AgentCache(store.bundles, home / "bundles", models.can_call),
+        agents=BundleCache(store.bundles, home / "bundles", models.can_call),
         leases=Leases(store.visits.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
         models=models,
         tools=Tools(
@@ -84,7 +84,7 @@ def make_runtime(settings: Settings) -> Runtime:
         ),
         secrets=secrets,
         settings=settings,
-        limits=Limits.of(settings),
+        limits=VisitLimits.of(settings),
         scratch=home / "scratch",
     )
 
@@ -119,27 +119,27 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     _allow_many_files()
     take_in_orphans()
     temporary = _own_temporary_files()
-    runtime = make_runtime(settings)
-    runtime = replace(runtime, isolation=Isolation(runtime.store, runtime.leases))
+    services = make_services(settings)
+    services = replace(services, isolation=Isolation(services.store, services.leases))
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
     queues = [QUEUE]
     assert settings.redis_url is not None
     if not is_private(settings.redis_url):
         queues.append(machine_queue(settings.machine_name))
-        announce(runtime.store.client, settings.machine_name)
+        announce(services.store.client, settings.machine_name)
     app = make_app(broker_url, settings.concurrency, queues)
-    register_visits(app, partial(run_visit, runtime))
+    register_visits(app, partial(run_visit, services))
     # One that hangs is as dead as one that died: its visits are lost, and found.
     Watched(2 * settings.lease_s, marks())
-    scheduler = Scheduler(runtime.store) if with_scheduler else None
+    scheduler = Scheduler(services.store) if with_scheduler else None
     if scheduler is not None:
         scheduler.start()
 
     @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
     def drain(**_: Any) -> None:
         threading.Thread(
-            target=_drain, args=(runtime, scheduler, temporary), name="drain", daemon=True
+            target=_drain, args=(services, scheduler, temporary), name="drain", daemon=True
         ).start()
 
     # One line per message and node would cost more than many a node.
@@ -173,26 +173,26 @@ def _own_temporary_files() -> OwnDirectory:
         ) from error
 
 
-def _drain(runtime: Runtime, scheduler: Scheduler | None, temporary: OwnDirectory) -> None:
+def _drain(services: Services, scheduler: Scheduler | None, temporary: OwnDirectory) -> None:
     """Give running visits their time, hand the others back, and leave.
 
     Celery has stopped fetching when this runs. Leaving by `os._exit` saves its slow stop;
     nothing is lost by it, since all that matters is in Redis.
     """
-    runtime.leases.closed = True
-    if not runtime.leases.wait_until_idle(runtime.settings.drain_s):
-        for lease, cancellation in runtime.leases.held():
+    services.leases.closed = True
+    if not services.leases.wait_until_idle(services.settings.drain_s):
+        for lease, cancellation in services.leases.held():
             try:
-                runtime.store.visits.requeue(lease)
+                services.store.visits.requeue(lease)
             except TransitionRefused:
                 continue
             finally:
                 cancellation.set()
         # Programs that ignore SIGTERM must not outlive us.
-        runtime.leases.wait_until_idle(2 * GRACE_S)
+        services.leases.wait_until_idle(2 * GRACE_S)
     if scheduler is not None:
         scheduler.stop()
-    runtime.tools.mcp.close()
+    services.tools.mcp.close()
     end_all()
     temporary.close()
     logging.shutdown()

@@ -9,25 +9,25 @@ from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.conversation.tool_resolver import Tools
-from sleipnir.worker.delivery.bundle_cache import AgentCache
+from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
 from sleipnir.worker.llm.models import Models
-from sleipnir.worker.visit.context import Limits
+from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class Services:
     """One per process; everything in it may be used from any thread."""
 
     store: RunStore
-    agents: AgentCache
+    agents: BundleCache
     leases: Leases
     models: Models
     tools: Tools
     secrets: Secrets
     settings: Settings
-    limits: Limits
+    limits: VisitLimits
     scratch: Path  # holds a directory per run that brought none
     # For visits that lost workers; None in a process that is one visit's already.
     isolation: Isolation | None = None

@@ -36,7 +36,7 @@ def test_what_counts_once_counts_once(
                 stale = rng.sample(delivered, min(3, len(delivered)))
                 messages = [*fresh * 3, *stale]
                 rng.shuffle(messages)
-                for done in [threads.submit(run_visit, engine.runtime, *m) for m in messages]:
+                for done in [threads.submit(run_visit, engine.services, *m) for m in messages]:
                     done.result()
                 delivered += fresh
                 if not engine.queued():

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from sleipnir.graphs.errors import NodeFailed
-from sleipnir.graphs.schema import Graph, ScriptNode
-from sleipnir.graphs.state import Snapshot, encode
+from sleipnir.graphs.schema import ScriptNode
+from sleipnir.graphs.state import encode
 from sleipnir.worker.executors.script import run_script
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Wrote
 from tests.support.fuzzing import EXAMPLES, fuzz, objects, rarely, texts, values
+from tests.support.visits import a_visit
 
 # The file ends with the script's exit status.
 SCRIPT = """
@@ -35,19 +36,9 @@ def _encoded(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-def a_visit(directory: Path, node: dict[str, Any]) -> Visit[ScriptNode]:
+def a_script(directory: Path, node: dict[str, Any]) -> Visit[ScriptNode]:
     script = ScriptNode(**{"id": "s", "script": "s.sh", "next": "z", **node})
-    return Visit(
-        run_id="r1",
-        step=1,
-        node_id="s",
-        node=script,
-        graph=Graph(name="g", start="s", nodes={"s": script}),
-        directory=directory,
-        state=Snapshot.of({}),
-        idempotency_key="k",
-        workdir=lambda: directory,
-    )
+    return a_visit(script, directory=directory)
 
 
 @EXAMPLES
@@ -58,7 +49,7 @@ def test_what_is_printed_becomes_writes_or_a_failure(examples: int, tmp_path: Pa
         output, fails = example
         (tmp_path / "printed").write_bytes(output + (b"1" if fails else b"0"))
         updates = {"seen": "{{x}} {{output}}", "raw": "{{output}}"}
-        visit = a_visit(tmp_path, {"state_updates": updates})
+        visit = a_script(tmp_path, {"state_updates": updates})
         outcome = run_script(visit)
 
         assert isinstance(outcome, Wrote)
@@ -66,7 +57,7 @@ def test_what_is_printed_becomes_writes_or_a_failure(examples: int, tmp_path: Pa
             key.encode(errors="surrogatepass")
             assert json.loads(encode(value)) == json.loads(encode(value))
         assert bool(outcome.failure) >= fails
-        for _, text in visit.logged:
+        for _, text in visit.services.run_log:
             text.encode()
 
     fuzz(examples, st.tuples(printed(), st.sampled_from([False, False, False, True])), check)
@@ -80,7 +71,7 @@ def test_without_a_way_on_a_failure_fails_the_node(examples: int, tmp_path: Path
     def check(value: Any) -> None:
         (tmp_path / "printed").write_bytes(json.dumps(value).encode() + b"0")
         try:
-            run_script(a_visit(tmp_path, {"next": None}))
+            run_script(a_script(tmp_path, {"next": None}))
         except NodeFailed as failure:
             codes.add(failure.code)
 

@@ -16,13 +16,13 @@ from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.conversation.tool_resolver import Tools
-from sleipnir.worker.delivery.bundle_cache import AgentCache
+from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
 from sleipnir.worker.mcp.pool import McpPool
-from sleipnir.worker.services import Runtime
-from sleipnir.worker.visit.context import Limits
+from sleipnir.worker.services import Services
+from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 from tests.support.agents import Agents
 from tests.support.queue import take, waiting
@@ -71,15 +71,15 @@ class Engine(Agents):
         )
         self.scheduler = self.another_scheduler()
         self.gate = Gate.of(self.store)
-        self.runtime = Runtime(
+        self.services = Services(
             store=self.store,
-            agents=AgentCache(self.store.bundles, self._directory / "unpacked"),
+            agents=BundleCache(self.store.bundles, self._directory / "unpacked"),
             leases=Leases(self.store.visits.renew, interval_s=1.0),
             models=Models(self.store, self.gate),
             tools=Tools(values, values.secrets, McpPool(), self._directory / "cache"),
             secrets=values.secrets,
             settings=values,
-            limits=Limits.of(values),
+            limits=VisitLimits.of(values),
             scratch=self._directory / "scratch",
         )
 
@@ -103,7 +103,7 @@ class Engine(Agents):
         """Run the visit of the next message; False if there is none."""
         message = self.pop(newest=newest)
         if message is not None:
-            run_visit(self.runtime, *message)
+            run_visit(self.services, *message)
         return message is not None
 
     def drive(self, *, newest_first: bool = False) -> None:

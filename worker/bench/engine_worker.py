@@ -17,7 +17,7 @@ def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
     """Write one small value, go on."""
     if pause_ms := PAUSES_MS.get(visit.node.script):
         Event().wait(pause_ms / 1000)
-    return Wrote({"output": visit.index}, visit.node.targets)
+    return Wrote({"output": visit.item_index}, visit.node.targets)
 
 
 if __name__ == "__main__":

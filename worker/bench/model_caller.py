@@ -10,18 +10,24 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter, process_time
+from time import monotonic, perf_counter, process_time
 
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.state import Snapshot
-from sleipnir.scheduler.config.settings import load_settings
+from sleipnir.scheduler.config.settings import Settings, load_settings
+from sleipnir.scheduler.runs.model import NO_USAGE, Context
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
-from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.cancellation import Cancellation
+from sleipnir.worker.visit.context import Visit, VisitLimits
+from sleipnir.worker.visit.loaded_agent import LoadedAgent
+from sleipnir.worker.visit.run_log import RunLog
+from sleipnir.worker.visit.services import VisitServices
 
 MODEL = "openai:0"
 PROMPT = "Say nothing."
@@ -44,22 +50,60 @@ def as_node(redis_url: str) -> Callable[[], object]:
     node = LlmNode.model_validate({"type": "llm", "prompt": PROMPT})
     graph = Graph.model_validate({"name": "bench", "start": "ask", "nodes": {"ask": node}})
 
+    agent = LoadedAgent("", graph, Path(), Path())
+
     def call() -> object:
         visit = Visit(
             run_id="00",
+            visit_id="1/ask",
             step=1,
             node_id="ask",
             node=node,
-            graph=graph,
-            directory=Path(),
+            agent=agent,
             state=Snapshot.of({}),
-            idempotency_key="00:1/ask",
-            recall=models.recall,
-            ask_model=models.ask,
+            context=Context(),
+            services=_services(models, settings),
+            limits=VisitLimits(),
+            scratch=Path(),
+            cancelled=Cancellation(),
+            began_at=monotonic(),
         )
         return ModelCalls(visit, MODEL).complete([{"role": "user", "content": PROMPT}])
 
     return call
+
+
+def _services(models: Models, settings: Settings) -> VisitServices:
+    return VisitServices(
+        models=models,
+        tools=_NoTools(),
+        conversation=_NoConversation(),
+        secrets=settings.secrets,
+        narration=_NoNarration(),
+        run_log=RunLog(VisitLimits().log_bytes),
+    )
+
+
+class _NoTools:
+    def resolve(self, _visit: object) -> Toolset:
+        return NO_TOOLS
+
+
+class _NoConversation:
+    """Of one question: there is nothing to go on with, nothing to record."""
+
+    recorded_usage = NO_USAGE
+
+    def entries(self) -> tuple[()]:
+        return ()
+
+    def record(self, *_: object) -> None: ...
+
+
+class _NoNarration:
+    def narrate(self, _event: object) -> None: ...
+
+    def stream(self, _text: object) -> None: ...
 
 
 def main() -> None:

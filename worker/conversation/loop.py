@@ -104,8 +104,8 @@ class _Turn:
         if self._surplus:
             count = len(self._surplus)
             event = ToolCalled(self._visit.node_id, f"{count} more", 0, self._refusal())
-            self._visit.narrate(event)
-            self._visit.log("tool", f"{count} more calls {self._refusal()}")
+            self._visit.services.narration.narrate(event)
+            self._visit.services.run_log.keep("tool", f"{count} more calls {self._refusal()}")
 
     def _carry_out(self, calls: Sequence[ToolCall]) -> None:
         beside = [call for call in calls if self._overlaps(call)]
@@ -164,7 +164,7 @@ class _Turn:
         self._transcript.keep_result(call.call_id, value, event)
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"
-        self._visit.log("tool", self._visit.mask(text))
+        self._visit.services.run_log.keep("tool", self._visit.mask(text))
 
     def _failure(self, value: Any) -> str | None:
         """In a line what went wrong, None if nothing did; tools say it at the end of stderr."""

@@ -16,7 +16,6 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.runs.events import ToolPrinted
 from sleipnir.worker.conversation.tool_set import Call, Offer, Toolset
-from sleipnir.worker.delivery.bundle_cache import UnpackedAgent
 from sleipnir.worker.mcp.functions import McpFunction, McpServers
 from sleipnir.worker.mcp.pool import McpPool
 from sleipnir.worker.tools.call import Answered, Guarded, call_function
@@ -33,24 +32,24 @@ class Tools:
     mcp: McpPool
     cache: Path  # directories that tools find again on this machine
 
-    def offer(self, agent: UnpackedAgent, visit: Visit[LlmNode]) -> Toolset:
+    def resolve(self, visit: Visit[LlmNode]) -> Toolset:
         """The functions that a node lists: exactly these, in its order."""
-        selection = agent.toolbox.select(visit.node.tools or ())
-        offers = [self._of_file(function, agent, visit) for function in selection.functions]
-        found, warnings = self._of_servers(selection, agent, visit)
+        selection = visit.agent.toolbox.select(visit.node.tools or ())
+        offers = [self._of_file(function, visit) for function in selection.functions]
+        found, warnings = self._of_servers(selection, visit)
         return Toolset({offer.name: offer for offer in (*offers, *found)}, warnings)
 
-    def _of_file(self, function: Function, agent: UnpackedAgent, visit: Visit[Any]) -> Offer:
-        return Offer(function.declaration(), partial(self._call, function, agent, visit))
+    def _of_file(self, function: Function, visit: Visit[Any]) -> Offer:
+        return Offer(function.declaration(), partial(self._call, function, visit))
 
     def _of_servers(
-        self, selection: Selection, agent: UnpackedAgent, visit: Visit[LlmNode]
+        self, selection: Selection, visit: Visit[LlmNode]
     ) -> tuple[Sequence[Offer], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()
         servers = McpServers(
-            config=agent.servers,
-            entries=agent.graph.mcp_servers if self.settings.mcp_server_support else (),
+            config=visit.agent.servers,
+            entries=visit.agent.graph.mcp_servers if self.settings.mcp_server_support else (),
             pool=self.mcp,
             secrets=self.secrets,
             workdir=visit.workdir(),
@@ -65,11 +64,9 @@ class Tools:
         ]
         return offers, made.warnings
 
-    def _call(
-        self, function: Function, agent: UnpackedAgent, visit: Visit[Any], call: Call
-    ) -> Answered | Guarded:
+    def _call(self, function: Function, visit: Visit[Any], call: Call) -> Answered | Guarded:
         try:
-            surroundings = self._surroundings(function.name, agent, visit)
+            surroundings = self._surroundings(function.name, visit)
         except (SecretsMissing, SecretsUnusable) as error:
             return Answered({"tool_call_error": f"{function.name}: {error}"})
         return call_function(
@@ -81,20 +78,21 @@ class Tools:
             timeout_s=call.timeout_s,
         )
 
-    def _surroundings(self, tool: str, agent: UnpackedAgent, visit: Visit[Any]) -> Surroundings:
+    def _surroundings(self, tool: str, visit: Visit[Any]) -> Surroundings:
+        narrate = visit.services.narration.narrate
         return Surroundings(
             run_id=visit.run_id,
-            agent=agent.directory.name,
-            agent_directory=agent.directory,
-            root=agent.root,
+            agent=visit.agent.directory.name,
+            agent_directory=visit.agent.directory,
+            root=visit.agent.root,
             workdir=visit.workdir(),
             cache=self.cache,
             variables=visit.exported_variables(),
             secrets=visit.secrets,
             auto_confirm=not visit.context.guarded,
             cancellation=visit.cancelled,
-            narrate=lambda line: visit.narrate(ToolPrinted(visit.node_id, tool, line)),
-            log=visit.log,
+            narrate=lambda line: narrate(ToolPrinted(visit.node_id, tool, line)),
+            log=visit.services.run_log.keep,
         ).under(self.settings)
 
 

@@ -41,8 +41,8 @@ class Transcript:
     """The record of one visit's conversation; calls of one turn may add to it side by side."""
 
     def __init__(self, visit: Visit[Any]) -> None:
-        entries = visit.turns()
-        self._visit = visit
+        self._conversation = visit.services.conversation
+        entries = self._conversation.entries()
         self._lock = Lock()
         self._position = len(entries)
         self._limit_bytes = visit.limits.conversation_bytes
@@ -89,7 +89,6 @@ class Transcript:
         if reply is not None:
             entry = {"reply": reply.message, "usage": reply.usage.to_list()}
             self._append(entry, usage=reply.usage)
-            self._visit.recorded_usage += reply.usage
             self._unrecorded = None
 
     def result_of(self, call_id: str) -> tuple[bool, Any]:
@@ -127,13 +126,11 @@ class Transcript:
             self._taken_bytes += _size(entry)
             if self._taken_bytes > self._limit_bytes:
                 raise ConversationTooLarge(self._limit_bytes)
-            self._visit.record(self._position, entry, event, usage)
+            self._conversation.record(self._position, entry, event, usage)
             self._position += 1
 
     def _replay(self, entry: Mapping[str, Any]) -> None:
         self._taken_bytes += _size(entry)
-        if "usage" in entry:
-            self._visit.recorded_usage += Usage(*entry["usage"])
         if "attempt" in entry:
             self._taken_bytes = 0
             self._replies.clear()

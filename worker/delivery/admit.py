@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
-from functools import partial
+from time import monotonic
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from sleipnir.graphs.schema import MapNode
-from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.events import Event, TextStreamed
-from sleipnir.scheduler.runs.model import Begun, Lease, Usage
+from sleipnir.scheduler.runs.model import Begun, Lease
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.delivery.bundle_cache import UnpackedAgent
 from sleipnir.worker.delivery.commit.step import advance
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.delivery.isolation import LOST_IN_COMPANY
 from sleipnir.worker.delivery.log_records import log_begin
-from sleipnir.worker.delivery.run_log import head_and_tail
-from sleipnir.worker.sandbox.workdir import workdir_of
-from sleipnir.worker.services import Runtime
+from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNarration
+from sleipnir.worker.services import Services
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit
-
-# Of what a model says within a tenth of a second; few say more than some words.
-_SPOKEN_BYTES = 16 * 1024
+from sleipnir.worker.visit.loaded_agent import LoadedAgent
+from sleipnir.worker.visit.run_log import RunLog
+from sleipnir.worker.visit.services import VisitServices
 
 
 def admit(
-    runtime: Runtime, lease: Lease, agent: UnpackedAgent, begun: Begun, cancelled: Cancellation
+    services: Services, lease: Lease, agent: LoadedAgent, begun: Begun, cancelled: Cancellation
 ) -> Delivery:
     """What is executed here: not what needs a process of its own, or has been executed before."""
-    if runtime.isolation is not None and begun.tries > LOST_IN_COMPANY:
-        runtime.isolation.execute(lease, agent.digest, cancelled, staged=begun.staged)
+    if services.isolation is not None and begun.tries > LOST_IN_COMPANY:
+        services.isolation.execute(lease, agent.digest, cancelled, staged=begun.staged)
         raise DeliveryOver("a process of its own has executed it")
-    visit = make_visit(runtime, lease, agent, begun, cancelled)
-    delivery = Delivery(runtime, lease, begun, visit)
+    visit = make_visit(services, lease, agent, begun, cancelled)
+    delivery = Delivery(services, lease, begun, visit)
     log_begin(visit)
     if begun.staged:
         advance(delivery)
@@ -48,9 +41,9 @@ def admit(
 
 
 def make_visit(
-    runtime: Runtime,
+    services: Services,
     lease: Lease,
-    agent: UnpackedAgent,
+    agent: LoadedAgent,
     begun: Begun,
     cancelled: Cancellation,
 ) -> Visit[Any]:
@@ -63,65 +56,43 @@ def make_visit(
         node_id = map_node.branch
         if begun.item is not None:
             state = state.extended({map_node.item_name: begun.item})
-    visit: Visit[Any] = Visit(
+    context = begun.context
+    now = monotonic()
+    return Visit(
         run_id=lease.run_id,
+        visit_id=lease.visit,
         step=step,
         node_id=node_id,
         node=agent.graph.nodes[node_id],
-        graph=agent.graph,
-        directory=agent.directory,
+        agent=agent,
         state=state,
-        idempotency_key=f"{lease.run_id}:{lease.visit}",
-        index=index,
+        context=context,
+        services=_visit_services(services, lease, node_id, index, begun.turns),
+        limits=services.limits,
+        scratch=services.scratch,
+        cancelled=cancelled,
+        item_index=index,
         attempt=begun.attempt,
         age_s=begun.age_s,
-        resumed_with=_resumption(runtime.store, lease, node_id, begun),
-        context=begun.context,
-        variables=begun.context.variables,
-        secrets=(
-            *(begun.context.variables[name] for name in begun.context.secrets),
-            *agent.secrets,
-        ),
-        default_model=runtime.settings.model,
-        workdir=partial(workdir_of, begun.context.workdir, runtime.scratch, lease.run_id),
-        limits=runtime.limits,
-        cancelled=cancelled,
-        narrate=partial(runtime.store.runs.narrate, lease.run_id),
-        say=partial(_say, runtime.store, lease.run_id, node_id, index),
-        fill_in=runtime.secrets.resolve,
-        offer=partial(runtime.tools.offer, agent),
-        recall=runtime.models.recall,
-        ask_model=runtime.models.ask,
-        turns=partial(_turns, runtime.store, lease, begun.turns),
-        record=partial(_record, runtime.store, lease),
-    )
-    if begun.left_s is not None:
-        visit.run_ends_at = visit.began_at + begun.left_s
-    return visit
-
-
-def _say(store: RunStore, run_id: str, node_id: str, index: int | None, text: str) -> None:
-    text = head_and_tail(text, _SPOKEN_BYTES)
-    # What nobody hears is no reason to lose the reply.
-    with contextlib.suppress(RedisError):
-        store.runs.stream(run_id, TextStreamed(node_id, index, text))
-
-
-def _turns(store: RunStore, lease: Lease, count: int) -> list[dict[str, Any]]:
-    return (
-        list(map(json.loads, store.visits.read_turns(lease.run_id, lease.visit))) if count else []
+        resumed_with=_resumption(services.store, lease, node_id, begun),
+        secrets=(*(context.variables[name] for name in context.secrets), *agent.secrets),
+        began_at=now,
+        run_ends_at=None if begun.left_s is None else now + begun.left_s,
     )
 
 
-def _record(
-    store: RunStore,
-    lease: Lease,
-    position: int,
-    entry: Mapping[str, Any],
-    event: Event | None,
-    usage: Usage,
-) -> None:
-    store.visits.record_turn(lease, position, encode(entry), event=event, usage=usage)
+def _visit_services(
+    services: Services, lease: Lease, node_id: str, index: int | None, turns: int
+) -> VisitServices:
+    store = services.store
+    return VisitServices(
+        models=services.models,
+        tools=services.tools,
+        conversation=StoredConversation(store.visits, lease, turns),
+        secrets=services.secrets,
+        narration=StoredNarration(store.runs, lease.run_id, node_id, index),
+        run_log=RunLog(services.limits.log_bytes),
+    )
 
 
 def _resumption(store: RunStore, lease: Lease, node_id: str, begun: Begun) -> Any:

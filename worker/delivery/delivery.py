@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Begun, Lease
-from sleipnir.worker.services import Runtime
+from sleipnir.worker.services import Services
 from sleipnir.worker.visit.context import Visit
 
 
@@ -19,12 +18,7 @@ class DeliveryOver(Exception):
 class Delivery:
     """The lease, what the store said when it was taken, and what the executor gets."""
 
-    services: Runtime
+    services: Services
     lease: Lease
     begun: Begun
     visit: Visit[Any]
-
-    @property
-    def elapsed_s(self) -> float:
-        """Since the visit first began, earlier tries and parking included."""
-        return self.visit.age_s + monotonic() - self.visit.began_at

@@ -43,7 +43,7 @@ def execute(delivery: Delivery) -> Outcome:
 
 def _outcome(visit: Visit[Any]) -> Outcome:
     node = visit.node
-    if isinstance(node, _NEED_NEXT) and visit.index is None and not node.targets:
+    if isinstance(node, _NEED_NEXT) and visit.item_index is None and not node.targets:
         return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
     try:
         return EXECUTORS[node.type](visit)

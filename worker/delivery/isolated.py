@@ -27,12 +27,12 @@ from sleipnir.scheduler.failpoints import install_requested
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import make_temporary_files_in
-from sleipnir.worker.bootstrap import make_runtime
+from sleipnir.worker.bootstrap import make_services
 from sleipnir.worker.delivery import run_visit
 from sleipnir.worker.delivery.isolation import ALIVE, BEAT_S, BEGUN, ENDED, FORKED, UNPROVED, Order
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import take_in_orphans
-from sleipnir.worker.services import Runtime
+from sleipnir.worker.services import Services
 
 logger = logging.getLogger("sleipnir.worker")
 
@@ -116,12 +116,12 @@ def _execute(channel: Connection[Any, Any]) -> int:
     threading.Thread(target=_beat, args=(channel,), name="beat", daemon=True).start()
     try:
         install_requested(*RunStore.PARTS, run_visit)
-        runtime = make_runtime(order.settings)
-        listening = (channel, runtime, order.lease)
+        services = make_services(order.settings)
+        listening = (channel, services, order.lease)
         threading.Thread(target=_listen, args=listening, name="listen", daemon=True).start()
         channel.send_bytes(BEGUN)
-        run_visit.deliver(runtime, order.lease, order.digest)
-        runtime.tools.mcp.close()
+        run_visit.deliver(services, order.lease, order.digest)
+        services.tools.mcp.close()
     except (RedisError, SleipnirError, OSError) as error:
         logger.warning("%s", error)
         return UNPROVED
@@ -165,21 +165,21 @@ def _beat(channel: Connection[Any, Any]) -> None:
             pause.wait(BEAT_S / 2)
 
 
-def _listen(channel: Connection[Any, Any], runtime: Runtime, lease: Lease) -> None:
+def _listen(channel: Connection[Any, Any], services: Services, lease: Lease) -> None:
     """Drop the visit when told to, and when the worker is gone."""
     with suppress(EOFError, OSError):
         channel.recv_bytes()
-    runtime.leases.closed = True
+    services.leases.closed = True
     # Before its programs are ended: what they come to then must not count.
     try:
-        runtime.store.visits.requeue(lease)
+        services.store.visits.requeue(lease)
     except TransitionRefused:
         logger.debug("%s %s is no longer owned by this process", lease.run_id, lease.visit)
     except RedisError:
         os._exit(UNPROVED)
-    for _, cancellation in runtime.leases.held():
+    for _, cancellation in services.leases.held():
         cancellation.set()
-    runtime.leases.wait_until_idle(2 * GRACE_S)
+    services.leases.wait_until_idle(2 * GRACE_S)
     os._exit(UNPROVED)
 
 

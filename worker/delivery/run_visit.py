@@ -16,27 +16,27 @@ from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import Begun, Failure, Lease
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.worker.delivery.admit import admit
-from sleipnir.worker.delivery.bundle_cache import UnpackedAgent
 from sleipnir.worker.delivery.commit import commit
 from sleipnir.worker.delivery.delivery import DeliveryOver
 from sleipnir.worker.delivery.execute import execute
-from sleipnir.worker.services import Runtime
+from sleipnir.worker.services import Services
+from sleipnir.worker.visit.loaded_agent import LoadedAgent
 
 logger = logging.getLogger(__name__)
 
 
-def run_visit(runtime: Runtime, run_id: str, visit_id: str, digest: str) -> None:
+def run_visit(services: Services, run_id: str, visit_id: str, digest: str) -> None:
     """Run one node visit. Safe to call twice with the same message."""
-    deliver(runtime, Lease(run_id, visit_id, runtime.leases.new_token()), digest)
+    deliver(services, Lease(run_id, visit_id, services.leases.new_token()), digest)
 
 
-def deliver(runtime: Runtime, lease: Lease, digest: str) -> None:
+def deliver(services: Services, lease: Lease, digest: str) -> None:
     """Run the visit of a lease that is to be taken, or was taken with the same token."""
     try:
-        agent = load(runtime, lease, digest)
-        begun = begin(runtime, lease, agent)
-        with runtime.leases.holding(lease) as cancelled:
-            delivery = admit(runtime, lease, agent, begun, cancelled)
+        agent = load(services, lease, digest)
+        begun = begin(services, lease, agent)
+        with services.leases.holding(lease) as cancelled:
+            delivery = admit(services, lease, agent, begun, cancelled)
             outcome = execute(delivery)
             commit(delivery, outcome)
     except (DeliveryOver, TransitionRefused) as reason:
@@ -49,26 +49,26 @@ def deliver(runtime: Runtime, lease: Lease, digest: str) -> None:
         logger.exception("run %s: visit %s", lease.run_id, lease.visit)
         text = f"internal error at visit '{lease.visit}': {hidden(repr(error))}"
         failure = Failure("R023", text, parse_visit_id(lease.visit)[1])
-        runtime.store.runs.close(lease.run_id, "failed", failure)
+        services.store.runs.close(lease.run_id, "failed", failure)
 
 
-def load(runtime: Runtime, lease: Lease, digest: str) -> UnpackedAgent:
+def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:
     """The agent of the run; without it no visit of the run will ever work."""
     try:
-        return runtime.agents.get(digest)
+        return services.agents.get(digest)
     except BundleError as error:
         logger.error("run %s: %s", lease.run_id, error)
-        runtime.store.visits.begin(lease, ())
+        services.store.visits.begin(lease, ())
         failure = Failure("R023", f"the agent cannot be loaded: {error}", None)
-        runtime.store.runs.close(lease.run_id, "failed", failure)
+        services.store.runs.close(lease.run_id, "failed", failure)
         raise DeliveryOver("its run has failed") from error
 
 
-def begin(runtime: Runtime, lease: Lease, agent: UnpackedAgent) -> Begun:
+def begin(services: Services, lease: Lease, agent: LoadedAgent) -> Begun:
     """Take the visit's lease and read the part of the state its node needs."""
     node_id = agent.executed_node(lease.visit)
-    begun = runtime.store.visits.begin(lease, agent.keys_for(node_id))
-    if runtime.leases.closed:
-        runtime.store.visits.requeue(lease)
+    begun = services.store.visits.begin(lease, agent.keys_for(node_id))
+    if services.leases.closed:
+        services.store.visits.requeue(lease)
         raise DeliveryOver("its worker is about to stop")
     return begun

@@ -33,7 +33,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
     output: Any = text
     writes: dict[str, Any] = {}
     if node.output_schema is not None:
-        calls = ModelCalls(visit, visit.graph.model or visit.default_model or "")
+        calls = ModelCalls(visit, visit.graph.model or visit.services.models.default or "")
         try:
             output = extract(node.output_schema, text, calls.complete, limit_s=visit.limits.check_s)
         except MustWait as wait:

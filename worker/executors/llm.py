@@ -47,13 +47,13 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     node, graph = visit.node, visit.graph
     calls = ModelCalls(
         visit,
-        node.model or graph.model or visit.default_model or "",
+        node.model or graph.model or visit.services.models.default or "",
         temperature=graph.temperature if node.temperature is None else node.temperature,
         top_p=graph.top_p if node.top_p is None else node.top_p,
         reasoning_effort=node.reasoning_effort or graph.reasoning_effort,
         timeout_s=node.timeout,
     )
-    toolset = visit.offer(visit) if node.tools else NO_TOOLS
+    toolset = visit.services.tools.resolve(visit) if node.tools else NO_TOOLS
     try:
         output = _output(visit, calls, toolset)
     except _LlmFailed as failure:

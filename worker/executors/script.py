@@ -60,7 +60,7 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
         stringify=visit.graph.settings.stringify_state_updates,
         limit=visit.limits.value_bytes,
     )
-    if visit.index is not None:
+    if visit.item_index is not None:
         warnings = (f"'{visit.node_id}' is a map's branch; its _next is ignored",) if target else ()
         return Wrote(writes, warnings=warnings)
     targets = (target,) if target is not None else node.targets
@@ -91,7 +91,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
         raise ScriptFailed(f"cannot start: {error}") from error
     stderr = visit.mask(finished.said.decode(errors="replace")).strip()
     if stderr:
-        visit.log("stderr", stderr)
+        visit.services.run_log.keep("stderr", stderr)
     if finished.timed_out:
         raise ScriptFailed(f"timed out after {visit.node.timeout:g}s")
     if finished.too_large:
@@ -154,7 +154,7 @@ def _taken_next(writes: dict[str, Any]) -> str | None:
 
 def _tolerated(visit: Visit[ScriptNode], reason: str) -> Wrote:
     node = visit.node
-    if visit.index is not None:
+    if visit.item_index is not None:
         raise NodeFailed("R013", reason)
     targets = (node.fallback,) if node.fallback else node.targets
     if not targets:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any
 
 from sleipnir.scheduler.runs.events import ModelCalled
@@ -60,15 +59,15 @@ class ModelCalls:
             self.model, messages, tools, self.temperature, self.top_p, self.reasoning_effort
         )
         caller = self._caller()
-        reply = self.visit.recall(request, caller)
+        reply = self.visit.services.models.known_reply(request, caller)
         self._narrate(request, reply)
         if reply is None:
-            reply = self.visit.ask_model(request, caller, left)
+            reply = self.visit.services.models.ask(request, caller, left)
         self.transcript.took(reply)
         if reply.text:
-            self.visit.log("llm", self.visit.mask(reply.text))
+            self.visit.services.run_log.keep("llm", self.visit.mask(reply.text))
         if reply.usage:
-            self.visit.log("usage", f"{self.model}: {_in_words(reply.usage)}")
+            self.visit.services.run_log.keep("usage", f"{self.model}: {_in_words(reply.usage)}")
         return reply
 
     def complete(self, messages: Sequence[Message]) -> str:
@@ -79,12 +78,14 @@ class ModelCalls:
         """What remains of the node's own limit; None without one."""
         if self.timeout_s is None:
             return None
-        return self.timeout_s - self.visit.age_s - (monotonic() - self.visit.began_at)
+        return self.timeout_s - self.visit.elapsed_s()
 
     def _narrate(self, request: Request, known: Reply | None) -> None:
         names = tuple(tool["function"]["name"] for tool in request.tools)
         source = None if known is None else known.source
-        self.visit.narrate(ModelCalled(self.visit.node_id, request.model, names, source))
+        self.visit.services.narration.narrate(
+            ModelCalled(self.visit.node_id, request.model, names, source)
+        )
 
     def _caller(self) -> Caller:
         visit = self.visit
@@ -108,7 +109,7 @@ class ModelCalls:
         visit = self.visit
         if not visit.context.streamed:
             return None
-        return Speech(visit.say, visit.secrets)
+        return Speech(visit.services.narration.stream, visit.secrets)
 
 
 def _in_words(usage: Usage) -> str:

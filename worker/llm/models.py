@@ -23,7 +23,7 @@ class Models:
 
     def __init__(self, store: RunStore, gate: Gate) -> None:
         settings = store.settings
-        self._default = settings.model
+        self.default = settings.model
         self._reply_limit_bytes = settings.reply_limit_bytes
         self._chain = settings.models.chain
         self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
@@ -35,10 +35,10 @@ class Models:
 
     def can_call(self, model: str | None) -> bool:
         """Whether a model, or one that stands in for it, can be called from this machine."""
-        name = model or self._default
+        name = model or self.default
         return name is not None and any(map(self._endpoints.is_known, self._chain(name)))
 
-    def recall(self, request: Request, caller: Caller) -> Reply | None:
+    def known_reply(self, request: Request, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model: replayed, or kept from before.
 
         Raises:

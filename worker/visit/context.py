@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.runs.events import Event
-from sleipnir.scheduler.runs.model import NO_USAGE, Context, Usage
+from sleipnir.scheduler.runs.model import Context
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
-from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
-from sleipnir.worker.delivery.run_log import RunLog
-from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import Reply, Request, complete
 from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
+from sleipnir.worker.sandbox.workdir import workdir_of
 from sleipnir.worker.visit.cancellation import Cancellation
+from sleipnir.worker.visit.loaded_agent import LoadedAgent
+from sleipnir.worker.visit.services import VisitServices
 
 N = TypeVar("N", bound=BaseNode)
-AskModel: TypeAlias = Callable[[Request, Caller, float | None], Reply]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class VisitLimits:
     """The engine's settings that executors heed."""
 
     output_bytes: int = 8 * 1024 * 1024  # of a script, per stream
@@ -44,7 +40,7 @@ class Limits:
     retry_max_s: float = 30.0
 
     @classmethod
-    def of(cls, settings: Settings) -> Limits:
+    def of(cls, settings: Settings) -> VisitLimits:
         """The limits that the settings name."""
         return cls(
             output_bytes=settings.output_limit_bytes,
@@ -62,57 +58,49 @@ class Limits:
         )
 
 
-@dataclass(slots=True)
-class Visit(Generic[N]):
-    """One try of one visit. Executors read it and call `narrate`, `log` and `cancelled`."""
+# A tuple, for it is made once a node: a frozen dataclass takes more than twice as long to make.
+class Visit(NamedTuple, Generic[N]):
+    """One try of one visit: the facts, and the services that executors may use meanwhile."""
 
     run_id: str
+    visit_id: str
     step: int
     node_id: str
     node: N
-    graph: Graph
-    directory: Path  # the agent as unpacked on this worker, read-only
+    agent: LoadedAgent
     state: Snapshot  # for a map's invocation `as` included
-    idempotency_key: str  # equal for every try of this visit
-    index: int | None = None  # of the item, in an invocation of a map's branch
+    context: Context  # of the run
+    services: VisitServices
+    limits: VisitLimits
+    scratch: Path  # holds a directory per run that brought none
+    # Set by the heartbeat when the run was closed or the lease lost: stop, the result is void.
+    cancelled: Cancellation
+    began_at: float  # instant of the `monotonic` clock, as `run_ends_at`
+    run_ends_at: float | None = None  # when the run's time is over
+    item_index: int | None = None  # in an invocation of a map's branch
     attempt: int = 1  # llm attempts: 1, then one more after each `Postponed`
     age_s: float = 0.0  # since the visit first began, earlier tries and parking included
     # What the visit parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None
-    context: Context = field(default_factory=Context)  # of the run
-    variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # values that nobody may see
-    # Where its programs run: the submitter's directory, or a scratch one of the run.
-    workdir: Callable[[], Path] = Path.cwd
-    limits: Limits = field(default_factory=lambda: Limits())
-    # `provider:model` for nodes whose graph names none; an engine setting.
-    default_model: str | None = None
-    # Instant of the `monotonic` clock at which the run's time is over.
-    run_ends_at: float | None = None
-    # Set by the heartbeat when the run was closed or the lease lost: stop, the result is void.
-    cancelled: Cancellation = field(default_factory=Cancellation)
-    # Puts secrets of this machine in place of their names.
-    fill_in: Callable[[str], str] = lambda text: text
-    # The functions that its model may call, for an llm node with `tools`.
-    offer: Callable[[Visit[Any]], Toolset] = lambda _visit: NO_TOOLS
-    # A reply that is known without asking a model.
-    recall: Callable[[Request, Caller], Reply | None] = lambda _request, _caller: None
-    ask_model: AskModel = lambda request, _caller, timeout_s: complete(request, timeout_s)
-    # The conversation with a model so far, oldest first (see conversation/transcript.py), and
-    # how to go on with it: (position, entry, event, usage).
-    turns: Callable[[], Sequence[Mapping[str, Any]]] = lambda: ()
-    record: Callable[[int, Mapping[str, Any], Event | None, Usage], None] = lambda *_: None
-    recorded_usage: Usage = NO_USAGE  # of entries recorded, earlier attempts included
-    # Appends an event to the run's narration at once.
-    narrate: Callable[[Event], None] = lambda _event: None
-    # Passes on what a model says to whoever watches the run.
-    say: Callable[[str], None] = lambda _text: None
-    # What `logs` shows of this try, kept with the run when it commits: (stream, text).
-    logged: RunLog = field(init=False)
-    began_at: float = field(default_factory=monotonic)
 
-    def __post_init__(self) -> None:
-        self.logged = RunLog(self.limits.log_bytes)
+    @property
+    def graph(self) -> Graph:
+        return self.agent.graph
+
+    @property
+    def directory(self) -> Path:
+        """The agent's, as unpacked on this worker; read-only."""
+        return self.agent.directory
+
+    @property
+    def idempotency_key(self) -> str:
+        """Equal for every try of this visit."""
+        return f"{self.run_id}:{self.visit_id}"
+
+    def workdir(self) -> Path:
+        """Where its programs run: the submitter's directory, or a scratch one of the run."""
+        return workdir_of(self.context.workdir, self.scratch, self.run_id)
 
     def exported_variables(self) -> dict[str, str]:
         """The agent's variables as its programs get them: secrets in defaults are filled in.
@@ -121,26 +109,25 @@ class Visit(Generic[N]):
             SecretsMissing, SecretsUnusable: a default names a secret that cannot be had. A
                 value given at submission never names one: it may come from anybody.
         """
-        given = self.context.given
+        given, resolve = self.context.given, self.services.secrets.resolve
         return {
-            name: value if name in given else self.fill_in(value)
-            for name, value in self.variables.items()
+            name: value if name in given else resolve(value)
+            for name, value in self.context.variables.items()
         }
 
     def mask(self, text: str) -> str:
         """Text fit for people's eyes: secrets replaced."""
         return mask(text, self.secrets)
 
-    def log(self, stream: str, text: str) -> None:
-        """Keep text with the run for `logs`."""
-        self.logged.add(stream, text)
+    def elapsed_s(self) -> float:
+        """Since the visit first began, earlier tries and parking included."""
+        return self.age_s + monotonic() - self.began_at
 
     def seconds_left(self, node_timeout: float | None) -> float | None:
         """What remains of the node's limit and the run's, in seconds; None without either."""
-        now = monotonic()
         left = []
         if node_timeout is not None:
-            left.append(node_timeout - self.age_s - (now - self.began_at))
+            left.append(node_timeout - self.elapsed_s())
         if self.run_ends_at is not None:
-            left.append(self.run_ends_at - now)
+            left.append(self.run_ends_at - monotonic())
         return min(left) if left else None

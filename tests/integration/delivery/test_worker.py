@@ -12,7 +12,7 @@ import pytest
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.scheduler.store.connection import connect
-from sleipnir.worker.bootstrap import make_runtime
+from sleipnir.worker.bootstrap import make_services
 from tests.support.model_server import HANGS, ModelServer, fails
 from tests.support.processes import is_alive
 from tests.support.redis_server import RedisServer
@@ -266,7 +266,7 @@ def test_a_worker_keeps_bundles_in_a_directory_of_its_own(
     monkeypatch.setenv("SLEIPNIR_DATA_DIR", str(tmp_path / "theirs"))
 
     with pytest.raises(SettingInvalid, match=rf"cannot use .*theirs.*: {why}.*SLEIPNIR_DATA_DIR"):
-        make_runtime(Settings.model_validate({"redis_url": redis_server.url}))
+        make_services(Settings.model_validate({"redis_url": redis_server.url}))
 
 
 def test_a_worker_opens_more_files_than_a_shell_allows(workers: Workers) -> None:

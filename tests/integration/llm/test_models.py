@@ -151,7 +151,7 @@ def test_whether_a_model_can_be_called_is_known_before_it_is(
     aliases = {"fast": ["groq:m", "openai:m"], "mute": "groq:m"}
     engine.configure(model="openai:m", models={"aliases": aliases, "providers": at(server)})
 
-    models = engine.runtime.models
+    models = engine.services.models
 
     callable_ = {name for name in ("fast", "home:m", "openai:m", None) if models.can_call(name)}
     assert callable_ == {"fast", "home:m", "openai:m", None}

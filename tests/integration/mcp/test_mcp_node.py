@@ -34,7 +34,7 @@ def configured(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (config / "functions" / "mcp.json").write_text(json.dumps(servers))
     monkeypatch.setenv("SLEIPNIR_CONFIG_DIR", str(config))
     yield engine
-    engine.runtime.tools.mcp.close()
+    engine.services.tools.mcp.close()
 
 
 def names(server: ModelServer) -> list[str]:
@@ -105,7 +105,7 @@ def test_calls_to_servers_overlap(configured: Engine, server: ModelServer, tmp_p
 def test_the_bundle_holds_only_the_agent_s_servers(configured: Engine) -> None:
     prepared = configured.client.prepare(str(configured.write("a", GRAPH % "[]")))
 
-    root = configured.runtime.agents.get(prepared.digest).root
+    root = configured.services.agents.get(prepared.digest).root
 
     bundled = json.loads((root / "functions" / "mcp.json").read_text())
     assert sorted(bundled["mcpServers"]) == ["absent", "tested"]

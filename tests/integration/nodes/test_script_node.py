@@ -319,7 +319,7 @@ def test_programs_run_where_the_run_was_submitted(engine: Engine, tmp_path: Path
     elsewhere = finish(engine, script, workdir="/not/on/this/machine")
 
     assert there == str(tmp_path)
-    assert elsewhere.output == str(engine.runtime.scratch / elsewhere.run_id)
+    assert elsewhere.output == str(engine.services.scratch / elsewhere.run_id)
     assert not Path(elsewhere.output).exists()
 
 

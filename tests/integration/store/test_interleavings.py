@@ -67,7 +67,7 @@ class World:
         self._last = self._engine.pop(newest=self._chance.random() < 0.5) or self._last
         if self._last is not None:
             # The same message once more, where the queue was empty.
-            run_visit(self._engine.runtime, *self._last)
+            run_visit(self._engine.services, *self._last)
 
     def lose_a_message(self) -> None:
         self._engine.pop()

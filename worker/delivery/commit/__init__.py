@@ -10,7 +10,6 @@ from redis.exceptions import RedisError
 from sleipnir.scheduler.errors import StepFailing, TransitionRefused
 from sleipnir.worker.delivery.commit import invocation, parking, step
 from sleipnir.worker.delivery.delivery import Delivery
-from sleipnir.worker.delivery.run_log import log_entry
 from sleipnir.worker.visit.outcome import (
     Asked,
     Deferred,
@@ -23,6 +22,7 @@ from sleipnir.worker.visit.outcome import (
     Wrote,
     internal_error,
 )
+from sleipnir.worker.visit.run_log import log_entry
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +47,13 @@ def commit(delivery: Delivery, outcome: Outcome) -> None:
 
 def _keep_log(delivery: Delivery) -> None:
     visit = delivery.visit
-    if visit.logged:
+    run_log = visit.services.run_log
+    if run_log:
         entries = [
-            log_entry(visit.step, visit.node_id, visit.index, stream, text)
-            for stream, text in visit.logged
+            log_entry(visit.step, visit.node_id, visit.item_index, stream, text)
+            for stream, text in run_log
         ]
-        delivery.services.store.runs.append_logs(visit.run_id, entries, visit.logged.dropped)
+        delivery.services.store.runs.append_logs(visit.run_id, entries, run_log.dropped)
 
 
 def _commit(delivery: Delivery, outcome: Outcome) -> None:
@@ -60,7 +61,7 @@ def _commit(delivery: Delivery, outcome: Outcome) -> None:
         _make_transition(delivery, outcome)
     except StepFailing:
         # What the visit was to wait for is of no use: its step or its map has failed for good.
-        if delivery.visit.index is None:
+        if delivery.visit.item_index is None:
             step.discard(delivery)
         else:
             invocation.discard(delivery)
@@ -68,7 +69,7 @@ def _commit(delivery: Delivery, outcome: Outcome) -> None:
 
 def _make_transition(delivery: Delivery, outcome: Outcome) -> None:
     match outcome:
-        case Wrote() | Failed() if delivery.visit.index is not None:
+        case Wrote() | Failed() if delivery.visit.item_index is not None:
             invocation.finish(delivery, outcome)
         case Wrote() | Ended() | Failed():
             step.finish(delivery, outcome)

@@ -85,8 +85,8 @@ def _unchanged(state: Snapshot, key: str, text: str) -> bool:
 
 def _timing(delivery: Delivery, usage: Usage) -> dict[str, Any]:
     visit = delivery.visit
-    timing: dict[str, Any] = {"ms": round(delivery.elapsed_s * 1000)}
-    usage += visit.recorded_usage
+    timing: dict[str, Any] = {"ms": round(visit.elapsed_s() * 1000)}
+    usage += visit.services.conversation.recorded_usage
     if usage:
         timing["usage"] = usage.to_list()
     if isinstance(visit.node, MapNode) and visit.resumed_with is not None:

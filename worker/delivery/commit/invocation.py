@@ -34,10 +34,10 @@ def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
         delivery.lease,
         encode(result),
         halt=failed and map_node.on_error == "fail",
-        elapsed_s=delivery.elapsed_s,
+        elapsed_s=delivery.visit.elapsed_s(),
         event=event,
         usage=outcome.usage,
-        spent=outcome.usage + visit.recorded_usage,
+        spent=outcome.usage + visit.services.conversation.recorded_usage,
     )
 
 
@@ -47,8 +47,8 @@ def discard(delivery: Delivery) -> None:
         delivery.lease,
         encode({"value": None}),
         halt=False,
-        elapsed_s=delivery.elapsed_s,
-        spent=delivery.visit.recorded_usage,
+        elapsed_s=delivery.visit.elapsed_s(),
+        spent=delivery.visit.services.conversation.recorded_usage,
     )
 
 

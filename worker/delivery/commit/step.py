@@ -12,10 +12,10 @@ from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
 from sleipnir.worker.delivery.commit.branch import branch_of, usage_of
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.delivery.log_records import log_end, log_step
-from sleipnir.worker.delivery.run_log import log_entry
 from sleipnir.worker.sandbox.workdir import forget_scratch
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
+from sleipnir.worker.visit.run_log import log_entry
 
 
 def finish(delivery: Delivery, outcome: Wrote | Ended | Failed) -> None:

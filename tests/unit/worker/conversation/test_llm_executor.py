@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from threading import Barrier
 from time import monotonic
 from typing import Any, NoReturn
@@ -11,16 +10,16 @@ import pytest
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import Graph, LlmNode
-from sleipnir.graphs.state import Snapshot
-from sleipnir.scheduler.runs.events import Event, ModelCalled
+from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.tool_set import Call, Offer, Toolset
 from sleipnir.worker.executors.llm import run_llm
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.tools.call import Answered
-from sleipnir.worker.visit.context import Limits, Visit
+from sleipnir.worker.visit.context import Visit, VisitLimits
 from sleipnir.worker.visit.outcome import Deferred, Postponed, Wrote
 from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, calls, fails, says
+from tests.support.visits import DirectModels, GivenTools, KeptServices, a_visit
 
 NAME_SCHEMA = {
     "type": "object",
@@ -42,23 +41,13 @@ def visit(
     node: dict[str, Any],
     state: dict[str, Any] | None = None,
     graph: dict[str, Any] | None = None,
-    **fields: Any,
+    **facts: Any,
 ) -> Visit[LlmNode]:
     llm = LlmNode(**{"id": "ask", "prompt": "Say hello.", "next": "done", **node})
     whole = Graph(
         **{"name": "g", "start": "ask", "nodes": {"ask": llm}, "model": "openai:m", **(graph or {})}
     )
-    return Visit(
-        run_id="r1",
-        step=1,
-        node_id="ask",
-        node=llm,
-        graph=whole,
-        directory=Path(),
-        state=Snapshot.of(state or {}),
-        idempotency_key="k",
-        **fields,
-    )
+    return a_visit(llm, whole, state=state, **facts)
 
 
 def tolerated(outcome: object) -> str:
@@ -97,23 +86,23 @@ def test_without_instructions_there_is_no_system_message(server: ModelServer) ->
 
 
 @pytest.mark.parametrize(
-    ("node", "graph", "fields", "model"),
+    ("node", "graph", "model"),
     [
-        ({"model": "openai:a"}, {"model": "openai:b"}, {"default_model": "openai:c"}, "a"),
-        ({}, {"model": "openai:b"}, {"default_model": "openai:c"}, "b"),
-        ({}, {"model": None}, {"default_model": "openai:c"}, "c"),
+        ({"model": "openai:a"}, {"model": "openai:b"}, "a"),
+        ({}, {"model": "openai:b"}, "b"),
+        ({}, {"model": None}, "c"),
     ],
 )
 def test_the_model_is_the_nodes_else_the_graphs_else_the_engines(
     server: ModelServer,
     node: dict[str, Any],
     graph: dict[str, Any],
-    fields: dict[str, Any],
     model: str,
 ) -> None:
     server.script.add(says("hello"))
 
-    run_llm(visit(node, graph=graph, **fields))
+    services = KeptServices(DirectModels(default="openai:c"))
+    run_llm(visit(node, graph=graph, services=services))
 
     assert server.requests[0].body["model"] == model
 
@@ -135,11 +124,11 @@ def test_a_nodes_zero_temperature_wins_over_the_graphs(server: ModelServer) -> N
 
 def test_each_call_is_narrated(server: ModelServer) -> None:
     server.script.add(says("Ada"), says('{"name": "Ada"}'))
-    told: list[Event] = []
+    services = KeptServices()
 
-    run_llm(visit({"output_schema": NAME_SCHEMA}, narrate=told.append))
+    run_llm(visit({"output_schema": NAME_SCHEMA}, services=services))
 
-    assert told == [ModelCalled("ask", "openai:m", tools=())] * 2
+    assert services.narration.events == [ModelCalled("ask", "openai:m", tools=())] * 2
 
 
 def test_what_the_model_said_is_kept_for_logs_without_secrets(server: ModelServer) -> None:
@@ -148,7 +137,7 @@ def test_what_the_model_said_is_kept_for_logs_without_secrets(server: ModelServe
 
     run_llm(asking)
 
-    said = [text for stream, text in asking.logged if stream == "llm"]
+    said = [text for stream, text in asking.services.run_log if stream == "llm"]
     assert said == ["it is ***", '{"name": "Ada"}']
 
 
@@ -201,7 +190,9 @@ def test_an_extractor_call_counts_in_the_usage(server: ModelServer) -> None:
 
     assert isinstance(outcome, Wrote)
     assert outcome.output == {"name": "Ada"}
-    assert extracting.recorded_usage == Usage(10, 5, None)  # before the extractor was asked
+    assert extracting.services.conversation.recorded_usage == Usage(
+        10, 5, None
+    )  # before the extractor was asked
     assert outcome.usage == Usage(10, 5, None)
     assert [request.body["temperature"] for request in server.requests] == [0.25, 0.25]
 
@@ -214,7 +205,7 @@ def test_a_failed_extraction_is_tolerated_and_not_retried(server: ModelServer) -
 
     assert tolerated(outcome) == "structured output: HTTP 429: slow down"
     assert isinstance(outcome, Wrote)
-    assert extracting.recorded_usage + outcome.usage == Usage(10, 5, None)
+    assert extracting.services.conversation.recorded_usage + outcome.usage == Usage(10, 5, None)
 
 
 def test_a_missing_reference_fails_before_any_call(server: ModelServer) -> None:
@@ -250,13 +241,13 @@ def test_a_failure_with_nowhere_to_go_is_fatal(server: ModelServer, index: int |
     server.script.add(fails(400, "no such model"))
 
     with pytest.raises(NodeFailed, match="R014: HTTP 400: no such model"):
-        run_llm(visit({"next": None}, index=index))
+        run_llm(visit({"next": None}, item_index=index))
 
 
 def test_a_map_invocation_answers_without_a_route(server: ModelServer) -> None:
     server.script.add(says("one"))
 
-    outcome = run_llm(visit({"prompt": "{{item}}", "next": None}, {"item": 1}, index=0))
+    outcome = run_llm(visit({"prompt": "{{item}}", "next": None}, {"item": 1}, item_index=0))
 
     assert outcome == Wrote({}, (), "one", usage=Usage(10, 5, None))
 
@@ -310,7 +301,7 @@ def test_delays_double_up_to_half_a_minute(
 
 def test_the_engine_sets_the_delays(server: ModelServer) -> None:
     server.script.add(fails(429, "slow down"), fails(429, "slow down"))
-    limits = Limits(retry_base_s=0.1, retry_max_s=0.3)
+    limits = VisitLimits(retry_base_s=0.1, retry_max_s=0.3)
 
     delays = [run_llm(visit({"max_attempts": 9}, attempt=n, limits=limits)) for n in (2, 3)]
 
@@ -393,7 +384,7 @@ def test_waiting_for_a_limit_ends_with_the_time_of_the_node() -> None:
     def wait(*_: object) -> NoReturn:
         raise MustWait(600.0, "no more than 1 call at once")
 
-    outcome = run_llm(visit({"timeout": 30}, ask_model=wait))
+    outcome = run_llm(visit({"timeout": 30}, services=KeptServices(DirectModels(ask_model=wait))))
 
     assert isinstance(outcome, Deferred)
     assert outcome.delay_s <= 30
@@ -403,7 +394,8 @@ def test_a_node_that_fails_still_says_which_functions_it_went_without(server: Mo
     server.script.add(fails(400, "no such model"))
     toolset = Toolset(warnings=("MCP server 'notes' is unavailable",))
 
-    outcome = run_llm(visit({"tools": ["mcp:notes"]}, offer=lambda _visit: toolset))
+    services = KeptServices(tools=GivenTools(toolset))
+    outcome = run_llm(visit({"tools": ["mcp:notes"]}, services=services))
 
     assert isinstance(outcome, Wrote)
     assert (outcome.failure, outcome.warnings) == ("HTTP 400: no such model", toolset.warnings)
@@ -425,7 +417,9 @@ def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServ
 
     declaration = {"type": "function", "function": {"name": "look", "parameters": {}}}
     toolset = Toolset({"look": Offer(declaration, look, overlaps=True)})
-    asking = visit({"tools": ["look"]}, limits=Limits(call_threads=4), offer=lambda _visit: toolset)
+    services = KeptServices(tools=GivenTools(toolset))
+    limits = VisitLimits(call_threads=4)
+    asking = visit({"tools": ["look"]}, limits=limits, services=services)
 
     outcome = run_llm(asking)
 

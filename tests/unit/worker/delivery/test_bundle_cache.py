@@ -10,7 +10,7 @@ from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.worker.delivery import bundle_cache
-from sleipnir.worker.delivery.bundle_cache import AgentCache
+from sleipnir.worker.delivery.bundle_cache import BundleCache
 
 GRAPH = """\
 name: demo
@@ -44,7 +44,7 @@ def bundle(tmp_path: Path) -> Bundle:
 def test_an_agent_has_its_files_and_functions_below_the_bundles_root(
     bundle: Bundle, tmp_path: Path
 ) -> None:
-    agent = AgentCache(Store(bundle), tmp_path / "cache").get(bundle.digest)
+    agent = BundleCache(Store(bundle), tmp_path / "cache").get(bundle.digest)
 
     assert agent.root == tmp_path / "cache" / bundle.digest
     assert agent.directory == agent.root / "agents" / "demo"
@@ -62,7 +62,7 @@ def test_an_agent_that_was_put_out_of_memory_is_read_again(
     library = ToolLibrary([tmp_path / "tools"])
     (tmp_path / "demo" / "graph.yaml").write_text(GRAPH + "description: another\n")
     another = pack(bundle_parts(load_agent(tmp_path / "demo"), library, tmp_path, None))
-    cache = AgentCache(Store(bundle, another), tmp_path / "cache")
+    cache = BundleCache(Store(bundle, another), tmp_path / "cache")
 
     first = cache.get(bundle.digest)
     same = cache.get(bundle.digest)
@@ -79,4 +79,4 @@ def test_a_bundle_of_another_layout_is_refused(tmp_path: Path) -> None:
     old = pack([Part("graph.yaml", tmp_path / "graph.yaml")])
 
     with pytest.raises(BundleError, match="no usable manifest"):
-        AgentCache(Store(old), tmp_path / "cache").get(old.digest)
+        BundleCache(Store(old), tmp_path / "cache").get(old.digest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.worker.delivery.run_log import RunLog, head_and_tail
+from sleipnir.worker.visit.run_log import RunLog, head_and_tail
 
 
 @pytest.mark.parametrize("text", ["", "short", "é" * 50, "x" * 100])
@@ -28,7 +28,7 @@ def test_of_many_entries_the_newest_are_kept() -> None:
     log = RunLog(64 * 1024)
 
     for number in range(100):
-        log.add("stderr", f"{number} " + "x" * 990)
+        log.keep("stderr", f"{number} " + "x" * 990)
 
     kept = [text.split()[0] for _, text in log]
     assert kept == [str(number) for number in range(100 - len(kept), 100)]

@@ -31,7 +31,7 @@ class RunLog:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._entries)
 
-    def add(self, stream: str, text: str) -> None:
+    def keep(self, stream: str, text: str) -> None:
         """Keep a text, or its head and tail."""
         text = head_and_tail(text, self._limit_bytes // _ENTRIES)
         with self._lock:

@@ -1,0 +1,131 @@
+"""A visit without an engine: what an executor gets, with services that are as plain as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
+
+from sleipnir.graphs.schema import BaseNode, Graph
+from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.model import NO_USAGE, Context, Usage
+from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
+from sleipnir.worker.llm.caller import Caller
+from sleipnir.worker.llm.client import Reply, Request, complete
+from sleipnir.worker.visit.cancellation import Cancellation
+from sleipnir.worker.visit.context import Visit, VisitLimits
+from sleipnir.worker.visit.loaded_agent import LoadedAgent
+from sleipnir.worker.visit.run_log import RunLog
+from sleipnir.worker.visit.services import ModelService, VisitServices
+
+N = TypeVar("N", bound=BaseNode)
+
+
+@dataclass
+class DirectModels:
+    """Asks the provider at once: no limits, no cache, no recordings."""
+
+    default: str | None = None
+    ask_model: Callable[[Request, float | None], Reply] = complete
+
+    def known_reply(self, _request: Request, _caller: Caller) -> Reply | None:
+        return None
+
+    def ask(self, request: Request, _caller: Caller, timeout_s: float | None) -> Reply:
+        return self.ask_model(request, timeout_s)
+
+
+@dataclass
+class GivenTools:
+    """The same functions for every node."""
+
+    toolset: Toolset = NO_TOOLS
+
+    def resolve(self, _visit: object) -> Toolset:
+        return self.toolset
+
+
+@dataclass
+class KeptConversation:
+    """A conversation in memory."""
+
+    recorded: list[Mapping[str, Any]] = field(default_factory=list)
+    recorded_usage: Usage = NO_USAGE
+
+    def entries(self) -> Sequence[Mapping[str, Any]]:
+        return tuple(self.recorded)
+
+    def record(
+        self, position: int, entry: Mapping[str, Any], _event: Event | None, usage: Usage
+    ) -> None:
+        assert position == len(self.recorded)
+        self.recorded.append(entry)
+        self.recorded_usage += usage
+
+
+class NoSecrets:
+    """A machine without secrets."""
+
+    def resolve(self, text: str) -> str:
+        return text
+
+
+@dataclass
+class KeptNarration:
+    """What was told, in memory."""
+
+    events: list[Event] = field(default_factory=list)
+    streamed: list[str] = field(default_factory=list)
+
+    def narrate(self, event: Event) -> None:
+        self.events.append(event)
+
+    def stream(self, text: str) -> None:
+        self.streamed.append(text)
+
+
+@dataclass(frozen=True)
+class KeptServices:
+    """The services of one visit, for a test to look into afterwards."""
+
+    models: ModelService = field(default_factory=DirectModels)
+    tools: GivenTools = field(default_factory=GivenTools)
+    conversation: KeptConversation = field(default_factory=KeptConversation)
+    narration: KeptNarration = field(default_factory=KeptNarration)
+    run_log: RunLog = field(default_factory=lambda: RunLog(VisitLimits().log_bytes))
+
+    def for_visit(self) -> VisitServices:
+        return VisitServices(
+            self.models, self.tools, self.conversation, NoSecrets(), self.narration, self.run_log
+        )
+
+
+def a_visit(
+    node: N,
+    graph: Graph | None = None,
+    *,
+    directory: Path = Path(),
+    state: Mapping[str, Any] | None = None,
+    services: KeptServices | None = None,
+    **facts: Any,
+) -> Visit[N]:
+    """The first visit of a node; its programs run in the agent's directory."""
+    graph = graph or Graph(name="g", start=node.id, nodes={node.id: node})
+    return Visit(
+        run_id="r1",
+        visit_id=f"1/{node.id}",
+        step=1,
+        node_id=node.id,
+        node=node,
+        agent=LoadedAgent("", graph, directory, directory),
+        state=Snapshot.of(state or {}),
+        context=Context(workdir=str(directory)),
+        services=(services or KeptServices()).for_visit(),
+        scratch=directory,
+        cancelled=Cancellation(),
+        began_at=monotonic(),
+        **{"limits": VisitLimits(), **facts},
+    )

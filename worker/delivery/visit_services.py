@@ -1,0 +1,72 @@
+"""The services of a visit that end in the store: its conversation and the run's narration."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.events import Event, TextStreamed
+from sleipnir.scheduler.runs.model import NO_USAGE, Lease, Usage
+from sleipnir.scheduler.store.runs import Runs
+from sleipnir.scheduler.store.visits import Visits
+from sleipnir.worker.visit.run_log import head_and_tail
+
+# Of what a model says within a tenth of a second; few say more than some words.
+_STREAMED_BYTES = 16 * 1024
+
+
+class StoredConversation:
+    """The conversation that a leased visit has recorded; `count` entries when it was begun."""
+
+    __slots__ = ("_count", "_lease", "_visits", "recorded_usage")
+
+    def __init__(self, visits: Visits, lease: Lease, count: int) -> None:
+        self._visits = visits
+        self._lease = lease
+        self._count = count
+        self.recorded_usage = NO_USAGE
+
+    def entries(self) -> Sequence[Mapping[str, Any]]:
+        """All that was recorded before this try."""
+        if not self._count:
+            return ()
+        texts = self._visits.read_turns(self._lease.run_id, self._lease.visit)
+        entries = [json.loads(text) for text in texts]
+        self.recorded_usage = sum(
+            (Usage(*entry["usage"]) for entry in entries if "usage" in entry), NO_USAGE
+        )
+        return entries
+
+    def record(
+        self, position: int, entry: Mapping[str, Any], event: Event | None, usage: Usage
+    ) -> None:
+        """Add an entry, at most once."""
+        self._visits.record_turn(self._lease, position, encode(entry), event=event, usage=usage)
+        self.recorded_usage += usage
+
+
+class StoredNarration:
+    """The narration of a run, and its stream of what models say, for one visit."""
+
+    __slots__ = ("_index", "_node_id", "_run_id", "_runs")
+
+    def __init__(self, runs: Runs, run_id: str, node_id: str, index: int | None) -> None:
+        self._runs = runs
+        self._run_id = run_id
+        self._node_id = node_id
+        self._index = index
+
+    def narrate(self, event: Event) -> None:
+        """Append an event to the run's narration at once."""
+        self._runs.narrate(self._run_id, event)
+
+    def stream(self, text: str) -> None:
+        """Pass on what a model says; a lost piece is no reason to lose the reply."""
+        text = head_and_tail(text, _STREAMED_BYTES)
+        with contextlib.suppress(RedisError):
+            self._runs.stream(self._run_id, TextStreamed(self._node_id, self._index, text))

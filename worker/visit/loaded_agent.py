@@ -1,0 +1,75 @@
+"""An agent as a visit has it: its graph, and its files on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from sleipnir.graphs.bundles.layout import library_of
+from sleipnir.graphs.dataflow import declared_writes, reads
+from sleipnir.graphs.env_file import ENV_FILE, read_env_file
+from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
+from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
+from sleipnir.graphs.template import references
+from sleipnir.graphs.tools.toolbox import Toolbox
+from sleipnir.scheduler.store.keys import parse_visit_id
+from sleipnir.worker.masking import secrets_among
+
+
+# Without slots: the toolbox is kept in the instance.
+@dataclass(frozen=True)
+class LoadedAgent:
+    """An agent's graph and its files on this machine."""
+
+    digest: str  # of its bundle
+    graph: Graph
+    root: Path  # of the bundle: a configuration directory in miniature
+    directory: Path  # the agent's own, in there
+    _keys: dict[str, frozenset[str] | None] = field(default_factory=dict)
+
+    @cached_property
+    def toolbox(self) -> Toolbox:
+        """The functions its nodes may name, read off its tool files when first needed."""
+        return Toolbox(self.graph.global_tools, library_of(self.root), self.directory)
+
+    @cached_property
+    def servers(self) -> McpConfig:
+        """The MCP servers its bundle brought, secrets unresolved."""
+        return read_mcp_config(self.root)[0]
+
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """What its programs get from `.env` files under the name of a key."""
+        files = (self.directory / ENV_FILE, self.root / "functions" / "tools" / ENV_FILE)
+        return tuple(value for file in files for value in secrets_among(read_env_file(file)))
+
+    def executed_node(self, visit: str) -> str:
+        """The node a visit executes: in a map's invocation the branch."""
+        _, node_id, index = parse_visit_id(visit)
+        node = self.graph.nodes[node_id]
+        return node.branch if index is not None and isinstance(node, MapNode) else node_id
+
+    def keys_for(self, node_id: str) -> frozenset[str] | None:
+        """The state's keys a visit of the node needs; None for all of them.
+
+        Those it reads, and those it writes: to see what did not change, and what reducers
+        start from.
+        """
+        try:
+            return self._keys[node_id]
+        except KeyError:
+            found = self._keys[node_id] = _needed(self.graph, node_id)
+            return found
+
+
+def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:
+    node = graph.nodes[node_id]
+    if isinstance(node, LlmNode | AgentNode) and node.output_schema is not None:
+        return None  # it may write keys that the schema does not list
+    if isinstance(node, MapNode):
+        # What its branch reads, each invocation fetches for itself.
+        roots = {reference.root for reference in references(node.over)}
+        return frozenset(root for root in roots if root is not None) | declared_writes(node)
+    read = reads(graph, node_id)
+    return None if read is None else read | declared_writes(node)

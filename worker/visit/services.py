@@ -1,0 +1,81 @@
+"""What an executor may use while it executes: as Protocols, so that a test needs no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.conversation.tool_set import Toolset
+from sleipnir.worker.llm.caller import Caller
+from sleipnir.worker.llm.client import Reply, Request
+from sleipnir.worker.visit.run_log import RunLog
+
+if TYPE_CHECKING:
+    from sleipnir.worker.visit.context import Visit
+
+
+class ModelService(Protocol):
+    """The models, with all that stands between a node and a provider."""
+
+    @property
+    def default(self) -> str | None:
+        """`provider:model` for nodes whose graph names none."""
+
+    def known_reply(self, request: Request, caller: Caller) -> Reply | None:
+        """The reply that is known without asking a model, if it is."""
+
+    def ask(self, request: Request, caller: Caller, timeout_s: float | None) -> Reply:
+        """The model's reply."""
+
+
+class ToolService(Protocol):
+    """The functions of tool files and MCP servers."""
+
+    def resolve(self, visit: Visit[Any]) -> Toolset:
+        """The functions that an llm node's model may call."""
+
+
+class ConversationService(Protocol):
+    """The visit's conversation with a model as it survives its worker."""
+
+    @property
+    def recorded_usage(self) -> Usage:
+        """Of the entries that were read or recorded here, earlier attempts included."""
+
+    def entries(self) -> Sequence[Mapping[str, Any]]:
+        """The conversation so far, oldest first (see conversation/transcript.py)."""
+
+    def record(
+        self, position: int, entry: Mapping[str, Any], event: Event | None, usage: Usage
+    ) -> None:
+        """Add an entry; `position` is how many there were before."""
+
+
+class SecretService(Protocol):
+    """The secrets of this machine."""
+
+    def resolve(self, text: str) -> str:
+        """The text with secrets in place of their names."""
+
+
+class NarrationService(Protocol):
+    """Tells whoever watches the run."""
+
+    def narrate(self, event: Event) -> None:
+        """Append an event to the run's narration at once."""
+
+    def stream(self, text: str) -> None:
+        """Pass on what a model says."""
+
+
+class VisitServices(NamedTuple):
+    """The services of one try of one visit."""
+
+    models: ModelService
+    tools: ToolService
+    conversation: ConversationService
+    secrets: SecretService
+    narration: NarrationService
+    run_log: RunLog  # what `logs` shows of this try, kept with the run when it commits
