@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.store.keys import parse_visit_id, place_of
 
 
 class Status(StrEnum):
@@ -237,11 +238,11 @@ class Question:
     @property
     def place(self) -> str:
         """Where its run asks: a node, or an item of a map as `MAP/INDEX`."""
-        return self.visit.partition("/")[2]
+        return place_of(self.visit)
 
     def is_asked_by(self, node: str) -> bool:
         """Whether `node` names its place, its node, or the map that its node is the branch of."""
-        return node in (self.node, self.place, self.place.partition("/")[0])
+        return node in (self.node, self.place, parse_visit_id(self.visit)[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sleipnir.scheduler.runs.model import FINAL, Checkpoint
-from sleipnir.scheduler.store.keys import parse_visit_id
+from sleipnir.scheduler.store.keys import map_visit_of, parse_visit_id
 
 NEVER_EXPIRES = -1
 ABSENT = -2
@@ -133,7 +133,7 @@ class RunSnapshot:
 
     def invocations_of(self, map_visit: str) -> int:
         """How many of a map's invocations are open."""
-        return sum(visit.startswith(f"{map_visit}/") for visit in self.open_now)
+        return sum(map_visit_of(visit) == map_visit for visit in self.open_now)
 
     def open_visits(self) -> Iterator[tuple[VisitTrace, OpenVisit]]:
         for trace in self.traces:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.runs.snapshot import ABSENT, MapTrace, OpenVisit, RunSnapshot, VisitTrace
-from sleipnir.scheduler.store.keys import visit_id
+from sleipnir.scheduler.store.keys import invocation_id, map_visit_of, visit_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _stuck_map(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
     if trace.map.halted or trace.map.following >= trace.map.total:
         yield Defect(f"{text}, and nothing collects its results", Repair("collect", trace.visit))
     else:
-        following = f"{trace.visit}/{trace.map.following}"
+        following = invocation_id(trace.visit, trace.map.following)
         yield Defect(text, Repair("invoke", following))
 
 
@@ -117,7 +117,7 @@ def _missing_items(visit: str, items: MapTrace) -> Iterator[Defect]:
         if not missing.has_item:
             yield Defect(f"{name} is gone, and it has no result")
         else:
-            again = Repair("invoke", f"{visit}/{missing.index}")
+            again = Repair("invoke", invocation_id(visit, missing.index))
             yield Defect(f"{name} has neither an invocation nor a result", again)
 
 
@@ -146,7 +146,7 @@ def _held_for_ever(run: RunSnapshot) -> Iterator[Defect]:
 def _invocations_without_map(run: RunSnapshot) -> Iterator[Defect]:
     maps = {trace.visit for trace, visit in run.open_visits() if visit.status == "map"}
     for trace, _ in run.open_visits():
-        if trace.is_invocation and trace.visit.rpartition("/")[0] not in maps:
+        if trace.is_invocation and map_visit_of(trace.visit) not in maps:
             text = f"visit {trace.visit} is an invocation, and no map waits for it"
             yield Defect(text, Repair("drop", trace.visit))
 

@@ -21,6 +21,7 @@ Of a run, gone with its end at the latest:
     turns     list    (`:<run> <visit>`) a conversation: replies of the model, results of calls
     recalled  string  (`:<run> <visit>`) a visit's turn came before it was at rest: when, ms;
                       expires in seconds
+A key that is removed while its script goes on is `<key> removed` until that has ended.
 Of a partition, without expiry, each entry removed with what it names:
     {pNN}:timers   zset    when to look, ms, at `visit|child <run> <visit>`, `deadline <run>`,
                            `expiry <run> <bundle digest>`
@@ -29,6 +30,21 @@ Of a partition, without expiry, each entry removed with what it names:
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last did, ms: until then no time was lost
+Of limits of model calls, `{limits}:…`, all in one slot; all expire but `settings`:
+    settings           hash    what `sleipnir limits` changed
+    ahead              string  by how much the limits' clock is ahead of Redis', ms
+    names              zset    what calls wait for → when one last did, ms
+    waiting:<name>     zset    calls → when each is to come back, ms
+    queue:<limit>      zset    the same of calls that wait for one of a limit's places
+    call:<call>        hash    a call that waits: when it is due, since when, and for what
+    state:<name>       hash    rates, lines and counts of a limit or of what is paused
+    held:<limit>       zset    calls in a place of a limit → until when unless renewed, ms
+    budget:<budget>    hash    what was spent of it, and what calls have reserved of it
+    holds:<budget>     zset    such a reservation → until when unless renewed, ms
+    budgets            zset    budgets → when last used, ms
+    pauses             hash    model or connection → why it pauses, and until when
+    people             hash    run that waits for a person to lift a limit → what that limits
+    settled:<call>     string  the answer to a call's settling, should it be asked for again
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms
@@ -38,9 +54,6 @@ Shared:
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
                                        the last three expire after the retention time
-    {limits}:…                 limits of model calls, all in one slot; lua/lib/limits.lua names
-                               them. `settings`, what `sleipnir limits` changed, has no
-                               expiry, all others have one
     sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
     sleipnir                   list    the queue, if the broker is this Redis; its first lane,
                                        `sleipnir\\x06\\x16<n>` the others (lua/lib/dispatch.lua)
@@ -136,6 +149,22 @@ def turns_key(queue: str) -> str:
 def visit_id(step: int, node: str, index: int | None = None) -> str:
     """`<step>/<node>`, of a map's invocation `<step>/<map node>/<index>`."""
     return f"{step}/{node}" if index is None else f"{step}/{node}/{index}"
+
+
+def invocation_id(map_visit: str, index: int) -> str:
+    """The visit of one invocation of a map."""
+    return f"{map_visit}/{index}"
+
+
+def map_visit_of(visit: str) -> str | None:
+    """The visit of the map that an invocation belongs to; None for any other visit."""
+    step, node, index = parse_visit_id(visit)
+    return None if index is None else visit_id(step, node)
+
+
+def place_of(visit: str) -> str:
+    """Where a visit is, whatever its step: its node, of an invocation `<map node>/<index>`."""
+    return visit.partition("/")[2]
 
 
 def parse_visit_id(visit: str) -> tuple[int, str, int | None]:

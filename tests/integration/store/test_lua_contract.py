@@ -17,7 +17,7 @@ from sleipnir.scheduler.errors import (
 from sleipnir.scheduler.runs.model import Failure, Lease
 from sleipnir.scheduler.runs.plan import Branch
 from sleipnir.scheduler.store import scripts
-from sleipnir.scheduler.store.scripts import script_names
+from sleipnir.scheduler.store.scripts import compose, script_names
 from tests.support.engine import Engine
 from tests.support.runs import (
     CHILD,
@@ -147,7 +147,7 @@ def test_a_header_lists_the_codes_its_script_answers_with(name: str) -> None:
     source = scripts.source_of(name)
 
     listed = re.findall(r"^-- ERR +(.*)$", source, re.M)
-    answered = set(re.findall(r"return \{'(?!OK)(\w+)'\}", source))
+    answered = set(re.findall(r"return \{'(?!OK)(\w+)'\}", compose(name, {})))
 
     assert {code for code in answered if any(code in line.split() for line in listed)} == answered
     assert {line.split()[0] for line in listed} <= answered

@@ -49,7 +49,7 @@ end
 local function lane_of(run_id, visit)
   local place = place_of(run_id)
   if place.of_batch then return place.new and 3 or 2 end
-  return (place.new or string.find(visit, '/.*/')) and 1 or 0
+  return (place.new or map_of(visit)) and 1 or 0
 end
 
 local function list_of(base, lane)
@@ -146,7 +146,7 @@ end
 
 -- The name a visit goes by in Flower: agent/node, for a map's invocation agent/branch.
 local function label_of(run_id, visit, agent)
-  local map_visit = string.match(visit, '^(%d+/[^/]+)/')
+  local map_visit = map_of(visit)
   local node = map_visit and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'branch')
   return agent .. '/' .. (node or node_of(visit))
 end
@@ -155,7 +155,7 @@ end
 local function admit(run_id, step, nodes, window, agent, digest)
   local visits, ready, pending = {}, {}, {}
   for position, node in ipairs(nodes) do
-    local visit = step .. '/' .. node
+    local visit = visit_of(step, node)
     if position <= window then
       visits[#visits + 1] = visit
       visits[#visits + 1] = pack_visit(new_visit())

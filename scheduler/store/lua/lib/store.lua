@@ -13,8 +13,33 @@ local function timer(kind, run_id, visit)
   return visit and kind .. ' ' .. run_id .. ' ' .. visit or kind .. ' ' .. run_id
 end
 
+-- Visit ids: `<step>/<node>`, of a map's invocation `<step>/<map node>/<index>`.
+
+local function visit_of(step, node)
+  return step .. '/' .. node
+end
+
+local function invocation_of(map_visit, index)
+  return map_visit .. '/' .. index
+end
+
 local function node_of(visit)
   return string.match(visit, '^%d+/([^/]+)')
+end
+
+-- The visit of an invocation's map, and its index; nil of any other visit.
+local function map_of(visit)
+  return string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+end
+
+-- The first 2 * `count` of a list, and the others: the fields of a hash, and what follows them.
+local function split(list, count)
+  local first, others = {}, {}
+  for i, value in ipairs(list) do
+    local part = i <= 2 * count and first or others
+    part[#part + 1] = value
+  end
+  return first, others
 end
 
 -- An open visit is one field of the hash `visits`. Its value:
@@ -93,6 +118,19 @@ end
 -- Whether this delivery still holds the visit's lease.
 local function holds(v, token)
   return v and v.token == token and (v.status == 'leased' or v.status == 'staged')
+end
+
+-- Whether a run takes nothing more; one without a status does not exist.
+local function is_over(status, deadline)
+  return not status or FINAL[status] or deadline and now_ms >= tonumber(deadline)
+end
+
+-- What a delivery holds: nil and its visit, or why it is refused.
+local function check_holder(run_id, visit, token, status, deadline)
+  if is_over(status, deadline) then return {'run_closed'} end
+  local v = read_visit(run_id, visit)
+  if not holds(v, token) then return {'stale_visit'} end
+  return nil, v
 end
 
 local function narrate(run_id, event)

@@ -34,19 +34,26 @@ end
 
 -- Whether a visit is of a step or a map that has failed for good: nothing of that waits any more.
 local function is_void(run_id, visit)
-  local map_visit = string.match(visit, '^(%d+/[^/]+)/')
+  local map_visit = map_of(visit)
   return redis.call('HGET', key('run', run_id), 'failing')
     or map_visit and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'halted')
 end
 
+-- The same as check_holder for a visit that is to wait.
+local function check_parking(run_id, visit, token, status)
+  if is_over(status) then return {'run_closed'} end
+  if is_void(run_id, visit) then return {'step_failing'} end
+  return check_holder(run_id, visit, token, status)
+end
+
 -- A map keeps its place while its invocations run in a window of their own.
 local function takes_place(visit, v)
-  return v.status ~= 'map' and not string.find(visit, '/.*/')
+  return v.status ~= 'map' and not map_of(visit)
 end
 
 -- A visit leaves the window: the next one that was held back takes its place.
 local function release_place(run_id, visit)
-  if string.find(visit, '/.*/') then return end
+  if map_of(visit) then return end
   local run = key('run', run_id)
   local free, agent, digest = unpack(redis.call('HMGET', run, 'free', 'agent', 'digest'))
   if not free then return end

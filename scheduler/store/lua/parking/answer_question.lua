@@ -6,9 +6,7 @@
 -- ERR  not_asked       no such question is open (any more)
 local run = key('run', run_id)
 local status, deadline = unpack(redis.call('HMGET', run, 'status', 'deadline'))
-if not status or FINAL[status] or (deadline and now_ms >= tonumber(deadline)) then
-  return {'run_closed'}
-end
+if is_over(status, deadline) then return {'run_closed'} end
 local v = read_visit(run_id, visit)
 if not v or v.status ~= 'asked' then return {'not_asked'} end
 

@@ -7,10 +7,8 @@
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local run = key('run', run_id)
 local status = redis.call('HGET', run, 'status')
-if not status or FINAL[status] then return {'run_closed'} end
-if is_void(run_id, visit) then return {'step_failing'} end
-local v = read_visit(run_id, visit)
-if not holds(v, token) then return {'stale_visit'} end
+local refusal, v = check_parking(run_id, visit, token, status)
+if refusal then return refusal end
 
 v.status, v.token, v.tries = 'asked', '-', 0
 if turn ~= '' then

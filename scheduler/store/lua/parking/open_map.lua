@@ -7,10 +7,8 @@
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
-if not status or FINAL[status] then return {'run_closed'} end
-if is_void(run_id, visit) then return {'step_failing'} end
-local v = read_visit(run_id, visit)
-if not holds(v, token) then return {'stale_visit'} end
+local refusal, v = check_parking(run_id, visit, token, status)
+if refusal then return refusal end
 
 v.status, v.token, v.tries = 'map', '-', 0
 write_visit(run_id, visit, v)
@@ -29,7 +27,7 @@ add('HSET', map, fields)
 
 local visits, ready = {}, {}
 for index = 0, first - 1 do
-  local invocation = visit .. '/' .. index
+  local invocation = invocation_of(visit, index)
   visits[#visits + 1] = invocation
   visits[#visits + 1] = pack_visit(new_visit())
   ready[#ready + 1] = now_ms + republish_ms

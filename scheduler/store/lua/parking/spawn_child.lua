@@ -6,19 +6,10 @@
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local status = redis.call('HGET', key('run', run_id), 'status')
-if not status or FINAL[status] then return {'run_closed'} end
-if is_void(run_id, visit) then return {'step_failing'} end
-local v = read_visit(run_id, visit)
-if not holds(v, token) then return {'stale_visit'} end
+local refusal, v = check_parking(run_id, visit, token, status)
+if refusal then return refusal end
 
-local fields, seeds = {}, {}
-for i, value in ipairs(rest) do
-  if i <= 2 * tonumber(field_count) then
-    fields[#fields + 1] = value
-  else
-    seeds[#seeds + 1] = value
-  end
-end
+local fields, seeds = split(rest, tonumber(field_count))
 v.status, v.token, v.tries, v.payload = 'child', '-', 0, child_id
 write_visit(run_id, visit, v)
 stop_timer(timer('visit', run_id, visit))

@@ -8,11 +8,10 @@
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
-if not status or FINAL[status] then return {'run_closed'} end
-local v = read_visit(run_id, visit)
-if not holds(v, token) then return {'stale_visit'} end
+local refusal, v = check_holder(run_id, visit, token, status)
+if refusal then return refusal end
 
-local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+local map_visit, index = map_of(visit)
 local map = key('map', run_id .. ' ' .. map_visit)
 local branch, total, following, inflight, halted, longest, done, total_ms = unpack(redis.call(
   'HMGET', map, 'branch', 'total', 'next', 'inflight', 'halted', 'max_ms', 'done', 'total_ms'))
@@ -43,8 +42,8 @@ local function withdraw()
   local open, gone, busy = redis.call('HGETALL', visits), 0, 0
   for i = 1, #open, 2 do
     local other = parse_visit(open[i + 1])
-    local item = string.match(open[i], '^%d+/[^/]+/(%d+)$')
-    if item and open[i] == map_visit .. '/' .. item and WAITS[other.status] then
+    local of, item = map_of(open[i])
+    if of == map_visit and WAITS[other.status] then
       local child = other.status == 'child'
         and redis.call('HGET', key('run', other.payload), 'status')
       gone = gone + 1
@@ -65,7 +64,7 @@ if halt == '1' and not halted then
   inflight = inflight - gone
 end
 if not halted and tonumber(following) < tonumber(total) then
-  local invocation = map_visit .. '/' .. following
+  local invocation = invocation_of(map_visit, following)
   write_undone_by({'HSET', map, 'next', following}, 'HSET', map, 'next', following + 1)
   make_ready(run_id, invocation, new_visit(), agent .. '/' .. branch, digest)
 elseif tonumber(inflight) > 1 then

@@ -9,7 +9,7 @@ local runs = redis.call('ZRANGE', partition .. ':runs', first, first + count - 1
 local found = {}
 for position, run_id in ipairs(runs) do
   local status, digest = unpack(redis.call('HMGET', key('run', run_id), 'status', 'digest'))
-  local over = not status or FINAL[status]
+  local over = is_over(status)
   if status and not over
     or over and redis.call('EXISTS', key('visits', run_id), key('questions', run_id),
       key('staged', run_id), key('pending', run_id)) > 0

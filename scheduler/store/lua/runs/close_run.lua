@@ -5,7 +5,7 @@
 -- ERR  run_closed  it was over already
 -- ERR  not_due     timed_out was asked for, but the deadline lies ahead
 local before, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))
-if not before or FINAL[before] then
+if is_over(before) then
   write('ZREM', timers, timer('deadline', run_id))
   return {'run_closed'}
 end

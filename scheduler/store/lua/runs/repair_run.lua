@@ -32,12 +32,12 @@ end
 local function forget_step()
   local step, frontier = unpack(redis.call('HMGET', run, 'step', 'frontier'))
   for node in string.gmatch(frontier or '', '%S+') do
-    local visit = (step or '') .. '/' .. node
+    local visit = visit_of(step or '', node)
     local map = key('map', run_id .. ' ' .. visit)
     for index = 0, (tonumber(redis.call('HGET', map, 'total') or '') or 0) - 1 do
-      remove(key('turns', run_id .. ' ' .. visit .. '/' .. index))
-      write('ZREM', timers, timer('visit', run_id, visit .. '/' .. index),
-        timer('child', run_id, visit .. '/' .. index))
+      local invocation = invocation_of(visit, index)
+      remove(key('turns', run_id .. ' ' .. invocation))
+      write('ZREM', timers, timer('visit', run_id, invocation), timer('child', run_id, invocation))
     end
     remove(map, key('turns', run_id .. ' ' .. visit))
     write('ZREM', timers, timer('visit', run_id, visit), timer('child', run_id, visit))
@@ -101,7 +101,7 @@ local REPAIRS = {
     resume(run_id, visit, v, 'collect')
   end,
   invoke = function(visit)
-    local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+    local map_visit, index = map_of(visit)
     local map = key('map', run_id .. ' ' .. map_visit)
     if tonumber(redis.call('HGET', map, 'next')) <= tonumber(index) then
       write('HSET', map, 'next', index + 1)
@@ -147,7 +147,7 @@ local function recount()
   local open, under_way, busy = redis.call('HGETALL', visits), {}, 0
   for i = 1, #open, 2 do
     local v = parse_visit(open[i + 1])
-    local map_visit = string.match(open[i], '^(%d+/[^/]+)/%d+$')
+    local map_visit = map_of(open[i])
     if map_visit then
       under_way[map_visit] = (under_way[map_visit] or 0) + 1
     end

@@ -7,13 +7,6 @@
 if redis.call('EXISTS', key('run', run_id)) == 1 then
   return reply(0)
 end
-local fields, seeds = {}, {}
-for i, value in ipairs(rest) do
-  if i <= 2 * tonumber(field_count) then
-    fields[#fields + 1] = value
-  else
-    seeds[#seeds + 1] = value
-  end
-end
+local fields, seeds = split(rest, tonumber(field_count))
 create(run_id, fields, seeds, start, history, event, agent, digest)
 return reply(1)

@@ -8,9 +8,8 @@
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
-if not status or FINAL[status] then return {'run_closed'} end
-local v = read_visit(run_id, visit)
-if not holds(v, token) then return {'stale_visit'} end
+local refusal, v = check_holder(run_id, visit, token, status)
+if refusal then return refusal end
 
 if write('HINCRBY', run, 'died:' .. visit, 1) > 1 then
   finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),

@@ -21,11 +21,10 @@ local found = read_fields(run, wanted)
 local so_far, current, deadline, agent, digest, bytes, width, machine, busy, frontier, of_batch,
   told, fold_at = unpack(found, 1, recorded)
 pin(run_id, machine, of_batch)
-if not so_far or FINAL[so_far] then return {'run_closed'} end
+if is_over(so_far, deadline) then return {'run_closed'} end
 if current ~= step then return {'stale_step'} end
-local v = read_visit(run_id, visit)
-if not holds(v, token) then return {'stale_visit'} end
-if deadline and now_ms >= tonumber(deadline) then return {'run_closed'} end
+local refusal, v = check_holder(run_id, visit, token, so_far)
+if refusal then return refusal end
 
 if status == 'failed' then
   add_usage(run_id, usage)

@@ -11,16 +11,14 @@ local run = key('run', run_id)
 local node = node_of(visit)
 local status, width, context, deadline, timeout, number = unpack(redis.call('HMGET', run,
   'status', 'width', 'context', 'deadline', 'timeout_ms', 'n:' .. node))
-if not status or FINAL[status] or (deadline and now_ms >= tonumber(deadline)) then
-  return {'run_closed'}
-end
+if is_over(status, deadline) then return {'run_closed'} end
 local v = read_visit(run_id, visit)
 local again = v and v.token == token
 if not v or not (again or v.status == 'ready' or v.status == 'staged') then
   return {'stale_visit'}
 end
 
-local map_visit, index = string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+local map_visit, index = map_of(visit)
 local item = map_visit
   and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'item:' .. index) or ''
 local state

@@ -5,9 +5,8 @@
 -- USES store
 -- ERR  run_closed stale_visit
 local status = redis.call('HGET', key('run', run_id), 'status')
-if not status or FINAL[status] then return {'run_closed'} end
-local v = read_visit(run_id, visit)
-if not holds(v, token) then return {'stale_visit'} end
+local refusal, v = check_holder(run_id, visit, token, status)
+if refusal then return refusal end
 
 if v.turns == tonumber(position) then
   record_turn(run_id, visit, v, turn)

@@ -8,7 +8,7 @@ local due = tonumber(redis.call('ZSCORE', timers, member))
 local v = read_visit(run_id, visit)
 local status, agent, digest =
   unpack(redis.call('HMGET', key('run', run_id), 'status', 'agent', 'digest'))
-if not v or not status or FINAL[status] then
+if not v or is_over(status) then
   write('ZREM', timers, member)
   return reply('gone')
 end

@@ -5,9 +5,9 @@
 -- ERR  run_closed stale_visit
 local status, agent, digest =
   unpack(redis.call('HMGET', key('run', run_id), 'status', 'agent', 'digest'))
-if not status or FINAL[status] then return {'run_closed'} end
-local v = read_visit(run_id, visit)
-if not holds(v, token) or v.status == 'staged' then return {'stale_visit'} end
+local refusal, v = check_holder(run_id, visit, token, status)
+if refusal then return refusal end
+if v.status == 'staged' then return {'stale_visit'} end
 
 v.tries = v.tries - 1  -- the visit did nothing wrong
 if tonumber(delay_ms) > 0 then

@@ -8,11 +8,8 @@
 local run = key('run', run_id)
 local visits, staged = key('visits', run_id), key('staged', run_id)
 local status, deadline = unpack(redis.call('HMGET', run, 'status', 'deadline'))
-if not status or FINAL[status] or (deadline and now_ms >= tonumber(deadline)) then
-  return {'run_closed'}
-end
-local v = read_visit(run_id, visit)
-if not holds(v, token) then return {'stale_visit'} end
+local refusal, v = check_holder(run_id, visit, token, status, deadline)
+if refusal then return refusal end
 
 if v.status == 'leased' then
   add('HSET', staged, {node_of(visit), outcome})
@@ -24,8 +21,7 @@ if v.status == 'leased' then
     local open = redis.call('HGETALL', visits)
     for i = 1, #open, 2 do
       local sibling = parse_visit(open[i + 1])
-      local invocation = string.find(open[i], '/.*/')
-      if open[i] ~= visit and (invocation or sibling.status ~= 'leased') then
+      if open[i] ~= visit and (map_of(open[i]) or sibling.status ~= 'leased') then
         drop_visit(run_id, open[i], sibling, cancel_child)
         write_undone_by({'HSET', visits, open[i], open[i + 1]}, 'HDEL', visits, open[i])
       end

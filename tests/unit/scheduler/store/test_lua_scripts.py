@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.scheduler.store import scripts
+from sleipnir.scheduler.store import keys, scripts
 from sleipnir.scheduler.store.scripts import compose, script_names
 
 DIRECTORY = Path(scripts.__file__).with_name("lua")
@@ -53,3 +53,14 @@ def test_a_script_has_the_parts_of_its_libraries_that_it_needs(name: str) -> Non
         for defined in re.findall(r"^(?:local )?function (\w+)\(", source, re.M):
             calls = len(re.findall(rf"\b{defined}\(", text))
             assert calls == 0 or f"function {defined}(" in text, (library, defined)
+
+
+@pytest.mark.parametrize("file", sorted(DIRECTORY.rglob("*.lua")), ids=lambda file: file.stem)
+def test_every_key_is_in_the_key_map(file: Path) -> None:
+    code = _code_of(file)
+    kinds = set(re.findall(r"\b(?:key|id)\('([\w-]+)'", code))
+    kinds |= set(re.findall(r"\.\. ':([\w-]+)", code))
+
+    listed = set(re.findall(r"^ +(?:\{\w+\}:|sleipnir:)?([\w-]+)", keys.__doc__ or "", re.M))
+
+    assert kinds <= listed
