@@ -25,7 +25,7 @@ from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.worker.app import make_app, register_visits
-from sleipnir.worker.cache_eviction import remove_leftovers
+from sleipnir.worker.cache_eviction import evict_unused
 from sleipnir.worker.conversation.tool_resolver import Tools
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
@@ -36,7 +36,7 @@ from sleipnir.worker.machine_heartbeat import announce
 from sleipnir.worker.mcp.pool import Limits as McpLimits
 from sleipnir.worker.mcp.pool import McpPool
 from sleipnir.worker.sandbox.child_process import GRACE_S
-from sleipnir.worker.sandbox.programs import end_all, marks, take_in_orphans
+from sleipnir.worker.sandbox.programs import adopt_orphans, end_all, marks
 from sleipnir.worker.services import Services
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
@@ -70,7 +70,7 @@ def make_services(settings: Settings) -> Services:
     secrets = settings.secrets
     models = Models(store, gate)
     for cache in (home / "bundles", home / "scratch"):
-        remove_leftovers(cache, settings.retention_s)
+        evict_unused(cache, settings.retention_s)
     return Services(
         store=store,
         agents=BundleCache(store.bundles, home / "bundles", models.can_call),
@@ -117,7 +117,7 @@ def _unusable(directory: Path, reason: str) -> SettingInvalid:
 def serve(settings: Settings, *, with_scheduler: bool) -> None:
     """Run a worker until it is told to stop."""
     _allow_many_files()
-    take_in_orphans()
+    adopt_orphans()
     temporary = _own_temporary_files()
     services = make_services(settings)
     services = replace(services, isolation=Isolation(services.store, services.leases))
@@ -174,7 +174,7 @@ def _own_temporary_files() -> OwnDirectory:
 
 
 def _drain(services: Services, scheduler: Scheduler | None, temporary: OwnDirectory) -> None:
-    """Give running visits their time, hand the others back, and leave.
+    """Give running visits their time, requeue the others, and leave.
 
     Celery has stopped fetching when this runs. Leaving by `os._exit` saves its slow stop;
     nothing is lost by it, since all that matters is in Redis.

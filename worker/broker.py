@@ -48,7 +48,7 @@ _RECONNECT_S = 2.0
 
 
 class Credit(virtual.QoS):  # type: ignore[misc]  # kombu publishes no types
-    """How many more messages may be taken; any thread may give one back.
+    """How many more messages may be taken; any thread may return one.
 
     Celery has the event loop do that, at the price of another turn of it for every message.
     """
@@ -60,10 +60,10 @@ class Credit(virtual.QoS):  # type: ignore[misc]  # kombu publishes no types
         if super().can_consume():
             return True
         self.exhausted = True
-        # A thread that gave one back just before did not see that.
+        # A thread that returned one just before did not see that.
         return bool(super().can_consume())
 
-    def give_back(self, tag: str) -> bool:
+    def return_credit(self, tag: str) -> bool:
         """A message is done with; tells whether the loop must be woken."""
         self.ack(tag)
         if not self.exhausted:

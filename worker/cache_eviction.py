@@ -9,7 +9,7 @@ from pathlib import Path
 from sleipnir.graphs.bundles.archive import remove_unpacked
 
 
-def remove_leftovers(directory: Path, unused_for_s: float) -> int:
+def evict_unused(directory: Path, unused_for_s: float) -> int:
     """Remove the entries of a cache that nobody touched for so long; returns how many.
 
     What is still wanted is fetched again. Ages are taken from the clock of the file system.

@@ -1,4 +1,4 @@
-"""Tells everybody that a worker of this machine is alive."""
+"""The heartbeat of a machine: tells everybody that a worker of it is alive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def announce(client: redis.Redis, machine: str) -> None:
 
     Runs that need a directory of one machine are pinned to it only while this is said.
     """
-    threading.Thread(target=_announce, args=(client, machine), name="presence", daemon=True).start()
+    threading.Thread(
+        target=_announce, args=(client, machine), name="machine-heartbeat", daemon=True
+    ).start()
 
 
 def _announce(client: redis.Redis, machine: str) -> None:

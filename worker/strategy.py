@@ -34,7 +34,7 @@ def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callab
         credit = getattr(message.channel, "qos", None)
         if isinstance(credit, Credit):
             arguments = _arguments(message.body)
-            done = partial(_give_back, credit, message.delivery_tag, consumer.call_soon)
+            done = partial(_return_credit, credit, message.delivery_tag, consumer.call_soon)
         else:
             arguments, _, _ = message.payload
             done = partial(ack, logger, consumer.connection_errors)
@@ -62,8 +62,8 @@ def _run(visit: Callable[..., None], arguments: list[str], done: Callable[[], No
         done()
 
 
-def _give_back(credit: Credit, tag: str, call_soon: Callable[..., Any]) -> None:
-    if credit.give_back(tag):
+def _return_credit(credit: Credit, tag: str, call_soon: Callable[..., Any]) -> None:
+    if credit.return_credit(tag):
         call_soon(_nothing)
 
 

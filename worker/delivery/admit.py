@@ -13,7 +13,7 @@ from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery.commit.step import advance
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
-from sleipnir.worker.delivery.isolation import LOST_IN_COMPANY
+from sleipnir.worker.delivery.isolation import ISOLATED_AFTER_LOSSES
 from sleipnir.worker.delivery.log_records import log_begin
 from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNarration
 from sleipnir.worker.services import Services
@@ -28,7 +28,7 @@ def admit(
     services: Services, lease: Lease, agent: LoadedAgent, begun: Begun, cancelled: Cancellation
 ) -> Delivery:
     """What is executed here: not what needs a process of its own, or has been executed before."""
-    if services.isolation is not None and begun.tries > LOST_IN_COMPANY:
+    if services.isolation is not None and begun.tries > ISOLATED_AFTER_LOSSES:
         services.isolation.execute(lease, agent.digest, cancelled, staged=begun.staged)
         raise DeliveryOver("a process of its own has executed it")
     visit = make_visit(services, lease, agent, begun, cancelled)

@@ -20,7 +20,7 @@ from sleipnir.worker.visit.outcome import Failed, Outcome, internal_error
 logger = logging.getLogger(__name__)
 
 # The scheduler ends overdue runs twice a second.
-_UNTIL_JUDGED_S = 1.0
+_UNTIL_SWEPT_S = 1.0
 
 _NEED_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 
@@ -36,7 +36,7 @@ def execute(delivery: Delivery) -> Outcome:
     outcome = _outcome(visit)
     if visit.run_ends_at is not None and monotonic() >= visit.run_ends_at:
         # Its run is over; or has got more time meanwhile, and another try may use that.
-        delivery.services.store.visits.requeue(delivery.lease, _UNTIL_JUDGED_S)
+        delivery.services.store.visits.requeue(delivery.lease, _UNTIL_SWEPT_S)
         raise DeliveryOver("the time of its run is over")
     return outcome
 

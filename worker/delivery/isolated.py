@@ -29,9 +29,17 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import make_temporary_files_in
 from sleipnir.worker.bootstrap import make_services
 from sleipnir.worker.delivery import run_visit
-from sleipnir.worker.delivery.isolation import ALIVE, BEAT_S, BEGUN, ENDED, FORKED, UNPROVED, Order
+from sleipnir.worker.delivery.isolation import (
+    ALIVE,
+    BEAT_S,
+    BEGUN,
+    ENDED,
+    FORKED,
+    INCONCLUSIVE,
+    Order,
+)
 from sleipnir.worker.sandbox.child_process import GRACE_S
-from sleipnir.worker.sandbox.programs import take_in_orphans
+from sleipnir.worker.sandbox.programs import adopt_orphans
 from sleipnir.worker.services import Services
 
 logger = logging.getLogger("sleipnir.worker")
@@ -84,7 +92,7 @@ def _fork(not_for_it: Iterable[Any], channel: int, printed: int) -> _Child:
     os.set_inheritable(channel, False)
     pid = os.fork()
     if pid == 0:
-        status = UNPROVED
+        status = INCONCLUSIVE
         try:
             for thing in not_for_it:
                 thing.close()
@@ -105,14 +113,14 @@ def _fork(not_for_it: Iterable[Any], channel: int, printed: int) -> _Child:
 
 
 def _execute(channel: Connection[Any, Any]) -> int:
-    """See to one visit; `UNPROVED` where that failed for reasons that are not its own."""
+    """See to one visit; `INCONCLUSIVE` where that failed for reasons that are not its own."""
     try:
         order: Order = channel.recv()
     except (EOFError, OSError):
-        return UNPROVED
+        return INCONCLUSIVE
     _configure_logging(order)
     make_temporary_files_in(order.temporary)
-    take_in_orphans(below=order.mark)
+    adopt_orphans(below=order.mark)
     threading.Thread(target=_beat, args=(channel,), name="beat", daemon=True).start()
     try:
         install_requested(*RunStore.PARTS, run_visit)
@@ -124,10 +132,10 @@ def _execute(channel: Connection[Any, Any]) -> int:
         services.tools.mcp.close()
     except (RedisError, SleipnirError, OSError) as error:
         logger.warning("%s", error)
-        return UNPROVED
+        return INCONCLUSIVE
     except Exception:
         logger.exception("run %s visit %s", order.lease.run_id, order.lease.visit)
-        return UNPROVED
+        return INCONCLUSIVE
     return 0
 
 
@@ -176,11 +184,11 @@ def _listen(channel: Connection[Any, Any], services: Services, lease: Lease) -> 
     except TransitionRefused:
         logger.debug("%s %s is no longer owned by this process", lease.run_id, lease.visit)
     except RedisError:
-        os._exit(UNPROVED)
+        os._exit(INCONCLUSIVE)
     for _, cancellation in services.leases.held():
         cancellation.set()
     services.leases.wait_until_idle(2 * GRACE_S)
-    os._exit(UNPROVED)
+    os._exit(INCONCLUSIVE)
 
 
 if __name__ == "__main__":

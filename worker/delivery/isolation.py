@@ -32,11 +32,12 @@ from sleipnir.worker.visit.lease import Leases
 
 logger = logging.getLogger("sleipnir.worker")
 
-# Workers that a visit may lose in company: one is bad luck, as is being beside a killer.
-LOST_IN_COMPANY = 2
+# Workers that a visit may lose before it is isolated: one is bad luck, as is running beside the
+# visit that killed them.
+ISOLATED_AFTER_LOSSES = 2
 
 # How the process says that its end tells nothing of the visit: Redis is away, or a defect of ours.
-UNPROVED = 75
+INCONCLUSIVE = 75
 # What it says each second while its interpreter runs, what once it begins with the visit; what
 # its template says of it, with its pid and its exit status; what it is told when the visit is ours
 # no more.
@@ -45,7 +46,7 @@ FORKED, ENDED = b"forked %d", b"ended %d"
 STOP = b"stop"
 BEAT_S = 1.0
 
-_UNTIL_THERE_IS_A_PLACE_S = 1.0
+_UNTIL_A_SLOT_IS_FREE_S = 1.0
 # Importing takes a second; much longer where everything is swapped out.
 _START_LIMIT_S = 120.0
 _SHORTEST_SILENCE_S = 10.0
@@ -81,25 +82,27 @@ class Isolation:
         self._store = store
         self._leases = leases
         self._template = _Template()
-        self._places = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
+        self._slots = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
     def execute(self, lease: Lease, digest: str, cancelled: Cancellation, *, staged: bool) -> None:
-        """See to a visit that this worker has begun; it is done, given back, or accused after.
+        """Have a visit that this worker has begun executed in a process of its own.
+
+        Afterwards it is committed or requeued, or its crash is recorded.
 
         Raises:
             TransitionRefused: it is not ours any more.
         """
-        # One that is staged cannot be given back; it only advances its step, which is quick.
-        if not self._places.acquire(blocking=staged):
-            self._store.visits.requeue(lease, _UNTIL_THERE_IS_A_PLACE_S)
+        # One that is staged cannot be requeued; it only advances its step, which is quick.
+        if not self._slots.acquire(blocking=staged):
+            self._store.visits.requeue(lease, _UNTIL_A_SLOT_IS_FREE_S)
             return
         try:
             ended = self._run(lease, digest, cancelled)
         except OSError as error:
             ended = _Ended(f"no process can be started: {error}", begun=False)
         finally:
-            self._places.release()
-        self._judge(lease, ended, cancelled)
+            self._slots.release()
+        self._record_end(lease, ended, cancelled)
 
     def _run(self, lease: Lease, digest: str, cancelled: Cancellation) -> _Ended:
         names = ("", "sleipnir.graph")
@@ -113,9 +116,9 @@ class Isolation:
         with scratch("visit") as temporary, _program() as mark:
             order = Order(self._store.settings, lease, digest, mark, Path(temporary), levels)
             with _Process(self._template, order, silence_s) as process:
-                return process.attend(cancelled)
+                return process.wait(cancelled)
 
-    def _judge(self, lease: Lease, ended: _Ended, cancelled: Cancellation) -> None:
+    def _record_end(self, lease: Lease, ended: _Ended, cancelled: Cancellation) -> None:
         if ended.how is None:
             self._store.visits.acquit(lease)
         elif not ended.begun:
@@ -209,7 +212,7 @@ class _Process:
         self._stop_by: float | None = None
         self._channel, theirs = multiprocessing.Pipe()
         printed, writing = os.pipe()
-        log = threading.Thread(target=_pass_on, args=(printed, order.lease), daemon=True)
+        log = threading.Thread(target=_forward_output, args=(printed, order.lease), daemon=True)
         log.start()
         try:
             with theirs:
@@ -226,14 +229,14 @@ class _Process:
         self._kill()
         self._channel.close()
 
-    def attend(self, cancelled: Cancellation) -> _Ended:
+    def wait(self, cancelled: Cancellation) -> _Ended:
         """Wait for its end; bring it about where its visit is cancelled, or it stands still."""
         silent_s = 0.0
         while self._status is None:
             try:
                 # Looks are counted, not time: where all stands still, as in a suspended machine,
                 # that is one look.
-                silent_s = 0.0 if self._hears() else silent_s + BEAT_S
+                silent_s = 0.0 if self._receive() else silent_s + BEAT_S
             except (EOFError, OSError):
                 return _Ended("its exit status is unknown", begun=False)
             if self._pid is None and silent_s >= _START_LIMIT_S:
@@ -244,7 +247,9 @@ class _Process:
                 self._stop()
         if self._status == 0:
             return _Ended(None, self._begun)
-        return _Ended(self._how or _told(self._status), self._begun and self._status != UNPROVED)
+        return _Ended(
+            self._how or _exit_text(self._status), self._begun and self._status != INCONCLUSIVE
+        )
 
     def _stop(self) -> None:
         """Have it drop the visit, at first by itself."""
@@ -255,7 +260,7 @@ class _Process:
         elif monotonic() >= self._stop_by:
             self._end("it did not stop")
 
-    def _hears(self) -> bool:
+    def _receive(self) -> bool:
         """Whether something is said within a beat: by the process, or by its template of it."""
         if not self._channel.poll(BEAT_S):
             return False
@@ -279,7 +284,7 @@ class _Process:
                 os.kill(self._pid, signal.SIGKILL)
 
 
-def _pass_on(printed: int, lease: Lease) -> None:
+def _forward_output(printed: int, lease: Lease) -> None:
     """Have what a process prints in the worker's log, up to a limit."""
     left = _LOG_BYTES
     with os.fdopen(printed, "rb") as lines:
@@ -290,7 +295,7 @@ def _pass_on(printed: int, lease: Lease) -> None:
                 left -= len(line)
 
 
-def _told(status: int) -> str:
+def _exit_text(status: int) -> str:
     """An exit status of a process in words."""
     if status >= 0:
         return f"it exited with status {status}"

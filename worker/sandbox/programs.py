@@ -49,7 +49,7 @@ class _Running:
 _running = _Running()
 
 
-def take_in_orphans(below: str | None = None) -> None:
+def adopt_orphans(below: str | None = None) -> None:
     """Have what leaves its program's process group come to this process, to be ended here.
 
     Args:

@@ -11,6 +11,9 @@ import pytest
 from sleipnir.scheduler.runs.events import StepCommitted
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.keys import run_key
+from sleipnir.worker.executors import EXECUTORS
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Wrote
 from tests.support.engine import Engine
 
 SIDE_BY_SIDE = """
@@ -421,3 +424,22 @@ def test_what_goes_wrong_around_a_visit_is_no_lost_worker(
     assert failure.code == "R023"
     assert failure.message.startswith("internal error at visit '1/")
     assert "JSONDecodeError" in failure.message
+
+
+def test_an_outcome_that_cannot_be_written_fails_its_run_and_keeps_the_log_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def say_and_write(visit: Visit[Any]) -> Wrote:
+        visit.services.run_log.keep("stderr", "about to write")
+        return Wrote({"k": object()}, ("z",))
+
+    monkeypatch.setitem(EXECUTORS, "script", say_and_write)
+
+    run = engine.finish(
+        "start: s\nnodes: {s: {type: script, script: s.sh, next: z}, z: {type: end}}", {"s.sh": OK}
+    )
+
+    assert run.failure is not None
+    assert (run.failure.code, run.failure.node) == ("R023", "s")
+    assert "internal error in node 's'" in run.failure.message
+    assert [entry["text"] for entry in engine.records.logs(run.run_id)] == ["about to write"]

@@ -1,4 +1,4 @@
-"""The life of one visit: begun, renewed, given back, lost, and taken up again."""
+"""The life of one visit: begun, renewed, requeued, lost, and taken up again."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_renewing_keeps_a_lease_and_names_the_lost_ones(engine: Engine) -> None:
     assert engine.queued_visits() == ["1/s"]
 
 
-def test_a_visit_given_back_is_published_at_once(engine: Engine) -> None:
+def test_a_requeued_visit_is_published_at_once(engine: Engine) -> None:
     lease = started(engine)
     messages(engine)
 
@@ -270,7 +270,7 @@ def test_advancing_that_takes_its_own_process_down_is_tried_again_as_that(engine
     assert engine.store.visits.begin(Lease(RUN, "2/b", "t3"), None).staged
 
 
-def test_workers_that_give_a_visit_back_do_not_count_as_lost(engine: Engine) -> None:
+def test_workers_that_requeue_a_visit_do_not_count_as_lost(engine: Engine) -> None:
     engine.store.runs.submit(a_run())
     for delivery in range(5):
         engine.store.visits.requeue(begin(engine, "1/s", f"t{delivery}"))

@@ -125,9 +125,9 @@ import sys
 from pathlib import Path
 from sleipnir.graphs.mcp.config import McpServer
 from sleipnir.worker.mcp.pool import McpPool
-from sleipnir.worker.sandbox.programs import take_in_orphans
+from sleipnir.worker.sandbox.programs import adopt_orphans
 
-take_in_orphans()
+adopt_orphans()
 pool = McpPool()
 variables = {"PYTHONPATH": sys.argv[2], "PYTHON": sys.executable}
 server = McpServer("hangs", "stdio", command="bash", args=("-c", sys.argv[1]), env=variables)

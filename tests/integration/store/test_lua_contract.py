@@ -44,7 +44,7 @@ LEASED: dict[str, Action] = {
         lease, '{"value":1}', halt=False, elapsed_s=1
     ),
     "postpone": lambda engine, lease: engine.store.parking.postpone(lease, 5, turn="{}"),
-    "give_back": lambda engine, lease: engine.store.visits.requeue(lease),
+    "requeue": lambda engine, lease: engine.store.visits.requeue(lease),
     "accuse": lambda engine, lease: engine.store.visits.accuse(
         lease, "killed by signal 9 (SIGKILL)"
     ),

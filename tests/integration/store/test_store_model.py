@@ -303,7 +303,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self._visits("leased"))
     @rule(data=st.data())
-    def give_back(self, data: st.DataObject) -> None:
+    def requeue(self, data: st.DataObject) -> None:
         run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
 
         self.store.visits.requeue(Lease(run.run_id, name, visit.token))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sleipnir.worker.cache_eviction import remove_leftovers
+from sleipnir.worker.cache_eviction import evict_unused
 
 
 def test_only_what_nobody_touched_for_long_is_removed(tmp_path: Path) -> None:
@@ -13,13 +13,13 @@ def test_only_what_nobody_touched_for_long_is_removed(tmp_path: Path) -> None:
     (tmp_path / "old").chmod(0o500)
     os.utime(tmp_path / "old", (0, 0))
 
-    removed = remove_leftovers(tmp_path, unused_for_s=3600)
+    removed = evict_unused(tmp_path, unused_for_s=3600)
 
     assert removed == 1
     assert [entry.name for entry in tmp_path.iterdir()] == ["new"]
 
 
 def test_a_cache_that_does_not_exist_yet_is_made(tmp_path: Path) -> None:
-    remove_leftovers(tmp_path / "cache", unused_for_s=1)
+    evict_unused(tmp_path / "cache", unused_for_s=1)
 
     assert (tmp_path / "cache").is_dir()

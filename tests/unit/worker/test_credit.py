@@ -27,8 +27,8 @@ def test_a_loop_that_waits_for_credit_is_woken_by_the_first_thread_only(credit: 
     credit.append("second", "2")
     assert not credit.can_consume()
 
-    assert credit.give_back("1")
-    assert not credit.give_back("2")
+    assert credit.return_credit("1")
+    assert not credit.return_credit("2")
 
     assert credit.can_consume()
 
@@ -37,4 +37,4 @@ def test_a_loop_that_still_has_credit_is_left_alone(credit: Credit) -> None:
     credit.append("first", "1")
     assert credit.can_consume()
 
-    assert not credit.give_back("1")
+    assert not credit.return_credit("1")
