@@ -12,6 +12,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import Any
 
+from celery import Celery
 from celery.signals import worker_shutting_down
 
 from sleipnir.scheduler.config.directories import data_dir
@@ -121,15 +122,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     temporary = _own_temporary_files()
     services = make_services(settings)
     services = replace(services, isolation=Isolation(services.store, services.leases))
-    broker_url = settings.broker_url or settings.redis_url
-    assert broker_url is not None
-    queues = [QUEUE]
-    assert settings.redis_url is not None
-    if not is_private(settings.redis_url):
-        queues.append(machine_queue(settings.machine_name))
-        announce(services.store.client, settings.machine_name)
-    app = make_app(broker_url, settings.concurrency, queues)
-    register_visits(app, partial(run_visit, services))
+    app = _make_app(services)
     # One that hangs is as dead as one that died: its visits are lost, and found.
     Watched(2 * settings.lease_s, marks())
     scheduler = Scheduler(services.store) if with_scheduler else None
@@ -142,6 +135,24 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
             target=_drain, args=(services, scheduler, temporary), name="drain", daemon=True
         ).start()
 
+    _start(app)
+
+
+def _make_app(services: Services) -> Celery:
+    """The app of this worker, whose messages run visits."""
+    settings = services.settings
+    assert settings.redis_url is not None
+    queues = [QUEUE]
+    if not is_private(settings.redis_url):
+        queues.append(machine_queue(settings.machine_name))
+        announce(services.store.client, settings.machine_name)
+    app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)
+    register_visits(app, partial(run_visit, services))
+    return app
+
+
+def _start(app: Celery) -> None:
+    """Take messages until the worker is told to stop."""
     # One line per message and node would cost more than many a node.
     for chatty in ("celery.worker.strategy", "celery.app.trace"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

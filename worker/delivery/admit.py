@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
-from sleipnir.graphs.schema import MapNode
+from sleipnir.graphs.schema import BaseNode, MapNode
+from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.runs.model import Begun, Lease
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.scheduler.store.run_store import RunStore
@@ -51,13 +52,8 @@ def make_visit(
     step, node_id, index = parse_visit_id(lease.visit)
     state = begun.state
     if index is not None:
-        map_node = agent.graph.nodes[node_id]
-        assert isinstance(map_node, MapNode)
-        node_id = map_node.branch
-        if begun.item is not None:
-            state = state.extended({map_node.item_name: begun.item})
-    context = begun.context
-    now = monotonic()
+        node_id, state = _invocation(agent.graph.nodes[node_id], begun)
+    context, now = begun.context, monotonic()
     return Visit(
         run_id=lease.run_id,
         visit_id=lease.visit,
@@ -79,6 +75,14 @@ def make_visit(
         began_at=now,
         run_ends_at=None if begun.left_s is None else now + begun.left_s,
     )
+
+
+def _invocation(map_node: BaseNode, begun: Begun) -> tuple[str, Snapshot]:
+    """The branch of a map, and what it sees: the state and its item."""
+    assert isinstance(map_node, MapNode)
+    if begun.item is None:
+        return map_node.branch, begun.state
+    return map_node.branch, begun.state.extended({map_node.item_name: begun.item})
 
 
 def _visit_services(

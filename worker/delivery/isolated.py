@@ -113,7 +113,7 @@ def _fork(not_for_it: Iterable[Any], channel: int, printed: int) -> _Child:
 
 
 def _execute(channel: Connection[Any, Any]) -> int:
-    """See to one visit; `INCONCLUSIVE` where that failed for reasons that are not its own."""
+    """Execute one visit; `INCONCLUSIVE` where that failed for reasons that are not its own."""
     try:
         order: Order = channel.recv()
     except (EOFError, OSError):

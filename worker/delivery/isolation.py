@@ -109,7 +109,7 @@ class Isolation:
         levels = {name: logging.getLogger(name).getEffectiveLevel() for name in names}
         silence_s = max(_SHORTEST_SILENCE_S, 2 * self._store.settings.lease_s)
         logger.info(
-            "run %s visit %s lost workers before: in a process of its own",
+            "run %s visit %s lost its workers before: executed in a process of its own",
             lease.run_id,
             lease.visit,
         )
