@@ -62,6 +62,19 @@ def pairs(
     return [(name, text) for name, _, text in split]
 
 
+class ExistingDirectory(click.Path):
+    """A directory that is there; click alone takes a pipe or a device for one."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.is_dir():
+            self.fail(f"'{path}' is not a directory.", param, ctx)
+        return path
+
+
 class PositiveNumber(click.FloatRange):
     """A number above 0, and a finite one: click's own range lets `nan` and `inf` pass."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.scheduler.cli.arguments import (
+    ExistingDirectory,
     PositiveNumber,
     agent_argument,
     json_or_text,
@@ -59,7 +60,7 @@ REQUEST_OPTIONS = (
     ),
     click.option(
         "--workdir",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        type=ExistingDirectory(),
         help="Working directory of scripts and tools. Default: the current directory.",
     ),
     click.option(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import ndiff
+from difflib import unified_diff
+from itertools import takewhile
 from typing import Any
 
 from sleipnir.graphs.state import encode, same_json
@@ -15,6 +16,10 @@ from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
 from sleipnir.scheduler.testing.cases import Expected, OutputFields, Step
 
 _SHOWN = 200
+# Of what differs, lines and characters of a line that are compared with each other: comparing takes
+# longer than in proportion, and one side is whatever a run put out.
+_COMPARED_LINES = 400
+_COMPARED_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,21 @@ def _steps(route: Sequence[Step] | Sequence[Sequence[str]]) -> list[str]:
 
 def _differing(what: str, expected: Sequence[str], got: Sequence[str]) -> Iterator[str]:
     if expected != got:
-        lines = (line.rstrip("\n") for line in ndiff(expected, got))
-        yield "\n".join((f"{what}: - expected, + got", *lines))
+        same = _alike(expected, got)
+        column = _alike(*(lines[same] if same < len(lines) else "" for lines in (expected, got)))
+        first, left = max(0, same - 3), max(0, column - _COMPARED_CHARS // 2)
+        wanted, found = (
+            [line[left : left + _COMPARED_CHARS] for line in lines[first : same + _COMPARED_LINES]]
+            for lines in (expected, got)
+        )
+        lines = list(unified_diff(wanted, found, n=_COMPARED_LINES, lineterm=""))[3:]
+        yield "\n".join((f"{what}: - expected, + got", *(f"{at[0]} {at[1:]}" for at in lines)))
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines, or characters, two begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _part(place: str, expected: Any, got: Any) -> Iterator[str]:

@@ -251,7 +251,8 @@ def test_what_a_script_says_moves_no_cursor(sleipnir: Sleipnir) -> None:
         (["--answer", "yes"], "'yes' is not of the form NODE=TEXT"),
         (["--timeout", "0"], "0.0 is not in the range x>0"),
         (["--timeout", "nan"], "nan is not a finite number"),
-        (["--workdir", "/no/such"], "Directory '/no/such' does not exist"),
+        (["--workdir", "/no/such"], "'/no/such' does not exist"),
+        (["--workdir", "/dev/null"], "'/dev/null' is not a directory"),
     ],
 )
 def test_malformed_flags_are_named(sleipnir: Sleipnir, flags: list[str], message: str) -> None:

@@ -89,3 +89,21 @@ def test_a_pattern_that_takes_for_ever_is_given_up() -> None:
     assert list(problems(expected, course, check_limit_s=0.2)) == [
         "output: could not be checked within 0.2 s: pattern '^(a+)+$'"
     ]
+
+
+def test_long_outputs_are_compared_in_a_moment() -> None:
+    # Alike in every line, which makes the search for the least difference slow.
+    theirs = "\n".join(f"line {n} " + "x" * 500 + "?" for n in range(20_000))
+    ours = theirs.replace("?", "!")
+
+    (problem,) = found(replace(COURSE, output=theirs), output=ours)
+
+    assert problem.startswith("output: - expected, + got\n")
+    assert len(problem) < 1_000_000
+
+
+def test_a_difference_late_in_a_line_is_shown() -> None:
+    (problem,) = found(replace(COURSE, output="x" * 5_000 + "b"), output="x" * 5_000 + "a")
+
+    assert "\n- xxx" in problem
+    assert problem.endswith("b")
