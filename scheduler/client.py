@@ -27,7 +27,7 @@ from sleipnir.scheduler.config.mcp_servers import configured_servers
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import AnswerRefused, NotKept, SubmissionRefused
-from sleipnir.scheduler.limits.budget_check import Stops
+from sleipnir.scheduler.limits.budget_check import BudgetCheck
 from sleipnir.scheduler.limits.report import held_up
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
@@ -65,7 +65,7 @@ class Client:
         self.acceptances = acceptances
         self.records = Records(store.client)
         self.search = search
-        self._stops = Stops(store)
+        self._budget_check = BudgetCheck(store)
         self.recordings = Recordings(store.client, store.settings.retention_s)
 
     @classmethod
@@ -180,7 +180,7 @@ class Client:
             NotKept: it was stored, and may be lost.
         """
         run = self._new_run(agent, request)
-        self._stops.require_budget(request.batch)
+        self._budget_check.require_budget(request.batch)
         self.store.runs.submit(run)
         if keep:
             self.keep([run.run_id])

@@ -123,8 +123,8 @@ class ModelSettings(_Section):
     max_output_tokens: Annotated[int, Field(ge=1)] = 4096
     # How long a call may wait while its provider cannot be reached, limits its rate or is out of
     # quota, before it counts as failed.
-    patience_s: Annotated[float, Field(ge=0)] = 0.0
-    batch_patience_s: Annotated[float, Field(ge=0)] = 3600.0  # the same, in runs of a batch
+    max_wait_s: Annotated[float, Field(ge=0)] = 0.0
+    batch_max_wait_s: Annotated[float, Field(ge=0)] = 3600.0  # the same, in runs of a batch
 
     @property
     def own_providers(self) -> frozenset[str]:

@@ -229,9 +229,9 @@ class _Attachment:
             engines_end.close()
         return self._ask(PATIENCE_S)
 
-    def _ask(self, patience_s: float) -> bool:
+    def _ask(self, max_wait_s: float) -> bool:
         """Send the request; true once it is met, false when the engine ends instead."""
-        self._connection.settimeout(patience_s)
+        self._connection.settimeout(max_wait_s)
         try:
             self._connection.sendall(self._request)
             answer = _receive(self._connection)
@@ -240,7 +240,7 @@ class _Attachment:
         except TimeoutError as error:
             raise self._unreachable(
                 f"the embedded engine{_pid(self._place)} in {self._place.data_dir} did not answer "
-                f"within {patience_s:.0f} s; stop it and try again"
+                f"within {max_wait_s:.0f} s; stop it and try again"
             ) from error
         self._connection.settimeout(None)
         if answer and "failed" in answer:

@@ -1,6 +1,6 @@
-"""Limits of model calls that hold across all workers: rates, places, pauses, budgets.
+"""Limits of model calls that hold across all workers: rates, slots, pauses, budgets.
 
 rules.py   what is configured, and what `sleipnir limits --set` changed of it: plain decisions
-book.py    what happens in Redis: calls reserve, settle, wait their turn
+limiter.py what happens in Redis: calls reserve, release, wait their turn
 report.py  how it all stands, for people
 """

@@ -14,7 +14,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 _REMEMBERED_S = 1.0
 
 
-class Stops:
+class BudgetCheck:
     """Asks before each submission whether there is something left to spend."""
 
     def __init__(self, store: RunStore) -> None:
@@ -39,6 +39,6 @@ class Stops:
             if owner is None:
                 continue
             if owner not in self._used_up:
-                self._used_up[owner] = self._commands.book.used_up(owner, budget)
+                self._used_up[owner] = self._commands.limiter.used_up(owner, budget)
             if self._used_up[owner]:
                 raise BudgetUsedUp(owner, budget.scope)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.errors import ActionRefused
-from sleipnir.scheduler.limits.limiter import PARTITION, LimitBook, visit_of
+from sleipnir.scheduler.limits.limiter import PARTITION, RateLimiter, visit_of
 from sleipnir.scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
 from sleipnir.scheduler.store.run_store import RunStore
 
@@ -30,11 +30,11 @@ class LimitCommands:
         self._store = store
         self._sleep = sleep or threading.Event().wait
         self._settings: ModelSettings = store.settings.models
-        self.book = LimitBook(store.client, store.clock, kept_s=store.settings.retention_s)
+        self.limiter = RateLimiter(store.client, store.clock, kept_s=store.settings.retention_s)
 
     def rules(self) -> Rules:
         """The configuration of this machine under the live changes."""
-        return Rules(self._settings, self.book.notices().changes)
+        return Rules(self._settings, self.limiter.notices().changes)
 
     def set(self, text: str) -> None:
         """Change `NAME.SETTING=VALUE`; calls that wait for it try again.
@@ -43,7 +43,7 @@ class LimitCommands:
             SettingInvalid: it cannot be set so.
         """
         name, setting, value = parse_change(text, self._settings)
-        self.book.set(name, setting, value)
+        self.limiter.set(name, setting, value)
         self._sleep(_KNOWN_AFTER_S)
         self.send_for(name)
 
@@ -55,7 +55,7 @@ class LimitCommands:
             ActionRefused: it was not changed.
         """
         name, setting = parse_place(text, self._settings)
-        if not self.book.unset(name, setting):
+        if not self.limiter.unset(name, setting):
             raise ActionRefused(f"{name}.{setting} is not set with --set")
         self._sleep(_KNOWN_AFTER_S)
         self.send_for(name)
@@ -71,7 +71,7 @@ class LimitCommands:
             raise ActionRefused(
                 f"'{name}' is a budget; pause a provider or a model, or lower it with --set"
             )
-        self.book.pause(known_name(name, self._settings), reason)
+        self.limiter.pause(known_name(name, self._settings), reason)
 
     def resume(self, name: str) -> int:
         """End the pause of a provider or model, or let a budget be used up once more.
@@ -84,10 +84,10 @@ class LimitCommands:
         """
         if name.partition(":")[0] in SCOPES:
             self._require_budget(name)
-            self.book.grant_again(name)
+            self.limiter.grant_again(name)
             return self.send_for(name)
         name = known_name(name, self._settings)
-        if not self.book.resume(name):
+        if not self.limiter.resume(name):
             raise ActionRefused(f"{name} is not paused; `sleipnir limits` shows what is")
         return self.send_for(name)
 
@@ -104,13 +104,13 @@ class LimitCommands:
         """Let calls that wait for a name, or for any budget of a scope, try again now."""
         waiting = [name]
         if name in ("run", "batch"):
-            known = self.book.redis.zrange(f"{PARTITION}:names", 0, -1)
+            known = self.limiter.redis.zrange(f"{PARTITION}:names", 0, -1)
             waiting = [each for each in known if each.startswith(f"{name}:")]
-        return sum(self._recall(each) for each in waiting)
+        return sum(self._wake(each) for each in waiting)
 
-    def _recall(self, name: str) -> int:
+    def _wake(self, name: str) -> int:
         sent = 0
-        while calls := self.book.recall(name, _AT_ONCE):
+        while calls := self.limiter.wake(name, _AT_ONCE):
             for call in calls:
                 self._store.parking.wake(*visit_of(call), sent * _APART_S)
                 sent += 1

@@ -1,4 +1,4 @@
-"""The book of all model calls: what they reserve, hold and use, and who waits for what.
+"""The rate limiter of all model calls: what they reserve, hold and use, and what waits for what.
 
 Everything lies under one hash tag, and each method but for the commands of people is one script
 (see scheduler/store/lua/lib/limits.lua). A call is known by a name that is the same whenever it is
@@ -29,11 +29,11 @@ PEOPLE = f"{PARTITION}:people"
 LEASE_S = 15.0
 _NANO = 1_000_000_000
 # Scripts that calls meet; the others are for people.
-_NAMES = ("reserve_call", "settle_call", "renew_calls", "recall_calls")
+_NAMES = ("reserve_call", "release_call", "renew_calls", "wake_calls")
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class Reservation:
     """What a call reserves."""
 
     call: str
@@ -44,27 +44,28 @@ class Want:
     tokens: int = 0  # what it is likely to use
     worst_tokens: int = 0  # what it uses at most
     worst_usd: float = 0.0
-    patience_s: float = 0.0
+    max_wait_s: float = 0.0
     next_model: bool = False  # rather fail than wait for a provider that is not to be had
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
-    """A call may go; it holds what it wanted until it is settled."""
+class Grant:
+    """A call may go; it holds what it reserved until it is released."""
 
-    want: Want
+    reservation: Reservation
     budgets: tuple[str, ...] = ()
 
     def holdings(self) -> list[str]:
         """Kind, name and member of all it holds, one after the other."""
-        places = [("held", limit.name, self.want.call) for limit in self.want.limits]
-        hold = f"{self.want.call}|{_nano(self.want.worst_usd)}|{self.want.worst_tokens}"
+        of = self.reservation
+        slots = [("held", limit.name, of.call) for limit in of.limits]
+        hold = f"{of.call}|{_nano(of.worst_usd)}|{of.worst_tokens}"
         shares = [("holds", name, hold) for name in self.budgets]
-        return [text for holding in (*places, *shares) for text in holding]
+        return [text for holding in (*slots, *shares) for text in holding]
 
 
 @dataclass(frozen=True, slots=True)
-class Waits:
+class Delay:
     """A call is to come back."""
 
     delay_s: float
@@ -79,7 +80,7 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Denied:
     """A call cannot be had."""
 
     name: str
@@ -120,8 +121,8 @@ class Notices:
     pauses: frozenset[str] = frozenset()
 
 
-class LimitBook:
-    """Reads and writes the book.
+class RateLimiter:
+    """Lets model calls go, or tells them when to come back.
 
     Args:
         clock: the time in ms for tests; by default Redis tells it.
@@ -146,28 +147,28 @@ class LimitBook:
 
     # ---- what calls do
 
-    def reserve(self, want: Want) -> Granted | Waits | Refused:
+    def reserve(self, reservation: Reservation) -> Grant | Delay | Denied:
         """Let a call go, or say when it may come back."""
         verdict, delay_ms, name, why, detail = self._call(
-            "reserve_call", want.call, json.dumps(self._wanted(want))
+            "reserve_call", reservation.call, json.dumps(self._spec(reservation))
         )
         match verdict:
             case "go":
-                return Granted(want, tuple(json.loads(detail) or ()))
+                return Grant(reservation, tuple(json.loads(detail) or ()))
             case "wait":
-                return Waits(int(delay_ms) / 1000, name, why, detail)
+                return Delay(int(delay_ms) / 1000, name, why, detail)
             case _:
-                return Refused(name, why, detail)
+                return Denied(name, why, detail)
 
-    def settle(
-        self, granted: Granted, used: Used, failure: ProviderFailure | None = None
-    ) -> tuple[Waits | None, list[str]]:
+    def release(
+        self, grant: Grant, used: Used, failure: ProviderFailure | None = None
+    ) -> tuple[Delay | None, list[str]]:
         """Note what a call used; if it failed, whether it waits. And whose turn it is now."""
-        want = granted.want
+        reservation = grant.reservation
         spec = {
-            **self._wanted(want),
+            **self._spec(reservation),
             "id": secrets.token_hex(8),
-            "budgets": granted.budgets,
+            "budgets": grant.budgets,
             "used_tokens": used.tokens,
             "used_cost": _nano(used.usd),
             "took_ms": int(used.took_s * 1000),
@@ -175,15 +176,15 @@ class LimitBook:
         if failure is not None:
             spec["failure"] = _failure(failure)
         verdict, delay_ms, name, detail, woken = self._call(
-            "settle_call", want.call, json.dumps(spec)
+            "release_call", reservation.call, json.dumps(spec)
         )
         if verdict == "wait":
-            return Waits(int(delay_ms) / 1000, name, "pause", detail), woken
+            return Delay(int(delay_ms) / 1000, name, "pause", detail), woken
         return None, woken
 
-    def renew(self, granted: Iterable[Granted]) -> None:
+    def renew(self, grant: Iterable[Grant]) -> None:
         """Keep what calls under way hold."""
-        holdings = [text for each in granted for text in each.holdings()]
+        holdings = [text for each in grant for text in each.holdings()]
         if holdings:
             self._call("renew_calls", self._lease_ms, *holdings)
 
@@ -222,13 +223,13 @@ class LimitBook:
             pipe.pexpire(key, self._kept_ms)
             pipe.execute()
 
-    def recall(self, name: str, limit: int) -> list[str]:
+    def wake(self, name: str, limit: int) -> list[str]:
         """Give calls that wait for this name their turn now; returns them, first come first."""
-        (calls,) = self._call("recall_calls", name, limit)
+        (calls,) = self._call("wake_calls", name, limit)
         return list(calls)
 
     def budget_id(self, budget: str) -> str:
-        """A budget's name in the book: each day has one of its own."""
+        """A budget's name in the limiter: each day has one of its own."""
         return f"day:{self._clock_ms() // 86_400_000}" if budget == "day" else budget
 
     def now_ms(self) -> int:
@@ -264,29 +265,29 @@ class LimitBook:
         now = "" if self._clock is None else str(self._clock())
         return self._scripts[name](PARTITION, *arguments, clock=now)
 
-    def _wanted(self, want: Want) -> dict[str, Any]:
+    def _spec(self, reservation: Reservation) -> dict[str, Any]:
         return {
-            "names": want.names,
-            "runs": want.runs,
-            "limits": [_limit(limit) for limit in want.limits],
-            "budgets": [_budget(owner, budget) for owner, budget in want.budgets],
-            "tokens": want.tokens,
-            "worst_tokens": want.worst_tokens,
-            "cost": _nano(want.worst_usd),
-            "patience_ms": int(want.patience_s * 1000),
-            "next_model": want.next_model,
+            "names": reservation.names,
+            "runs": reservation.runs,
+            "limits": [_limit(limit) for limit in reservation.limits],
+            "budgets": [_budget(owner, budget) for owner, budget in reservation.budgets],
+            "tokens": reservation.tokens,
+            "worst_tokens": reservation.worst_tokens,
+            "cost": _nano(reservation.worst_usd),
+            "max_wait_ms": int(reservation.max_wait_s * 1000),
+            "next_model": reservation.next_model,
             "lease_ms": self._lease_ms,
             "kept_ms": self._kept_ms,
         }
 
 
 def set_clock_ahead(client: redis.Redis, by_ms: int) -> None:
-    """Make up for Redis' clock having been set (back by `by_ms`): nobody waits for longer."""
+    """Make up for Redis' clock having been set (back by `by_ms`): no call waits for longer."""
     client.incrby(AHEAD, by_ms)
 
 
 def call_of(key: str, model: str) -> str:
-    """How the book calls the call of a caller: it may try several models."""
+    """How the limiter calls the call of a caller: it may try several models."""
     return f"{key} {model}"
 
 

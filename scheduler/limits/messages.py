@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sleipnir.scheduler.limits.limiter import Waits, Want
+from sleipnir.scheduler.limits.limiter import Delay, Reservation
 from sleipnir.scheduler.limits.rules import Budget, Rules
 
 _RATES = {
@@ -14,17 +14,21 @@ _RATES = {
 }
 
 
-def reason(waits: Waits, want: Want | None = None, rules: Rules | None = None) -> str:
+def reason(delay: Delay, reservation: Reservation | None = None, rules: Rules | None = None) -> str:
     """Why a call waits, in a line."""
-    name, detail = waits.name, waits.detail
-    match waits.why:
+    name, detail = delay.name, delay.detail
+    match delay.why:
         case "pause":
             return f"{name} is paused: {detail}"
         case "command":
             return f"{name} is paused manually ({detail}); resume with {resume_command(name)}"
         case "budget":
             # What to do comes first: lines of the narration are cut.
-            most = f", and this call may take up to {want.worst_tokens} tokens" if want else ""
+            most = (
+                f", and this call may take up to {reservation.worst_tokens} tokens"
+                if reservation
+                else ""
+            )
             return (
                 f"its budget is used up; resume with {resume_command(name)}, or raise it "
                 f"(spent: {_spent(detail)}{most})"
@@ -39,17 +43,17 @@ def reason(waits: Waits, want: Want | None = None, rules: Rules | None = None) -
             return f"{name} is limited to {limit} {words}"
 
 
-def budget_excess(name: str, budget: Budget, spent: str, want: Want) -> str:
-    """Why a budget refuses a call; `spent` as the book tells it."""
+def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservation) -> str:
+    """Why a budget refuses a call; `spent` as the limiter tells it."""
     limits = []
     if budget.usd is not None:
         limits.append(f"${budget.usd:g}")
     if budget.tokens is not None:
         limits.append(f"{budget.tokens} tokens")
-    most = f"${want.worst_usd:.4f} and " if budget.usd is not None else ""
+    most = f"${reservation.worst_usd:.4f} and " if budget.usd is not None else ""
     return (
         f"budget '{name}' does not allow this model call: its limit is {' and '.join(limits)}, "
-        f"spent: {_spent(spent)}, and it may take up to {most}{want.worst_tokens} "
+        f"spent: {_spent(spent)}, and it may take up to {most}{reservation.worst_tokens} "
         f"tokens; raise it with: sleipnir limits --set {budget.scope}.usd=… (or .tokens=…)"
     )
 

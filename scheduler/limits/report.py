@@ -10,7 +10,7 @@ from typing import Any
 
 import redis
 
-from sleipnir.scheduler.limits.limiter import PARTITION, PAUSES, PEOPLE, LimitBook
+from sleipnir.scheduler.limits.limiter import PARTITION, PAUSES, PEOPLE, RateLimiter
 from sleipnir.scheduler.limits.messages import resume_command
 from sleipnir.scheduler.limits.rules import LIMIT_SETTINGS, SCOPES, Budget, Limit, Rules, Scope
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -74,9 +74,9 @@ class Report:
         return asdict(self)
 
 
-def report(book: LimitBook, rules: Rules) -> Report:
+def report(limiter: RateLimiter, rules: Rules) -> Report:
     """How everything stands now."""
-    reading = _Reading(book, rules)
+    reading = _Reading(limiter, rules)
     return Report(tuple(reading.limits()), tuple(reading.pauses()), tuple(reading.budgets()))
 
 
@@ -92,13 +92,13 @@ def held_up(client: redis.Redis, run_ids: Sequence[str]) -> dict[str, str]:
 
 
 class _Reading:
-    """One reading of the book."""
+    """One reading of the limiter."""
 
-    def __init__(self, book: LimitBook, rules: Rules) -> None:
-        self._book = book
-        self._redis = book.redis
+    def __init__(self, limiter: RateLimiter, rules: Rules) -> None:
+        self._limiter = limiter
+        self._redis = limiter.redis
         self._rules = rules
-        self._now_ms, self._ahead_ms = book.now_ms(), book.ahead_ms()
+        self._now_ms, self._ahead_ms = limiter.now_ms(), limiter.ahead_ms()
 
     def limits(self) -> Iterator[LimitLine]:
         for name in self._rules.limit_names():
@@ -169,7 +169,7 @@ class _Reading:
 
     def _budget(self, name: str, budget: Budget) -> BudgetLine:
         fields = ("cost", "tokens", "held_cost", "held_tokens", "granted")
-        key = f"{PARTITION}:budget:{self._book.budget_id(name)}"
+        key = f"{PARTITION}:budget:{self._limiter.budget_id(name)}"
         cost, tokens, held_cost, held_tokens, granted = (
             int(value or 0) for value in self._redis.hmget(key, fields)
         )

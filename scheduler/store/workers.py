@@ -16,7 +16,7 @@ _TRIES = 5
 _PAUSE_S = 0.5
 
 
-def live_workers(broker_url: str, patience_s: float = PATIENCE_S) -> dict[str, int]:
+def live_workers(broker_url: str, max_wait_s: float = PATIENCE_S) -> dict[str, int]:
     """The workers on a broker that answer, with how many nodes each executes at once.
 
     Raises:
@@ -24,12 +24,12 @@ def live_workers(broker_url: str, patience_s: float = PATIENCE_S) -> dict[str, i
     """
     for _ in range(_TRIES - 1):
         try:
-            return _ask(broker_url, patience_s)
+            return _ask(broker_url, max_wait_s)
         except (OSError, RedisError) as error:
             if not _may_pass(error):
                 raise
         threading.Event().wait(_PAUSE_S)  # never set: its wait is the pause
-    return _ask(broker_url, patience_s)
+    return _ask(broker_url, max_wait_s)
 
 
 def worker_slots(broker_url: str) -> int | None:
@@ -46,13 +46,13 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, OSError) or is_transient(error)
 
 
-def _ask(broker_url: str, patience_s: float) -> dict[str, int]:
+def _ask(broker_url: str, max_wait_s: float) -> dict[str, int]:
     from celery import Celery  # noqa: PLC0415 - slow to import
 
     app = Celery(broker=kombu_url(broker_url), set_as_current=False)
     app.conf.broker_transport_options = transport_options(broker_url)
     with app.connection_for_write() as connection:
-        inspect = app.control.inspect(timeout=patience_s, connection=connection)
+        inspect = app.control.inspect(timeout=max_wait_s, connection=connection)
         answers = inspect.stats() or {}
     return {
         name: int(stats.get("pool", {}).get("max-concurrency", 1))

@@ -1,4 +1,4 @@
-"""Model calls without models: they arrive, wait and go as the book of limits tells them."""
+"""Model calls without models: they arrive, wait and go as the limiter of limits tells them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from random import Random
 from typing import Any
 
 from sleipnir.scheduler.limits.limiter import (
-    Granted,
-    LimitBook,
+    Delay,
+    Denied,
+    Grant,
     ProviderFailure,
-    Refused,
+    RateLimiter,
+    Reservation,
     Used,
-    Waits,
-    Want,
 )
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from tests.support.engine import Clock
@@ -26,32 +26,32 @@ MINUTE_MS = 60_000
 UNAVAILABLE = ProviderFailure("unavailable", "p", "Connection refused", 1.0, 60.0)
 
 
-def want(number: int, *limits: Limit, **fields: Any) -> Want:
+def reservation(number: int, *limits: Limit, **fields: Any) -> Reservation:
     """What the call of a visit of its own wants, from the model `p:m`."""
     run_id = f"{number:016x}"
-    return Want(f"{run_id}:1/ask:1:1 p:m", ("p", "p:m"), (run_id,), limits, **fields)
+    return Reservation(f"{run_id}:1/ask:1:1 p:m", ("p", "p:m"), (run_id,), limits, **fields)
 
 
-def budgeted(number: int, *budgets: tuple[str, Budget], **fields: Any) -> Want:
+def budgeted(number: int, *budgets: tuple[str, Budget], **fields: Any) -> Reservation:
     """The same, with budgets: each under the name of what owns it."""
-    return want(number, budgets=budgets, **fields)
+    return reservation(number, budgets=budgets, **fields)
 
 
-def granted(verdict: Granted | Waits | Refused) -> Granted:
+def granted(verdict: Grant | Delay | Denied) -> Grant:
     """The verdict, which must let the call go."""
-    assert isinstance(verdict, Granted), verdict
+    assert isinstance(verdict, Grant), verdict
     return verdict
 
 
-def waits(verdict: Granted | Waits | Refused) -> Waits:
+def waits(verdict: Grant | Delay | Denied) -> Delay:
     """The verdict, which must let the call wait."""
-    assert isinstance(verdict, Waits), verdict
+    assert isinstance(verdict, Delay), verdict
     return verdict
 
 
 @dataclass
 class Simulation:
-    """Plays calls against the book, event by event, on a clock moved by hand.
+    """Plays calls against the limiter, event by event, on a clock moved by hand.
 
     Args:
         late_ms: calls come back up to so much after their instant.
@@ -59,22 +59,22 @@ class Simulation:
         used: tokens of each call; by default what it wanted.
     """
 
-    book: LimitBook
+    limiter: RateLimiter
     clock: Clock
     random: Random
     late_ms: int = 0
     took_ms: int = 500
     used: Mapping[str, int] = field(default_factory=dict)
-    started: list[tuple[int, Want]] = field(default_factory=list)
+    started: list[tuple[int, Reservation]] = field(default_factory=list)
     returns: Counter[str] = field(default_factory=Counter)
     at_once: int = 0
     most_at_once: int = 0
 
-    def run(self, arrivals: Iterable[tuple[int, Want]]) -> None:
+    def run(self, arrivals: Iterable[tuple[int, Reservation]]) -> None:
         """Let calls arrive, each so many ms from now, and play until all are done."""
         numbers = itertools.count()
         begin = self.clock.ms
-        events: list[tuple[int, int, Want, Granted | None]] = [
+        events: list[tuple[int, int, Reservation, Grant | None]] = [
             (begin + at, next(numbers), each, None) for at, each in arrivals
         ]
         heapq.heapify(events)
@@ -82,10 +82,10 @@ class Simulation:
             at, _, each, going = heapq.heappop(events)
             self.clock.ms = max(self.clock.ms, at)
             if going is not None:
-                heapq.heapify(events := self._settle(going, events, numbers))
+                heapq.heapify(events := self._release(going, events, numbers))
                 continue
-            verdict = self.book.reserve(each)
-            if isinstance(verdict, Granted):
+            verdict = self.limiter.reserve(each)
+            if isinstance(verdict, Grant):
                 self._start(each)
                 heapq.heappush(events, (self.clock.ms + self.took_ms, next(numbers), each, verdict))
             else:
@@ -94,16 +94,16 @@ class Simulation:
                 late = self.random.randint(0, self.late_ms)
                 heapq.heappush(events, (back + late, next(numbers), each, None))
 
-    def _start(self, each: Want) -> None:
+    def _start(self, each: Reservation) -> None:
         self.started.append((self.clock.ms, each))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
 
-    def _settle(self, going: Granted, events: list[Any], numbers: Any) -> list[Any]:
+    def _release(self, going: Grant, events: list[Any], numbers: Any) -> list[Any]:
         """End a call; those whose turn it is come at once."""
         self.at_once -= 1
-        tokens = self.used.get(going.want.call, going.want.tokens)
-        _, woken = self.book.settle(going, Used(tokens, took_s=self.took_ms / 1000))
+        tokens = self.used.get(going.reservation.call, going.reservation.tokens)
+        _, woken = self.limiter.release(going, Used(tokens, took_s=self.took_ms / 1000))
         return [
             (self.clock.ms, next(numbers), each, None)
             if each.call in woken and end is None
@@ -124,5 +124,5 @@ class Simulation:
             most = max(most, total)
         return most
 
-    def _tokens(self, each: Want) -> int:
+    def _tokens(self, each: Reservation) -> int:
         return self.used.get(each.call, each.tokens)

@@ -95,5 +95,5 @@ class Models:
         except ModelCallFailed as failure:
             permit.failed(failure)
             raise
-        permit.settle(reply.usage)
+        permit.record_usage(reply.usage)
         return reply

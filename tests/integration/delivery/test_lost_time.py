@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.limits.limiter import LimitBook
+from sleipnir.scheduler.limits.limiter import RateLimiter
 from sleipnir.scheduler.limits.rules import Limit
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
@@ -16,7 +16,7 @@ from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
-from tests.support.limits import waits, want
+from tests.support.limits import reservation, waits
 from tests.support.runs import (
     CHILD,
     RUN,
@@ -292,30 +292,30 @@ def test_finished_runs_are_kept_for_as_long(engine: Engine) -> None:
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_model_call_waits_as_long_as_it_would_have(engine: Engine, hours: int) -> None:
-    book = LimitBook(engine.redis, engine.clock)
+    limiter = RateLimiter(engine.redis, engine.clock)
     slow = Limit("p", requests_per_minute=2)
     engine.tick()
     for number in range(4):
-        verdict = book.reserve(want(number, slow))
+        verdict = limiter.reserve(reservation(number, slow))
     delay_s = waits(verdict).delay_s
     engine.clock.move(1)
 
     engine.clock.set_by(hours * HOUR_S)
     engine.tick()
 
-    assert waits(book.reserve(want(3, slow))).delay_s == pytest.approx(delay_s - 1)
-    assert waits(book.reserve(want(4, slow))).delay_s < 2 * delay_s
+    assert waits(limiter.reserve(reservation(3, slow))).delay_s == pytest.approx(delay_s - 1)
+    assert waits(limiter.reserve(reservation(4, slow))).delay_s < 2 * delay_s
 
 
 def test_many_schedulers_set_the_clock_of_the_limits_once(engine: Engine) -> None:
-    book = LimitBook(engine.redis, engine.clock)
+    limiter = RateLimiter(engine.redis, engine.clock)
     schedulers = [engine.another_scheduler() for _ in range(3)]
     for scheduler in schedulers:
         scheduler.run_once()
-    before_ms = book.now_ms()
+    before_ms = limiter.now_ms()
 
     engine.clock.set_by(-HOUR_S)
     for scheduler in schedulers:
         scheduler.run_once()
 
-    assert book.now_ms() == before_ms
+    assert limiter.now_ms() == before_ms

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from sleipnir.scheduler.limits.limiter import Granted, LimitBook, Refused, Used, Waits
+from sleipnir.scheduler.limits.limiter import Delay, Denied, Grant, RateLimiter, Used
 from sleipnir.scheduler.limits.rules import Budget
 from sleipnir.scheduler.store.connection import connect
 from tests.support.engine import Clock
@@ -21,26 +21,26 @@ PAUSING = ("batch:b", Budget("batch", tokens=100, on_excess="pause"))
 
 
 @pytest.fixture
-def book(redis_client: redis.Redis, clock: Clock) -> LimitBook:
-    return LimitBook(redis_client, clock)
+def limiter(redis_client: redis.Redis, clock: Clock) -> RateLimiter:
+    return RateLimiter(redis_client, clock)
 
 
-def test_what_is_spent_counts_not_what_was_reserved(book: LimitBook) -> None:
+def test_what_is_spent_counts_not_what_was_reserved(limiter: RateLimiter) -> None:
     for number in range(9):
-        call = granted(book.reserve(budgeted(number, DAY, worst_usd=0.2, worst_tokens=50)))
-        book.settle(call, Used(tokens=10, usd=0.1))
+        call = granted(limiter.reserve(budgeted(number, DAY, worst_usd=0.2, worst_tokens=50)))
+        limiter.release(call, Used(tokens=10, usd=0.1))
 
-    refused = book.reserve(budgeted(10, DAY, worst_usd=0.2))
+    refused = limiter.reserve(budgeted(10, DAY, worst_usd=0.2))
 
-    assert book.spent("day") == (pytest.approx(0.9), 90)
-    assert isinstance(refused, Refused)
-    assert isinstance(book.reserve(budgeted(11, DAY, worst_usd=0.1)), Granted)
+    assert limiter.spent("day") == (pytest.approx(0.9), 90)
+    assert isinstance(refused, Denied)
+    assert isinstance(limiter.reserve(budgeted(11, DAY, worst_usd=0.1)), Grant)
 
 
 def test_a_call_whose_answer_was_lost_counts_once(
-    book: LimitBook, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    limiter: RateLimiter, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = granted(book.reserve(budgeted(1, DAY, worst_usd=0.2)))
+    call = granted(limiter.reserve(budgeted(1, DAY, worst_usd=0.2)))
     execute = redis_client.execute_command
 
     def losing_the_answer(*arguments: Any, **options: Any) -> Any:
@@ -48,20 +48,22 @@ def test_a_call_whose_answer_was_lost_counts_once(
         return execute(*arguments, **options)  # as redis-py does then
 
     monkeypatch.setattr(redis_client, "execute_command", losing_the_answer)
-    book.settle(call, Used(tokens=10, usd=0.1))
+    limiter.release(call, Used(tokens=10, usd=0.1))
 
-    assert book.spent("day") == (pytest.approx(0.1), 10)
+    assert limiter.spent("day") == (pytest.approx(0.1), 10)
 
 
-def test_the_rest_that_others_have_reserved_is_waited_for(book: LimitBook, clock: Clock) -> None:
-    first = granted(book.reserve(budgeted(1, DAY, worst_usd=0.8)))
+def test_the_rest_that_others_have_reserved_is_waited_for(
+    limiter: RateLimiter, clock: Clock
+) -> None:
+    first = granted(limiter.reserve(budgeted(1, DAY, worst_usd=0.8)))
 
-    second = waits(book.reserve(budgeted(2, DAY, worst_usd=0.8)))
-    book.settle(first, Used(usd=0.1))
+    second = waits(limiter.reserve(budgeted(2, DAY, worst_usd=0.8)))
+    limiter.release(first, Used(usd=0.1))
     clock.move(second.delay_s)
 
     assert second.why == "held"
-    assert isinstance(book.reserve(budgeted(2, DAY, worst_usd=0.8)), Granted)
+    assert isinstance(limiter.reserve(budgeted(2, DAY, worst_usd=0.8)), Grant)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -69,100 +71,102 @@ def test_parallel_calls_never_reserve_more_than_there_is(
     redis_server: RedisServer, redis_client: redis.Redis, seed: int
 ) -> None:
     random = Random(seed)
-    books = [LimitBook(connect(redis_server.url)) for _ in range(4)]
+    limiters = [RateLimiter(connect(redis_server.url)) for _ in range(4)]
     plans = [(number, random.uniform(0.01, 0.2)) for number in range(80)]
 
     def spend(plan: tuple[int, float]) -> float:
         number, worst = plan
-        verdict = books[number % 4].reserve(budgeted(number, DAY, worst_usd=worst))
-        if not isinstance(verdict, Granted):
+        verdict = limiters[number % 4].reserve(budgeted(number, DAY, worst_usd=worst))
+        if not isinstance(verdict, Grant):
             return 0.0
-        books[number % 4].settle(verdict, Used(usd=worst))
+        limiters[number % 4].release(verdict, Used(usd=worst))
         return worst
 
     with ThreadPoolExecutor(8) as threads:
         spent = sum(threads.map(spend, plans))
 
     assert spent <= 1.0
-    assert books[0].spent("day")[0] == pytest.approx(spent)
+    assert limiters[0].spent("day")[0] == pytest.approx(spent)
 
 
-def test_one_call_delivered_twice_reserves_once(book: LimitBook) -> None:
+def test_one_call_delivered_twice_reserves_once(limiter: RateLimiter) -> None:
     call = budgeted(1, DAY, worst_usd=0.6)
-    granted(book.reserve(call))
-    again = granted(book.reserve(call))
+    granted(limiter.reserve(call))
+    again = granted(limiter.reserve(call))
 
-    book.settle(again, Used(usd=0.1))
+    limiter.release(again, Used(usd=0.1))
 
-    assert isinstance(book.reserve(budgeted(2, DAY, worst_usd=0.9)), Granted)
+    assert isinstance(limiter.reserve(budgeted(2, DAY, worst_usd=0.9)), Grant)
 
 
-def test_what_a_dead_worker_reserved_is_free_after_the_lease(book: LimitBook, clock: Clock) -> None:
-    granted(book.reserve(budgeted(1, DAY, worst_usd=0.9)))
-    assert isinstance(book.reserve(budgeted(2, DAY, worst_usd=0.9)), Waits)
+def test_what_a_dead_worker_reserved_is_free_after_the_lease(
+    limiter: RateLimiter, clock: Clock
+) -> None:
+    granted(limiter.reserve(budgeted(1, DAY, worst_usd=0.9)))
+    assert isinstance(limiter.reserve(budgeted(2, DAY, worst_usd=0.9)), Delay)
 
     clock.move(16)
 
-    assert isinstance(book.reserve(budgeted(3, DAY, worst_usd=0.9)), Granted)
+    assert isinstance(limiter.reserve(budgeted(3, DAY, worst_usd=0.9)), Grant)
 
 
-def test_a_call_that_fails_costs_nothing(book: LimitBook) -> None:
-    call = granted(book.reserve(budgeted(1, DAY, worst_usd=0.9, worst_tokens=9)))
+def test_a_call_that_fails_costs_nothing(limiter: RateLimiter) -> None:
+    call = granted(limiter.reserve(budgeted(1, DAY, worst_usd=0.9, worst_tokens=9)))
 
-    book.settle(call, Used())
+    limiter.release(call, Used())
 
-    assert book.spent("day") == (0.0, 0)
-    assert isinstance(book.reserve(budgeted(2, DAY, worst_usd=1.0)), Granted)
+    assert limiter.spent("day") == (0.0, 0)
+    assert isinstance(limiter.reserve(budgeted(2, DAY, worst_usd=1.0)), Grant)
 
 
-def test_a_new_day_has_a_budget_of_its_own(book: LimitBook, clock: Clock) -> None:
-    book.settle(granted(book.reserve(budgeted(1, DAY, worst_usd=1.0))), Used(usd=1.0))
-    assert isinstance(book.reserve(budgeted(2, DAY, worst_usd=0.1)), Refused)
+def test_a_new_day_has_a_budget_of_its_own(limiter: RateLimiter, clock: Clock) -> None:
+    limiter.release(granted(limiter.reserve(budgeted(1, DAY, worst_usd=1.0))), Used(usd=1.0))
+    assert isinstance(limiter.reserve(budgeted(2, DAY, worst_usd=0.1)), Denied)
 
     clock.move(86_400)
 
-    assert isinstance(book.reserve(budgeted(2, DAY, worst_usd=0.1)), Granted)
+    assert isinstance(limiter.reserve(budgeted(2, DAY, worst_usd=0.1)), Grant)
 
 
 def test_a_used_up_budget_that_pauses_lets_calls_wait_for_a_person(
-    book: LimitBook, redis_client: redis.Redis
+    limiter: RateLimiter, redis_client: redis.Redis
 ) -> None:
-    call = granted(book.reserve(budgeted(1, PAUSING, worst_tokens=100)))
-    book.settle(call, Used(tokens=95))
+    call = granted(limiter.reserve(budgeted(1, PAUSING, worst_tokens=100)))
+    limiter.release(call, Used(tokens=95))
 
-    waiting = waits(book.reserve(budgeted(2, PAUSING, worst_tokens=10)))
+    waiting = waits(limiter.reserve(budgeted(2, PAUSING, worst_tokens=10)))
 
     assert (waiting.name, waiting.why) == ("batch:b", "budget")
     assert redis_client.hgetall("{limits}:people") == {f"{2:016x}": "batch:b"}
 
 
-def test_a_paused_budget_that_is_granted_again_goes_on(book: LimitBook) -> None:
-    call = granted(book.reserve(budgeted(1, PAUSING, worst_tokens=100)))
-    book.settle(call, Used(tokens=95))
+def test_a_paused_budget_that_is_granted_again_goes_on(limiter: RateLimiter) -> None:
+    call = granted(limiter.reserve(budgeted(1, PAUSING, worst_tokens=100)))
+    limiter.release(call, Used(tokens=95))
     second = budgeted(2, PAUSING, worst_tokens=100)
-    waits(book.reserve(second))
+    waits(limiter.reserve(second))
 
-    book.grant_again("batch:b")
-    recalled = book.recall("batch:b", 10)
+    limiter.grant_again("batch:b")
+    woken = limiter.wake("batch:b", 10)
 
-    assert recalled == [second.call]
-    assert isinstance(book.reserve(second), Granted)
+    assert woken == [second.call]
+    assert isinstance(limiter.reserve(second), Grant)
 
 
-def test_a_budget_that_stops_submissions_lets_runs_under_way_go_on(book: LimitBook) -> None:
+def test_a_budget_that_stops_submissions_lets_runs_under_way_go_on(limiter: RateLimiter) -> None:
     stopping = ("day", Budget("day", usd=0.1, on_excess="stop"))
-    call = granted(book.reserve(budgeted(1, stopping, worst_usd=0.5)))
-    book.settle(call, Used(usd=0.5))
+    call = granted(limiter.reserve(budgeted(1, stopping, worst_usd=0.5)))
+    limiter.release(call, Used(usd=0.5))
 
-    assert isinstance(book.reserve(budgeted(2, stopping, worst_usd=0.5)), Granted)
-    assert book.used_up("day", stopping[1])
+    assert isinstance(limiter.reserve(budgeted(2, stopping, worst_usd=0.5)), Grant)
+    assert limiter.used_up("day", stopping[1])
 
 
-def test_a_call_heeds_all_its_budgets(book: LimitBook) -> None:
+def test_a_call_heeds_all_its_budgets(limiter: RateLimiter) -> None:
     roomy = ("day", Budget("day", usd=100.0))
     small = ("run:r", Budget("run", usd=0.1))
 
-    verdict = book.reserve(budgeted(1, roomy, small, worst_usd=0.5))
+    verdict = limiter.reserve(budgeted(1, roomy, small, worst_usd=0.5))
 
-    assert isinstance(verdict, Refused)
-    assert (verdict.name, book.spent("day")) == ("run:r", (0.0, 0))
+    assert isinstance(verdict, Denied)
+    assert (verdict.name, limiter.spent("day")) == ("run:r", (0.0, 0))

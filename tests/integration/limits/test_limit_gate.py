@@ -63,7 +63,7 @@ def test_without_configuration_a_call_sends_redis_nothing(engine: Engine) -> Non
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
     engine.redis.config_resetstat()
 
-    engine.gate.reserve(request, caller).settle(Usage(10, 5, 0.0))
+    engine.gate.reserve(request, caller).record_usage(Usage(10, 5, 0.0))
 
     stats = cast(dict[str, Any], engine.redis.info("commandstats"))
     assert stats.keys() - {"cmdstat_config|resetstat", "cmdstat_info"} == set()
@@ -73,10 +73,10 @@ def test_a_limited_call_is_two_round_trips(engine: Engine) -> None:
     engine.configure(models={"providers": {"openai": {"requests_per_minute": 60}}})
     request = Request(MODEL, [{"role": "user", "content": "x"}])
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
-    engine.gate.reserve(request, caller).settle(Usage(10, 5, 0.0))
+    engine.gate.reserve(request, caller).record_usage(Usage(10, 5, 0.0))
     engine.redis.config_resetstat()
 
-    engine.gate.reserve(request, caller).settle(Usage(10, 5, 0.0))
+    engine.gate.reserve(request, caller).record_usage(Usage(10, 5, 0.0))
 
     stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
     assert stats["cmdstat_evalsha"]["calls"] == 2
@@ -117,10 +117,10 @@ def test_a_run_of_a_batch_waits_for_its_provider(engine: Engine, refusing: Model
     assert go_on(engine, run_id, seconds=3) == "succeeded"
 
 
-def test_the_failure_counts_when_patience_is_over(
+def test_the_failure_counts_when_the_max_wait_is_over(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine.configure(models={"patience_s": 10})
+    engine.configure(models={"max_wait_s": 10})
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
     run_id = engine.submit(ASK)
@@ -175,7 +175,7 @@ def test_a_budget_that_a_run_waits_for_is_shown_before_it_is_used(
     engine.drive()
 
     commands = commands_of(engine)
-    (line,) = report(commands.book, commands.rules()).budgets
+    (line,) = report(commands.limiter, commands.rules()).budgets
 
     assert (line.name, line.spent_tokens, line.waiting) == (f"run:{run_id}", 0, 1)
 

@@ -1,4 +1,4 @@
-"""Rates and places that hold for all workers together, however their calls come and go."""
+"""Rates and slots that hold for all workers together, however their calls come and go."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ import pytest
 import redis
 
 from sleipnir.scheduler.limits.limiter import (
-    Granted,
-    LimitBook,
+    Delay,
+    Denied,
+    Grant,
     ProviderFailure,
-    Refused,
+    RateLimiter,
     Used,
-    Waits,
 )
 from sleipnir.scheduler.limits.rules import Limit
 from sleipnir.scheduler.store.connection import connect
 from tests.support.engine import Clock
-from tests.support.limits import MINUTE_MS, Simulation, granted, waits, want
+from tests.support.limits import MINUTE_MS, Simulation, granted, reservation, waits
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
 
 HOLDER = """
 import signal, sys
 from sleipnir.scheduler.store.connection import connect
-from sleipnir.scheduler.limits.limiter import LimitBook
+from sleipnir.scheduler.limits.limiter import RateLimiter
 from sleipnir.scheduler.limits.rules import Limit
-from tests.support.limits import granted, want
+from tests.support.limits import granted, reservation
 
-granted(LimitBook(connect(sys.argv[1]), lease_s=1.0).reserve(want(1, Limit("p", concurrency=1))))
+limiter = RateLimiter(connect(sys.argv[1]), lease_s=1.0)
+granted(limiter.reserve(reservation(1, Limit("p", concurrency=1))))
 print("held", flush=True)
 signal.pause()
 """
 
 
 @pytest.fixture
-def book(redis_client: redis.Redis, clock: Clock) -> LimitBook:
-    return LimitBook(redis_client, clock)
+def limiter(redis_client: redis.Redis, clock: Clock) -> RateLimiter:
+    return RateLimiter(redis_client, clock)
 
 
 @pytest.fixture
-def simulate(book: LimitBook, clock: Clock) -> Callable[..., Simulation]:
+def simulate(limiter: RateLimiter, clock: Clock) -> Callable[..., Simulation]:
     def start(seed: int, **options: Any) -> Simulation:
-        return Simulation(book, clock, Random(seed), **options)
+        return Simulation(limiter, clock, Random(seed), **options)
 
     return start
 
@@ -58,7 +59,7 @@ def simulate(book: LimitBook, clock: Clock) -> Callable[..., Simulation]:
 def scattered(random: Random, count: int, within_ms: int, *limits: Limit, **fields: Any) -> Any:
     """Arrivals of calls, half of them all at once."""
     return [
-        (random.randint(0, within_ms) if number % 2 else 0, want(number, *limits, **fields))
+        (random.randint(0, within_ms) if number % 2 else 0, reservation(number, *limits, **fields))
         for number in range(count)
     ]
 
@@ -86,7 +87,7 @@ def test_a_rate_is_used_up_while_calls_wait(
     simulation = simulate(1, late_ms=500)
     began_at = clock.ms
 
-    simulation.run((0, want(n, Limit("p", requests_per_minute=300))) for n in range(900))
+    simulation.run((0, reservation(n, Limit("p", requests_per_minute=300))) for n in range(900))
 
     assert simulation.started[-1][0] - began_at <= 1.05 * 3 * MINUTE_MS
 
@@ -94,7 +95,7 @@ def test_a_rate_is_used_up_while_calls_wait(
 def test_a_call_that_waits_comes_back_once(simulate: Callable[..., Simulation]) -> None:
     simulation = simulate(2, late_ms=1_900)
 
-    simulation.run((0, want(n, Limit("p", requests_per_minute=300))) for n in range(1_000))
+    simulation.run((0, reservation(n, Limit("p", requests_per_minute=300))) for n in range(1_000))
 
     assert set(simulation.returns.values()) == {1}
 
@@ -102,7 +103,7 @@ def test_a_call_that_waits_comes_back_once(simulate: Callable[..., Simulation]) 
 def test_calls_go_in_the_order_they_came(simulate: Callable[..., Simulation]) -> None:
     simulation = simulate(3)
 
-    simulation.run((n, want(n, Limit("p", requests_per_minute=60))) for n in range(100))
+    simulation.run((n, reservation(n, Limit("p", requests_per_minute=60))) for n in range(100))
 
     assert [each.call for _, each in simulation.started] == sorted(
         each.call for _, each in simulation.started
@@ -110,44 +111,44 @@ def test_calls_go_in_the_order_they_came(simulate: Callable[..., Simulation]) ->
 
 
 def test_after_a_standstill_the_rate_still_holds_and_nobody_is_sent_to_the_end(
-    simulate: Callable[..., Simulation], book: LimitBook, clock: Clock
+    simulate: Callable[..., Simulation], limiter: RateLimiter, clock: Clock
 ) -> None:
     limit = Limit("p", requests_per_minute=60)
     for number in range(300):
-        book.reserve(want(number, limit))
+        limiter.reserve(reservation(number, limit))
     clock.move(180)
     simulation = simulate(4)
 
-    simulation.run((0, want(number, limit)) for number in range(300))
+    simulation.run((0, reservation(number, limit)) for number in range(300))
 
     assert simulation.most_in_a_minute() <= 60
     assert max(simulation.returns.values()) <= 2
 
 
 def test_calls_that_another_model_replies_to_leave_no_gaps_in_a_rate(
-    book: LimitBook, clock: Clock
+    limiter: RateLimiter, clock: Clock
 ) -> None:
     limit = Limit("p", requests_per_minute=60)
 
     went = 0
     for number in range(600):
         clock.move(0.5)
-        verdict = book.reserve(want(number, limit, next_model=True))
-        went += isinstance(verdict, Granted)
+        verdict = limiter.reserve(reservation(number, limit, next_model=True))
+        went += isinstance(verdict, Grant)
 
     assert 5 * 57 <= went <= 5 * 60
 
 
-def test_calls_that_another_model_replies_to_wait_for_no_place(book: LimitBook) -> None:
+def test_calls_that_another_model_replies_to_wait_for_no_place(limiter: RateLimiter) -> None:
     limit = Limit("p", concurrency=1)
-    first = granted(book.reserve(want(1, limit)))
+    first = granted(limiter.reserve(reservation(1, limit)))
     for number in range(2, 20):
-        waits(book.reserve(want(number, limit, next_model=True)))
+        waits(limiter.reserve(reservation(number, limit, next_model=True)))
 
-    _, woken = book.settle(first, Used(took_s=1.0))
+    _, woken = limiter.release(first, Used(took_s=1.0))
 
     assert woken == []
-    granted(book.reserve(want(20, limit, next_model=True)))
+    granted(limiter.reserve(reservation(20, limit, next_model=True)))
 
 
 @pytest.mark.parametrize("size", [1, 700, 1_000, 60_000])
@@ -171,7 +172,7 @@ def test_tokens_of_calls_of_all_sizes_exceed_a_minute_by_less_than_one_call(
     limit = Limit("p", tokens_per_minute=20_000)
     sizes = [simulation.random.randint(1, 4_000) for _ in range(150)]
 
-    simulation.run((0, want(n, limit, tokens=size)) for n, size in enumerate(sizes))
+    simulation.run((0, reservation(n, limit, tokens=size)) for n, size in enumerate(sizes))
 
     assert simulation.most_in_a_minute("tokens") < 24_000
 
@@ -180,7 +181,7 @@ def test_what_was_reserved_and_not_used_is_given_back(
     simulate: Callable[..., Simulation], clock: Clock
 ) -> None:
     limit = Limit("p", tokens_per_minute=10_000)
-    calls = [want(number, limit, tokens=5_000) for number in range(20)]
+    calls = [reservation(number, limit, tokens=5_000) for number in range(20)]
     simulation = simulate(6, used={each.call: 500 for each in calls})
     began_at = clock.ms
 
@@ -196,7 +197,7 @@ def test_every_limit_that_applies_must_allow_a_call(
 ) -> None:
     provider, slow = Limit("p", requests_per_minute=120), Limit("p:m", requests_per_minute=30)
     simulation = simulate(7)
-    calls = [want(n, provider, *([slow] if n % 2 else [])) for n in range(120)]
+    calls = [reservation(n, provider, *([slow] if n % 2 else [])) for n in range(120)]
 
     simulation.run((0, each) for each in calls)
 
@@ -205,59 +206,63 @@ def test_every_limit_that_applies_must_allow_a_call(
     assert simulation.most_in_a_minute() <= 30
 
 
-def test_one_model_s_queue_does_not_hold_up_another_model(book: LimitBook, clock: Clock) -> None:
+def test_one_model_s_queue_does_not_hold_up_another_model(
+    limiter: RateLimiter, clock: Clock
+) -> None:
     provider, slow = Limit("p", requests_per_minute=6_000), Limit("p:m", requests_per_minute=10)
     for number in range(500):
-        book.reserve(want(number, provider, slow))
+        limiter.reserve(reservation(number, provider, slow))
     clock.move(5)
 
-    other = book.reserve(want(999, provider))
+    other = limiter.reserve(reservation(999, provider))
 
-    assert isinstance(other, Granted)
+    assert isinstance(other, Grant)
 
 
-def test_an_instant_is_the_same_for_whoever_asks_again(book: LimitBook, clock: Clock) -> None:
+def test_an_instant_is_the_same_for_whoever_asks_again(limiter: RateLimiter, clock: Clock) -> None:
     limit = Limit("p", requests_per_minute=1)
-    granted(book.reserve(want(1, limit)))
-    first = waits(book.reserve(want(2, limit)))
-    waits(book.reserve(want(3, limit)))
+    granted(limiter.reserve(reservation(1, limit)))
+    first = waits(limiter.reserve(reservation(2, limit)))
+    waits(limiter.reserve(reservation(3, limit)))
     clock.move(10)
 
-    again = waits(book.reserve(want(2, limit)))
+    again = waits(limiter.reserve(reservation(2, limit)))
 
     assert again.delay_s == pytest.approx(first.delay_s - 10)
 
 
 def test_threads_get_an_instant_each(redis_server: RedisServer, redis_client: redis.Redis) -> None:
-    books = [LimitBook(connect(redis_server.url), lambda: 1_700_000_000_000) for _ in range(4)]
+    limiters = [RateLimiter(connect(redis_server.url), lambda: 1_700_000_000_000) for _ in range(4)]
     limit = Limit("p", requests_per_minute=600, concurrency=1_000)
 
     with ThreadPoolExecutor(8) as threads:
-        verdicts = list(threads.map(lambda n: books[n % 4].reserve(want(n, limit)), range(400)))
+        verdicts = list(
+            threads.map(lambda n: limiters[n % 4].reserve(reservation(n, limit)), range(400))
+        )
 
-    delays = [verdict.delay_s for verdict in verdicts if isinstance(verdict, Waits)]
+    delays = [verdict.delay_s for verdict in verdicts if isinstance(verdict, Delay)]
     assert len(set(delays)) == len(delays) >= 370
 
 
 # ---- refusals of the provider
 
 
-def test_refusals_lower_a_rate_and_it_recovers(book: LimitBook, clock: Clock) -> None:
+def test_refusals_lower_a_rate_and_it_recovers(limiter: RateLimiter, clock: Clock) -> None:
     limit = Limit("p", requests_per_minute=60)
     throttled = ProviderFailure("throttled", "p", "HTTP 429: slow down", 1.0, 60.0)
 
     def apart() -> float:
         clock.move(10)
-        book.reserve(want(clock.ms, limit))
+        limiter.reserve(reservation(clock.ms, limit))
         delays = []
         for number in range(4):
-            verdict = book.reserve(want(clock.ms + number + 1, limit))
-            delays += [verdict.delay_s] if isinstance(verdict, Waits) else []
+            verdict = limiter.reserve(reservation(clock.ms + number + 1, limit))
+            delays += [verdict.delay_s] if isinstance(verdict, Delay) else []
         clock.move(10)
         return delays[-1] - delays[-2]
 
     before = apart()
-    book.settle(Granted(want(1, limit)), Used(), throttled)
+    limiter.release(Grant(reservation(1, limit)), Used(), throttled)
     lowered = apart()
     clock.move(200)
 
@@ -266,18 +271,18 @@ def test_refusals_lower_a_rate_and_it_recovers(book: LimitBook, clock: Clock) ->
     assert apart() == pytest.approx(before, abs=0.01)
 
 
-def test_calls_that_are_refused_together_count_once(book: LimitBook, clock: Clock) -> None:
+def test_calls_that_are_refused_together_count_once(limiter: RateLimiter, clock: Clock) -> None:
     limit = Limit("p", concurrency=40)
     throttled = ProviderFailure("throttled", "p", "HTTP 429: slow down", 1.0, 60.0)
 
     for number in range(20):
-        book.settle(Granted(want(number, limit)), Used(), throttled)
+        limiter.release(Grant(reservation(number, limit)), Used(), throttled)
 
-    verdicts = [book.reserve(want(100 + number, limit)) for number in range(40)]
-    assert sum(isinstance(verdict, Granted) for verdict in verdicts) == 20
+    verdicts = [limiter.reserve(reservation(100 + number, limit)) for number in range(40)]
+    assert sum(isinstance(verdict, Grant) for verdict in verdicts) == 20
 
 
-# ---- places
+# ---- slots
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -298,7 +303,7 @@ def test_places_are_handed_on_at_once_and_in_order(
     simulation = simulate(8, took_ms=2_000)
     began_at = clock.ms
 
-    simulation.run((n, want(n, Limit("p", concurrency=2))) for n in range(30))
+    simulation.run((n, reservation(n, Limit("p", concurrency=2))) for n in range(30))
 
     assert clock.ms - began_at <= 15 * 2_000 + 1_000
     assert [each.call for _, each in simulation.started] == sorted(
@@ -306,39 +311,39 @@ def test_places_are_handed_on_at_once_and_in_order(
     )
 
 
-def test_a_newcomer_does_not_take_the_place_of_one_whose_turn_it_is(book: LimitBook) -> None:
+def test_a_newcomer_does_not_take_the_place_of_one_whose_turn_it_is(limiter: RateLimiter) -> None:
     limit = Limit("p", concurrency=1)
-    first = granted(book.reserve(want(1, limit)))
-    waits(book.reserve(want(2, limit)))
-    _, woken = book.settle(first, Used())
+    first = granted(limiter.reserve(reservation(1, limit)))
+    waits(limiter.reserve(reservation(2, limit)))
+    _, woken = limiter.release(first, Used())
 
-    newcomer = book.reserve(want(3, limit))
+    newcomer = limiter.reserve(reservation(3, limit))
 
-    assert woken == [want(2, limit).call]
-    assert isinstance(newcomer, Waits)
-    assert isinstance(book.reserve(want(2, limit)), Granted)
+    assert woken == [reservation(2, limit).call]
+    assert isinstance(newcomer, Delay)
+    assert isinstance(limiter.reserve(reservation(2, limit)), Grant)
 
 
-def test_who_does_not_come_when_it_is_its_turn_loses_it(book: LimitBook, clock: Clock) -> None:
+def test_who_does_not_come_when_it_is_its_turn_loses_it(limiter: RateLimiter, clock: Clock) -> None:
     limit = Limit("p", concurrency=1)
-    first = granted(book.reserve(want(1, limit)))
-    waits(book.reserve(want(2, limit)))
-    book.settle(first, Used())
+    first = granted(limiter.reserve(reservation(1, limit)))
+    waits(limiter.reserve(reservation(2, limit)))
+    limiter.release(first, Used())
     clock.move(6)
 
-    assert isinstance(book.reserve(want(3, limit)), Granted)
+    assert isinstance(limiter.reserve(reservation(3, limit)), Grant)
 
 
-def test_a_renewed_place_is_kept(book: LimitBook, clock: Clock) -> None:
+def test_a_renewed_place_is_kept(limiter: RateLimiter, clock: Clock) -> None:
     limit = Limit("p", concurrency=1)
-    held = granted(book.reserve(want(1, limit)))
+    held = granted(limiter.reserve(reservation(1, limit)))
     clock.move(14)
-    book.renew([held])
+    limiter.renew([held])
     clock.move(14)
 
-    assert isinstance(book.reserve(want(2, limit)), Waits)
+    assert isinstance(limiter.reserve(reservation(2, limit)), Delay)
     clock.move(2)
-    assert isinstance(book.reserve(want(3, limit)), Granted)
+    assert isinstance(limiter.reserve(reservation(3, limit)), Grant)
 
 
 def test_a_killed_worker_s_place_is_free_within_the_lease(
@@ -350,10 +355,10 @@ def test_a_killed_worker_s_place_is_free_within_the_lease(
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         holder.kill()
-    book, numbers = LimitBook(redis_client), itertools.count(2)
+    limiter, numbers = RateLimiter(redis_client), itertools.count(2)
 
-    def newcomer() -> Granted | Waits | Refused:
-        return book.reserve(want(next(numbers), Limit("p", concurrency=1)))
+    def newcomer() -> Grant | Delay | Denied:
+        return limiter.reserve(reservation(next(numbers), Limit("p", concurrency=1)))
 
-    assert isinstance(newcomer(), Waits)
-    wait_until(lambda: isinstance(newcomer(), Granted), "the place is free", 3)
+    assert isinstance(newcomer(), Delay)
+    wait_until(lambda: isinstance(newcomer(), Grant), "the place is free", 3)

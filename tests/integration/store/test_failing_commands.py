@@ -13,7 +13,7 @@ import pytest
 from sleipnir.scheduler.doctor.consistency import Audit
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.limits.limiter import PARTITION as LIMITS
-from sleipnir.scheduler.limits.limiter import Granted, LimitBook, ProviderFailure, Used
+from sleipnir.scheduler.limits.limiter import Grant, ProviderFailure, RateLimiter, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Failure, Lease, Usage
@@ -26,7 +26,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.store.scripts import compose, script_names
 from tests.support.engine import Engine
 from tests.support.keys import dump
-from tests.support.limits import want
+from tests.support.limits import reservation
 from tests.support.runs import (
     CHILD,
     DIGEST,
@@ -153,7 +153,7 @@ def started_beside(engine: Engine) -> Lease:
 def lining_up(engine: Engine) -> None:
     """One call goes, others wait for its place and for their turn."""
     for number in range(1, 4):
-        book(engine).reserve(want(number, Limit("p:m", 5, 100, 1), tokens=10))
+        limiter(engine).reserve(reservation(number, Limit("p:m", 5, 100, 1), tokens=10))
 
 
 def broken(*commands: str, prepare: Action = everything) -> Action:
@@ -292,20 +292,20 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),
     "fold_history": (started, lambda e: e.store.visits._fold_history(RUN)),
-    "reserve_call": (lambda e: None, lambda e: book(e).reserve(CALL)),
-    "settle_call": (
-        lambda e: book(e).reserve(CALL),
-        lambda e: book(e).settle(Granted(CALL, ("day",)), Used(9, 0.5, 1.0)),
+    "reserve_call": (lambda e: None, lambda e: limiter(e).reserve(CALL)),
+    "release_call": (
+        lambda e: limiter(e).reserve(CALL),
+        lambda e: limiter(e).release(Grant(CALL, ("day",)), Used(9, 0.5, 1.0)),
     ),
-    "settle_call that failed": (
-        lambda e: book(e).reserve(CALL),
-        lambda e: book(e).settle(Granted(CALL, ("day",)), Used(9, 0.5, 1.0), THROTTLED),
+    "release_call that failed": (
+        lambda e: limiter(e).reserve(CALL),
+        lambda e: limiter(e).release(Grant(CALL, ("day",)), Used(9, 0.5, 1.0), THROTTLED),
     ),
     "renew_calls": (
-        lambda e: book(e).reserve(CALL),
-        lambda e: book(e).renew([Granted(CALL, ("day",))]),
+        lambda e: limiter(e).reserve(CALL),
+        lambda e: limiter(e).renew([Grant(CALL, ("day",))]),
     ),
-    "recall_calls": (lining_up, lambda e: book(e).recall("p:m", 2)),
+    "wake_calls": (lining_up, lambda e: limiter(e).wake("p:m", 2)),
     "renew_leases": (
         a_map,
         lambda e: e.store.visits.renew([held("2/a/1"), held("2/b"), held("1/s")]),
@@ -362,12 +362,12 @@ TRANSITIONS |= {
 WRITING = re.compile(r"\b(write\w*|in_pieces|push|pop|remove\w*|tell)\(|\badd\('")
 
 DAY = ("day", Budget("day", usd=9.0, tokens=99))
-CALL = want(1, Limit("p:m", 5, 100, 1), budgets=(DAY,), tokens=10)
+CALL = reservation(1, Limit("p:m", 5, 100, 1), budgets=(DAY,), tokens=10)
 THROTTLED = ProviderFailure("throttled", "p:m", "HTTP 429", 1.0, 60.0)
 
 
-def book(engine: Engine) -> LimitBook:
-    return LimitBook(engine.redis, engine.clock)
+def limiter(engine: Engine) -> RateLimiter:
+    return RateLimiter(engine.redis, engine.clock)
 
 
 @pytest.mark.parametrize("name", TRANSITIONS)

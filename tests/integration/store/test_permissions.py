@@ -11,7 +11,7 @@ import pytest
 from redis.exceptions import NoPermissionError
 
 from sleipnir.scheduler.doctor.consistency import Audit
-from sleipnir.scheduler.limits.limiter import LimitBook
+from sleipnir.scheduler.limits.limiter import RateLimiter
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.permissions import permission_check, rule
 from tests.support.command_line import Sleipnir
@@ -75,7 +75,7 @@ def test_all_kinds_of_nodes_run_as_a_restricted_user(
 
         batch = sleipnir("batch", "ends", "-", "--format", "txt", stdin="one\ntwo\n")
         violations = list(Audit(client).violations())
-        LimitBook(client).set("openai", "requests_per_minute", "9")
+        RateLimiter(client).set("openai", "requests_per_minute", "9")
 
         assert (run.failure, run.output) == (None, "hello, a child, yes")
         assert batch.returncode == 0, batch.stderr

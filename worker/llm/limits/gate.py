@@ -1,4 +1,4 @@
-"""What stands before each model call: rates, places, pauses and budgets of all workers together.
+"""What stands before each model call: rates, slots, pauses and budgets of all workers together.
 
 A call that has to wait is told so and holds nothing meanwhile. Where nothing is configured and
 nothing is paused, no call costs a round trip: once a second the gate learns of changes.
@@ -18,14 +18,14 @@ from redis.exceptions import RedisError
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.limits.limiter import (
     LEASE_S,
-    Granted,
-    LimitBook,
+    Delay,
+    Denied,
+    Grant,
     Notices,
     ProviderFailure,
-    Refused,
+    RateLimiter,
+    Reservation,
     Used,
-    Waits,
-    Want,
     call_of,
     owner_of,
     visit_of,
@@ -37,7 +37,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import ModelCallFailed, Request
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
-from sleipnir.worker.llm.provider.pricing import Tariff
+from sleipnir.worker.llm.provider.pricing import Pricing
 from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
 
 logger = logging.getLogger(__name__)
@@ -48,15 +48,15 @@ _RENEWALS_PER_LEASE = 3
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Permit:
-    """The right to make one call; to be settled, or to be told how the call failed."""
+    """The right to make one call; to be told what the call used, or how it failed."""
 
     _gate: Gate
-    granted: Granted
+    grant: Grant
     _model: str
-    _counted: bool  # whether the book is to know what the call used
+    _counted: bool  # whether the limiter is to know what the call used
     _began_at: float = field(default_factory=monotonic)
 
-    def settle(self, usage: Usage) -> None:
+    def record_usage(self, usage: Usage) -> None:
         """The model replied."""
         self._gate.lengths.saw(self._model, usage.completion_tokens)
         if self._counted:
@@ -66,16 +66,16 @@ class Permit:
         """The call failed.
 
         Raises:
-            MustWait: it is to be made again later: the failure passes, and the caller has patience.
+            MustWait: it is to be made again later: the failure passes within its max wait.
         """
         provider, model = names_of(self._model)
-        limited = [limit.name for limit in self.granted.want.limits]
+        limited = [limit.name for limit in self.grant.reservation.limits]
         passing = provider_failure_of(failure, provider, limited[-1] if limited else model)
         if not self._counted and passing is None:
             return
-        waits = self._gate.close(self, self._used(NO_USAGE), passing)
-        if waits is not None:
-            raise MustWait(waits.delay_s, reason(waits))
+        delay = self._gate.close(self, self._used(NO_USAGE), passing)
+        if delay is not None:
+            raise MustWait(delay.delay_s, reason(delay))
 
     def _used(self, usage: Usage) -> Used:
         tokens = usage.prompt_tokens + usage.completion_tokens
@@ -86,19 +86,19 @@ class Gate:
     """The gate of one worker process; may be used from many threads at once.
 
     Args:
-        recall: sends for a visit that rests, by run and visit: its turn has come.
+        wake: sends for a visit that rests, by run and visit: its turn has come.
     """
 
     def __init__(
         self,
-        book: LimitBook,
+        limiter: RateLimiter,
         settings: ModelSettings,
-        recall: Callable[[str, str], object] = lambda _run_id, _visit: None,
+        wake: Callable[[str, str], object] = lambda _run_id, _visit: None,
     ) -> None:
-        self._book = book
+        self._limiter = limiter
         self._settings = settings
-        self._tariff = Tariff(settings)
-        self._recall = recall
+        self._pricing = Pricing(settings)
+        self._wake = wake
         self._rules = Rules(settings, {})
         self._notices = Notices()
         # A permit that is forgotten, by whatever mishap, must not be renewed for ever.
@@ -110,8 +110,8 @@ class Gate:
     def of(cls, store: RunStore) -> Gate:
         """The gate that calls of this store's runs go through."""
         settings = store.settings
-        book = LimitBook(store.client, store.clock, kept_s=settings.retention_s)
-        return cls(book, settings.models, store.parking.wake)
+        limiter = RateLimiter(store.client, store.clock, kept_s=settings.retention_s)
+        return cls(limiter, settings.models, store.parking.wake)
 
     # ---- one call
 
@@ -126,30 +126,30 @@ class Gate:
             MustWait: not now.
             ModelCallFailed: a budget does not allow it, or `next_model` is to be asked.
         """
-        want = self._want(request, caller, next_model=next_model)
-        if not (want.limits or want.budgets or self._is_paused(want)):
-            return Permit(self, Granted(want), request.model, _counted=False)
-        verdict = self._book.reserve(want)
+        reservation = self._reservation(request, caller, next_model=next_model)
+        if not (reservation.limits or reservation.budgets or self._is_paused(reservation)):
+            return Permit(self, Grant(reservation), request.model, _counted=False)
+        verdict = self._limiter.reserve(reservation)
         match verdict:
-            case Waits():
-                why = reason(verdict, want, self._rules)
+            case Delay():
+                why = reason(verdict, reservation, self._rules)
                 raise MustWait(verdict.delay_s, why, for_person=verdict.for_person)
-            case Refused(name, "budget", spent):
-                budget = next(budget for owner, budget in want.budgets if owner == name)
-                raise ModelCallFailed(budget_excess(name, budget, spent, want))
-            case Refused(name, _, why):
+            case Denied(name, "budget", spent):
+                budget = next(budget for owner, budget in reservation.budgets if owner == name)
+                raise ModelCallFailed(budget_excess(name, budget, spent, reservation))
+            case Denied(name, _, why):
                 raise ModelCallFailed(f"{name} is paused: {why}")
         permit = Permit(self, verdict, request.model, _counted=True)
         with self._lock:
             self._open.add(permit)
         return permit
 
-    def _want(self, request: Request, caller: Caller, *, next_model: bool) -> Want:
+    def _reservation(self, request: Request, caller: Caller, *, next_model: bool) -> Reservation:
         limits = self._rules.limits(request.model)
         budgets = self._budgets(caller)
         prompt = prompt_tokens(request) if limits or budgets else 0
         worst = prompt + self._longest_reply(request.model) if budgets else 0
-        return Want(
+        return Reservation(
             call=call_of(caller.key, request.model),
             names=names_of(request.model),
             runs=tuple(dict.fromkeys((caller.run_id, caller.root))),
@@ -158,13 +158,13 @@ class Gate:
             tokens=prompt + self.lengths.expected(request.model),
             worst_tokens=worst,
             worst_usd=self._worst_usd(request.model, prompt, worst - prompt, budgets),
-            patience_s=0.0 if next_model else self._patience_s(caller),
+            max_wait_s=0.0 if next_model else self._max_wait_s(caller),
             next_model=next_model,
         )
 
-    def _patience_s(self, caller: Caller) -> float:
+    def _max_wait_s(self, caller: Caller) -> float:
         settings = self._settings
-        return settings.patience_s if caller.batch is None else settings.batch_patience_s
+        return settings.max_wait_s if caller.batch is None else settings.batch_max_wait_s
 
     def _budgets(self, caller: Caller) -> tuple[tuple[str, Budget], ...]:
         owned = (
@@ -174,7 +174,7 @@ class Gate:
         return tuple((owner, budget) for owner, budget in owned if owner is not None)
 
     def _longest_reply(self, model: str) -> int:
-        return self._tariff.longest_reply(model) or self._settings.max_output_tokens
+        return self._pricing.longest_reply(model) or self._settings.max_output_tokens
 
     def _worst_usd(
         self, model: str, prompt: int, completion: int, budgets: tuple[tuple[str, Budget], ...]
@@ -182,7 +182,7 @@ class Gate:
         bounded = [budget.scope for _, budget in budgets if budget.usd is not None]
         if not bounded:
             return 0.0
-        price = self._tariff.price_of(model)
+        price = self._pricing.price_of(model)
         if price is None:
             raise ModelCallFailed(
                 f"the budget '{bounded[0]}' is in USD, and the price of {model} is not known: "
@@ -190,24 +190,24 @@ class Gate:
             )
         return (prompt * price.prompt + completion * price.completion) / 1e6
 
-    def _is_paused(self, want: Want) -> bool:
-        # Nobody waits for a pause without patience, but for one that a person ordered.
-        heeds = want.patience_s > 0 or want.next_model
+    def _is_paused(self, reservation: Reservation) -> bool:
+        # Without a max wait no call waits for a pause, but for one that a person ordered.
+        heeds = reservation.max_wait_s > 0 or reservation.next_model
         return any(
             name in self._rules.paused or (heeds and name in self._notices.pauses)
-            for name in want.names
+            for name in reservation.names
         )
 
     def close(
         self, permit: Permit, used: Used, failure: ProviderFailure | None = None
-    ) -> Waits | None:
+    ) -> Delay | None:
         """Give back what a permit held; whether its call is to wait for another try."""
         with self._lock:
             self._open.discard(permit)
-        waits, woken = self._book.settle(permit.granted, used, failure)
+        delay, woken = self._limiter.release(permit.grant, used, failure)
         for call in woken:
-            self._recall(*visit_of(call))
-        return waits
+            self._wake(*visit_of(call))
+        return delay
 
     # ---- all the time
 
@@ -218,7 +218,7 @@ class Gate:
 
     def refresh(self) -> None:
         """Learn of live changes and of pauses."""
-        notices = self._book.notices()
+        notices = self._limiter.notices()
         if notices.changes != self._notices.changes:
             self._rules = Rules(self._settings, notices.changes)
         self._notices = notices
@@ -226,8 +226,8 @@ class Gate:
     def renew(self) -> None:
         """Keep what the calls under way hold."""
         with self._lock:
-            held = [permit.granted for permit in self._open]
-        self._book.renew(held)
+            held = [permit.grant for permit in self._open]
+        self._limiter.renew(held)
 
     def _keep_up(self) -> None:
         pause = threading.Event()  # never set: its wait is the interval

@@ -9,7 +9,7 @@ from sleipnir.scheduler.config.models import ModelSettings, Price
 
 
 @dataclass(frozen=True, slots=True)
-class Tariff:
+class Pricing:
     """Of all models; asked only where there are budgets."""
 
     settings: ModelSettings

@@ -1,4 +1,4 @@
--- Limits of model calls: names of keys, calls that wait, rates, places, pauses, budgets.
+-- Limits of model calls: names of keys, calls that wait, rates, slots, pauses, budgets.
 -- `partition` is the hash tag `{limits}`: what applies to one call lies in one slot.
 
 -- Instants are by a clock of their own: by how much it is ahead makes up for what Redis' clock
@@ -127,14 +127,14 @@ local function count(state, kind, units)
     kind .. '.count', string.format('%.0f', units))
 end
 
--- ---- places
+-- ---- slots
 
 local function free_places(limit, call)
   local held = id('held', limit.name)
   write_undone_by(nil, 'ZREMRANGEBYSCORE', held, '-inf', now_ms)
-  local places = math.max(1, math.floor(limit.concurrency * share(limit.name)))
+  local slots = math.max(1, math.floor(limit.concurrency * share(limit.name)))
   local mine = redis.call('ZSCORE', held, call) and 1 or 0
-  return places - redis.call('ZCARD', held) + mine
+  return slots - redis.call('ZCARD', held) + mine
 end
 
 -- Calls whose turn it is, and that have not come yet.
@@ -155,10 +155,10 @@ local function write_pause(name, pause)
 end
 
 -- When a call that a pause holds up is to come back: the first as the pause ends, the others
--- after it one by one, all of them for the last time when their patience is over.
-local function after_pause(mine, name, from, patience_ms)
+-- after it one by one, all of them for the last time when their max wait is over.
+local function after_pause(mine, name, from, max_wait_ms)
   local at = next_in(name, line_of(mine, 'pause'), from, APART_MS)
-  return patience_ms and math.min(at, mine.since + patience_ms) or at
+  return max_wait_ms and math.min(at, mine.since + max_wait_ms) or at
 end
 
 -- ---- budgets

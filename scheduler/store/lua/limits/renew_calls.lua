@@ -1,4 +1,4 @@
--- Keep what model calls under way hold: places, and parts of budgets.
+-- Keep what model calls under way hold: slots, and parts of budgets.
 -- KEYS partition
 -- ARGV lease_ms rest
 -- REST kind, name and member of each

@@ -7,9 +7,9 @@
 --      verdict: go | wait | refused
 --      why: requests | tokens | concurrency | pause | command | budget | held
 --      detail: of a pause its reason; of a budget what is spent, JSON; of `go` its budgets, JSON
-local want = cjson.decode(spec)
+local reservation = cjson.decode(spec)
 local mine = read_call(call)
-local patience_ms = want.patience_ms
+local max_wait_ms = reservation.max_wait_ms
 
 -- A call that has another model to ask takes no place in line: it would not come back for it,
 -- and those who come later would wait behind nobody.
@@ -20,7 +20,7 @@ end
 local function wait(kind, name, why, at, detail, for_person)
   book(call, mine, kind, name, at)
   if for_person then
-    for _, run in ipairs(want.runs) do
+    for _, run in ipairs(reservation.runs) do
       write('HSET', partition .. ':people', run, name)
     end
     keep(partition .. ':people', now_ms + 7 * DAY_MS)
@@ -35,7 +35,7 @@ end
 
 -- ---- pauses
 local probing = {}
-for _, name in ipairs(want.names) do
+for _, name in ipairs(reservation.names) do
   local command = redis.call('HGET', partition .. ':settings', name .. '.paused')
   if command then
     -- The command that ends the pause sends for those who wait.
@@ -43,18 +43,18 @@ for _, name in ipairs(want.names) do
     return wait('waiting', name, 'command', at, command, true)
   end
   local pause = read_pause(name)
-  if pause and (want.next_model or patience_ms > 0) then
+  if pause and (reservation.next_model or max_wait_ms > 0) then
     local closed = now_ms < pause.until_ms
     local tried = not closed and pause.kind ~= 'throttled' and pause.probe ~= call
       and now_ms < (pause.probe_until or 0)
-    if (closed or tried) and want.next_model then
+    if (closed or tried) and reservation.next_model then
       return {'OK', {}, 'refused', 0, name, 'pause', pause.reason}
     end
     mine.since = mine.since or now_ms
-    if now_ms < mine.since + patience_ms then
+    if now_ms < mine.since + max_wait_ms then
       if closed or tried then
         local from = closed and pause.until_ms or now_ms + 1000
-        local at = after_pause(mine, name, from, patience_ms)
+        local at = after_pause(mine, name, from, max_wait_ms)
         return wait('waiting', name, 'pause', at, pause.reason)
       end
       if pause.kind ~= 'throttled' then
@@ -67,7 +67,7 @@ end
 -- ---- limits
 local charges, slots = {}, {}
 local latest
-for _, limit in ipairs(want.limits) do
+for _, limit in ipairs(reservation.limits) do
   local name, state = limit.name, id('state', limit.name)
   for _, kind in ipairs({'requests', 'tokens'}) do
     if limit[kind] then
@@ -76,7 +76,7 @@ for _, limit in ipairs(want.limits) do
       local slot = tonumber(flow or '') or 0
       if mine.rank >= BOOKED then slot = math.max(slot, tonumber(late or '') or 0) end
       if mine.rank >= FRESH then slot = math.max(slot, tonumber(line or '') or 0) end
-      local units = kind == 'requests' and 1 or want.tokens
+      local units = kind == 'requests' and 1 or reservation.tokens
       local apart = charge(math.max(1, limit[kind] * share(name)), units)
       charges[#charges + 1] = {state = state, kind = kind, apart = apart, units = units}
       if slot > now_ms + SLACK_MS and (not latest or slot > latest.slot) then
@@ -85,20 +85,20 @@ for _, limit in ipairs(want.limits) do
     end
   end
 end
-if latest and want.next_model then
+if latest and reservation.next_model then
   return passes_on(latest.name, latest.kind, latest.slot)
 elseif latest then
   local at = next_in(latest.name, line_of(mine, latest.kind), latest.slot, latest.apart)
   return wait('waiting', latest.name, latest.kind, at)
 end
-for _, limit in ipairs(want.limits) do
+for _, limit in ipairs(reservation.limits) do
   if limit.concurrency then
     local free = free_places(limit, call)
     local before_me = mine.rank == FRESH and due(limit.name) or 0
     if free <= before_me then
       local held_ms = number(id('state', limit.name), 'held_ms')
       local apart = math.max(50, (held_ms > 0 and held_ms or 5000) / limit.concurrency)
-      if want.next_model then return passes_on(limit.name, 'concurrency', now_ms + apart) end
+      if reservation.next_model then return passes_on(limit.name, 'concurrency', now_ms + apart) end
       local at = next_in(limit.name, line_of(mine, 'concurrency'), now_ms + apart, apart)
       return wait('queue', limit.name, 'concurrency', at)
     end
@@ -106,17 +106,17 @@ for _, limit in ipairs(want.limits) do
 end
 
 -- ---- budgets
-local hold = string.format('%s|%.0f|%.0f', call, want.cost, want.worst_tokens)
+local hold = string.format('%s|%.0f|%.0f', call, reservation.cost, reservation.worst_tokens)
 local budgets = {}
-for _, budget in ipairs(want.budgets) do
+for _, budget in ipairs(reservation.budgets) do
   local name = budget_id(budget)
   release_lost(name)
   budgets[#budgets + 1] = name
   if not redis.call('ZSCORE', id('holds', name), hold) then
     local has = read_budget(name)
     local more = 1 + has.granted
-    local over = budget.cost and has.cost + want.cost > budget.cost * more
-      or budget.tokens and has.tokens + want.worst_tokens > budget.tokens * more
+    local over = budget.cost and has.cost + reservation.cost > budget.cost * more
+      or budget.tokens and has.tokens + reservation.worst_tokens > budget.tokens * more
     local detail = cjson.encode(has)
     if over and budget.on_excess == 'fail' then
       return {'OK', {}, 'refused', 0, budget.id, 'budget', detail}
@@ -128,9 +128,9 @@ for _, budget in ipairs(want.budgets) do
       local at = next_in(budget.id, line_of(mine, 'budget'), from, APART_MS)
       return wait('waiting', budget.id, 'budget', at, detail, true)
     elseif budget.on_excess ~= 'stop'
-      and (budget.cost and has.cost + has.held_cost + want.cost > budget.cost * more
+      and (budget.cost and has.cost + has.held_cost + reservation.cost > budget.cost * more
         or budget.tokens
-          and has.tokens + has.held_tokens + want.worst_tokens > budget.tokens * more) then
+          and has.tokens + has.held_tokens + reservation.worst_tokens > budget.tokens * more) then
       -- What calls under way have reserved may turn out to be left over.
       local at = next_in(budget.id, line_of(mine, 'held'), now_ms + 1000, 100)
       return wait('waiting', budget.id, 'held', at, detail)
@@ -148,25 +148,25 @@ for _, c in ipairs(charges) do
   end
   keep(c.state, math.max(now_ms, number(c.state, c.kind .. '.line')) + DAY_MS)
 end
-for _, limit in ipairs(want.limits) do
+for _, limit in ipairs(reservation.limits) do
   if limit.concurrency then
-    write('ZADD', id('held', limit.name), now_ms + want.lease_ms, call)
+    write('ZADD', id('held', limit.name), now_ms + reservation.lease_ms, call)
     write('PEXPIRE', id('held', limit.name), DAY_MS)
   end
 end
 for _, name in ipairs(budgets) do
   local spent = id('budget', name)
-  if write('ZADD', id('holds', name), now_ms + want.lease_ms, hold) == 1 then
-    write('HINCRBY', spent, 'held_cost', string.format('%.0f', want.cost))
-    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', want.worst_tokens))
+  if write('ZADD', id('holds', name), now_ms + reservation.lease_ms, hold) == 1 then
+    write('HINCRBY', spent, 'held_cost', string.format('%.0f', reservation.cost))
+    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', reservation.worst_tokens))
   end
   write('ZADD', partition .. ':budgets', now_ms, name)
   for _, key in ipairs({spent, id('holds', name), partition .. ':budgets'}) do
-    write('PEXPIRE', key, want.kept_ms)
+    write('PEXPIRE', key, reservation.kept_ms)
   end
 end
 if #budgets > 0 then
-  write_undone_by(nil, 'ZREMRANGEBYSCORE', partition .. ':budgets', '-inf', now_ms - want.kept_ms)
+  write_undone_by(nil, 'ZREMRANGEBYSCORE', partition .. ':budgets', '-inf', now_ms - reservation.kept_ms)
 end
 for name, pause in pairs(probing) do
   pause.probe, pause.probe_until = call, now_ms + 30000
@@ -178,5 +178,5 @@ if mine.since then
   write('HSET', id('call', call), 'since', mine.since)
   write('PEXPIRE', id('call', call), DAY_MS)
 end
-write('HDEL', partition .. ':people', unpack(want.runs))
+write('HDEL', partition .. ':people', unpack(reservation.runs))
 return {'OK', {}, 'go', 0, '', '', cjson.encode(budgets)}

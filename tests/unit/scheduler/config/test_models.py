@@ -37,7 +37,7 @@ models:
     run: {usd: 0.5, on_excess: pause}
     day: {tokens: 1000000, on_excess: stop}
   max_output_tokens: 1000
-  patience_s: 5
+  max_wait_s: 5
 """
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_limited_unless_it_is_said() -> None:
     models = ModelSettings()
 
     assert (models.budgets.run.usd, models.budgets.day.tokens) == (None, None)
-    assert (models.patience_s, models.batch_patience_s) == (0, 3600)
+    assert (models.max_wait_s, models.batch_max_wait_s) == (0, 3600)
 
 
 def test_the_environment_overrides_the_section_as_json(
@@ -84,7 +84,7 @@ def test_the_environment_overrides_the_section_as_json(
         ({"limits": {"openai:x": {"concurrency": 0}}}, "models.limits.openai:x.concurrency", "1"),
         ({"prices": {"openai:x": {"prompt": 1}}}, "models.prices.openai:x.completion", "required"),
         ({"budgets": {"run": {"on_excess": "stop"}}}, "models.budgets.run.on_excess", "'fail'"),
-        ({"patience_s": -1}, "models.patience_s", "got -1"),
+        ({"max_wait_s": -1}, "models.max_wait_s", "got -1"),
     ],
 )
 def test_a_wrong_entry_is_named_with_its_file(

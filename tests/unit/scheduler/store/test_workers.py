@@ -17,7 +17,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception, times: int) -> list[str]:
     asked: list[str] = []
 
-    def ask(broker_url: str, _patience_s: float) -> dict[str, int]:
+    def ask(broker_url: str, _max_wait_s: float) -> dict[str, int]:
         asked.append(broker_url)
         if len(asked) <= times:
             raise error

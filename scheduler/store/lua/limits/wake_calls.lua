@@ -3,17 +3,17 @@
 -- ARGV name limit
 -- USES limits
 -- OK   calls
-local recalled = {}
+local woken = {}
 for _, kind in ipairs({'waiting', 'queue'}) do
   local list = id(kind, name)
-  local left = tonumber(limit) - #recalled
+  local left = tonumber(limit) - #woken
   for _, call in ipairs(redis.call('ZRANGEBYSCORE', list, '(' .. now_ms, '+inf', 'LIMIT', 0, left)) do
     write('ZADD', list, now_ms, call)
     write('HSET', id('call', call), 'at', now_ms)
-    recalled[#recalled + 1] = call
+    woken[#woken + 1] = call
   end
 end
 write('HDEL', id('state', name), 'requests.line', 'requests.late', 'tokens.line',
   'tokens.late', 'concurrency.line', 'concurrency.late', 'pause.line', 'pause.late', 'budget.line',
   'budget.late', 'held.line', 'held.late')
-return {'OK', {}, recalled}
+return {'OK', {}, woken}

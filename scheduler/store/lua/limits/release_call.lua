@@ -1,20 +1,20 @@
 -- Note what a model call has used or how it failed, and give back what it held.
 -- KEYS partition
 -- ARGV call spec
--- spec: JSON, as scheduler/limits/limiter.py makes it; its `id` is of this settling alone
+-- spec: JSON, as scheduler/limits/limiter.py makes it; its `id` is of this release alone
 -- USES limits
 -- OK   verdict delay_ms name detail woken
---      verdict: done | wait, where the call failed and has patience left
+--      verdict: done | wait, where the call failed and its max wait is not over
 --      woken: calls whose turn it is now, to be sent for
 local did = cjson.decode(spec)
 
 -- ---- asked again because the answer was lost: the same one
-local answered = redis.call('GET', id('settled', did.id))
+local answered = redis.call('GET', id('released', did.id))
 if answered then return cjson.decode(answered) end
 
 local function reply(...)
   local answer = {'OK', {}, ...}
-  write_last('SET', id('settled', did.id), cjson.encode(answer), 'PX', ANSWER_KEPT_MS)
+  write_last('SET', id('released', did.id), cjson.encode(answer), 'PX', ANSWER_KEPT_MS)
   return answer
 end
 
@@ -40,7 +40,7 @@ for _, name in ipairs(did.budgets) do
   write('PEXPIRE', spent, did.kept_ms)
 end
 
--- ---- its places
+-- ---- its slots
 local woken = {}
 for _, limit in ipairs(did.limits) do
   if limit.concurrency then
@@ -95,10 +95,10 @@ if not pause or now_ms >= pause.until_ms or now_ms + asked_ms > pause.until_ms t
 end
 local mine = read_call(call)
 mine.since = mine.since or now_ms
-if now_ms >= mine.since + did.patience_ms then
+if now_ms >= mine.since + did.max_wait_ms then
   remove(id('call', call))
   return reply('done', 0, name, '', woken)
 end
-local at = after_pause(mine, name, pause.until_ms, did.patience_ms)
+local at = after_pause(mine, name, pause.until_ms, did.max_wait_ms)
 book(call, mine, 'waiting', name, at)
 return reply('wait', math.ceil(at - now_ms), name, pause.reason, woken)
