@@ -36,7 +36,7 @@ from sleipnir.scheduler.runs.submit import Request, new_run
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import machine_key
-from sleipnir.scheduler.store.queries import Records
+from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory
@@ -63,7 +63,7 @@ class Client:
         self.store = store
         # Of the embedded engine; what another Redis keeps is between it and its operator.
         self.acceptances = acceptances
-        self.records = Records(store.client)
+        self.records = RunQueries(store.client)
         self.search = search
         self._budget_check = BudgetCheck(store)
         self.recordings = Recordings(store.client, store.settings.retention_s)

@@ -27,7 +27,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.worker.app import make_app, register_visits
 from sleipnir.worker.cache_eviction import evict_unused
-from sleipnir.worker.conversation.tool_resolver import Tools
+from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
 from sleipnir.worker.delivery.run_visit import run_visit
@@ -77,7 +77,7 @@ def make_services(settings: Settings) -> Services:
         agents=BundleCache(store.bundles, home / "bundles", models.can_call),
         leases=Leases(store.visits.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
         models=models,
-        tools=Tools(
+        tools=ToolResolver(
             settings,
             secrets,
             McpPool(McpLimits.of(settings), settings.tool_env),

@@ -8,7 +8,7 @@ from pathlib import Path
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.conversation.tool_resolver import Tools
+from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
 from sleipnir.worker.llm.models import Models
@@ -24,7 +24,7 @@ class Services:
     agents: BundleCache
     leases: Leases
     models: Models
-    tools: Tools
+    tools: ToolResolver
     secrets: Secrets
     settings: Settings
     limits: VisitLimits

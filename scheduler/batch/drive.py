@@ -19,7 +19,7 @@ from sleipnir.scheduler.client import Client, PreparedAgent
 from sleipnir.scheduler.errors import BudgetUsedUp, SubmissionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.store.queries import Endings, Standing
+from sleipnir.scheduler.store.queries import CompletionFeed, RunSummary
 
 _WAIT_S = 0.5
 # Putting what was submitted on disk takes about as long for one run as for many.
@@ -138,7 +138,7 @@ class Batch:
     # ---- the loop
 
     def _as_they_finish(self) -> Iterator[Finished]:
-        with self._client.records.endings(self._terms.name) as endings:
+        with self._client.records.completions(self._terms.name) as completions:
             while True:
                 yield from self._start_more()
                 if self.progress.in_flight == 0:
@@ -146,12 +146,12 @@ class Batch:
                     yield from self._look()
                     if self.progress.in_flight == 0 and not self._ready:
                         return
-                yield from self._listen(endings)
+                yield from self._listen(completions)
 
-    def _listen(self, endings: Endings) -> Iterator[Finished]:
+    def _listen(self, completions: CompletionFeed) -> Iterator[Finished]:
         self._on_progress(self.progress)
         self._keep_if_due()
-        ended = endings.wait(_WAIT_S)
+        ended = completions.wait(_WAIT_S)
         items = [item for run_id in dict.fromkeys(ended) if (item := self._ledger.of_run(run_id))]
         yield from self._finish(items)
         if monotonic() > self._look_at:
@@ -211,17 +211,17 @@ class Batch:
     def _sort_out(self, page: Sequence[Item]) -> Iterator[Finished]:
         """Find out which lines have runs already, and what is to be done about each."""
         over: list[Item] = []
-        for item, (attempt, standing) in zip(page, self._last_attempts(page), strict=True):
+        for item, (attempt, summary) in zip(page, self._last_attempts(page), strict=True):
             run_id = run_id_of(self._terms.name, item.item, attempt)
-            if self._is_reported(item, run_id, standing):
+            if self._is_reported(item, run_id, summary):
                 self._ledger.mark(item.number, "reported", item.run_id)
                 self.progress.failed += 1
                 self.progress.earlier += 1
-            elif standing is None:
+            elif summary is None:
                 self._ready.append((item, attempt))
-            elif not standing.status.is_final:
-                self._attach(item, run_id, standing)
-            elif standing.status != Status.SUCCEEDED and self._terms.retry_failed:
+            elif not summary.status.is_final:
+                self._attach(item, run_id, summary)
+            elif summary.status != Status.SUCCEEDED and self._terms.retry_failed:
                 self._client.store.runs.leave_batch(self._terms.name, run_id)
                 self._ready.append((item, attempt + 1))
             else:
@@ -229,48 +229,48 @@ class Batch:
                 self.progress.earlier += 1
         yield from self._finish(over)
 
-    def _is_reported(self, item: Item, run_id: str, standing: Standing | None) -> bool:
+    def _is_reported(self, item: Item, run_id: str, summary: RunSummary | None) -> bool:
         """Whether the results file has this failure already, and it is to stay one.
 
         Redis may have forgotten the run by now; it may also have a newer attempt.
         """
         if item.run_id is None or self._terms.retry_failed:
             return False
-        return standing is None or (item.run_id == run_id and standing.status.is_final)
+        return summary is None or (item.run_id == run_id and summary.status.is_final)
 
-    def _last_attempts(self, items: Sequence[Item]) -> list[tuple[int, Standing | None]]:
+    def _last_attempts(self, items: Sequence[Item]) -> list[tuple[int, RunSummary | None]]:
         """Each line's last attempt and how it stands; the first, and None, if it has no run."""
-        found: list[tuple[int, Standing | None]] = [(1, None)] * len(items)
+        found: list[tuple[int, RunSummary | None]] = [(1, None)] * len(items)
         attempt, positions = 1, list(range(len(items)))
         while positions:
             run_ids = [run_id_of(self._terms.name, items[at].item, attempt) for at in positions]
-            standings = self._client.records.standings(run_ids)
+            summaries = self._client.records.summaries(run_ids)
             present = [
-                (position, standing)
-                for position, standing in zip(positions, standings, strict=True)
-                if standing is not None
+                (position, summary)
+                for position, summary in zip(positions, summaries, strict=True)
+                if summary is not None
             ]
-            for position, standing in present:
-                self._require_ours(standing)
-                found[position] = attempt, standing
+            for position, summary in present:
+                self._require_ours(summary)
+                found[position] = attempt, summary
             # There is another attempt only after one that did not succeed.
             positions = [
                 position
-                for position, standing in present
-                if standing.status.is_final and standing.status != Status.SUCCEEDED
+                for position, summary in present
+                if summary.status.is_final and summary.status != Status.SUCCEEDED
             ]
             attempt += 1
         return found
 
-    def _require_ours(self, standing: Standing) -> None:
-        if standing.agent != self._agent.name:
+    def _require_ours(self, summary: RunSummary) -> None:
+        if summary.agent != self._agent.name:
             raise SubmissionRefused(
-                f"the batch '{self._terms.name}' has runs of agent '{standing.agent}'; "
+                f"the batch '{self._terms.name}' has runs of agent '{summary.agent}'; "
                 "give this one another name with --name"
             )
 
-    def _attach(self, item: Item, run_id: str, standing: Standing) -> None:
-        if standing.status == Status.WAITING:
+    def _attach(self, item: Item, run_id: str, summary: RunSummary) -> None:
+        if summary.status == Status.WAITING:
             self._ledger.mark(item.number, "waiting", run_id)
             self.progress.waiting += 1
         else:
@@ -284,16 +284,16 @@ class Batch:
         began_at = monotonic()
         cost = 0.0
         for page in self._ledger.followed():
-            standings = self._client.records.standings([item.run_id or "" for item in page])
+            summaries = self._client.records.summaries([item.run_id or "" for item in page])
             over: list[Item] = []
-            for item, standing in zip(page, standings, strict=True):
-                if standing is None:
+            for item, summary in zip(page, summaries, strict=True):
+                if summary is None:
                     self._start_again(item)
-                elif standing.status.is_final:
+                elif summary.status.is_final:
                     over.append(item)
                 else:
-                    self._move(item, waits=standing.status == Status.WAITING)
-                    cost += standing.usage.cost_usd or 0.0
+                    self._move(item, waits=summary.status == Status.WAITING)
+                    cost += summary.usage.cost_usd or 0.0
             yield from self._finish(over)
         self.progress.known_cost_usd = self._finished_cost + cost
         took_s = monotonic() - began_at

@@ -137,14 +137,14 @@ def _recent_runs(redis_url: str | None) -> list[tuple[str, str, str]]:
     from sleipnir.scheduler.embedded.process import Place  # noqa: PLC0415
     from sleipnir.scheduler.errors import SleipnirError  # noqa: PLC0415
     from sleipnir.scheduler.store.connection import connect  # noqa: PLC0415
-    from sleipnir.scheduler.store.queries import Records  # noqa: PLC0415
+    from sleipnir.scheduler.store.queries import RunQueries  # noqa: PLC0415
 
     try:
         found = settings_of(Options(redis=redis_url)).redis_url
         embedded = Place(data_dir()).recorded_engine()
         if found is None and embedded is not None:
             found = embedded[0].redis_url
-        runs = Records(connect(found)).recent(100) if found else []
+        runs = RunQueries(connect(found)).recent(100) if found else []
     except SleipnirError:
         return []
     return [(run.run_id, run.agent, str(run.status)) for run in runs]

@@ -175,7 +175,7 @@ class Attachment:
                 f"the run is queued for {run.context.machine}, whose files it needs: "
                 "start a worker there with `sleipnir worker`"
             )
-        elif not self._records.is_looked_after():
+        elif not self._records.has_live_scheduler():
             self._options.say(
                 "the run is queued, but no worker seems to be running: "
                 "start one with `sleipnir worker --scheduler`"

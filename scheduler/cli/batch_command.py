@@ -291,9 +291,9 @@ def print_status(client: Client, options: Options, name: str) -> int:
     counts: Counter[str] = Counter()
     usage = NO_USAGE
     for page in client.records.batch_pages(name):
-        for standing in filter(None, client.records.standings(page)):
-            counts[str(standing.status)] += 1
-            usage += standing.usage
+        for summary in filter(None, client.records.summaries(page)):
+            counts[str(summary.status)] += 1
+            usage += summary.usage
     if not counts:
         raise click.UsageError(f"no batch '{name}'; `sleipnir ps --json` shows each run's batch")
     if options.json:

@@ -132,7 +132,7 @@ def require_redis(settings: Settings) -> None:
 
 def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
     """Say what it takes for a run to go on, if nothing is at work on this engine."""
-    if client.records.is_looked_after():
+    if client.records.has_live_scheduler():
         return
     if settings_of(options).redis_url is None:
         options.say(

@@ -22,7 +22,7 @@ from sleipnir.scheduler.embedded.redis_server import find_server
 from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.store.connection import connect, describe, masked, require_fit
 from sleipnir.scheduler.store.permissions import permission_check
-from sleipnir.scheduler.store.queries import Records
+from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.workers import live_workers
 
 _PINGS = 20
@@ -87,7 +87,7 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
         yield Check(
             "workers", "error", "no worker is running", "start one: sleipnir worker --scheduler"
         )
-    if Records(client).is_looked_after():
+    if RunQueries(client).has_live_scheduler():
         yield Check("scheduler", "ok", "running")
     else:
         yield Check(

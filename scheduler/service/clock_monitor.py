@@ -25,27 +25,27 @@ _JUMP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ClockReading:
     """Both clocks at one instant."""
 
     redis_ms: int
     own_s: float  # monotonic
 
 
-def jump_ms(before: Reading, after: Reading) -> int:
+def jump_ms(before: ClockReading, after: ClockReading) -> int:
     """How far Redis' clock was set forward (or back) between two readings; 0 if it was not."""
     expected_ms = before.redis_ms + round((after.own_s - before.own_s) * 1000)
     jump = after.redis_ms - expected_ms
     return jump if abs(jump) > _JUMP_S * 1000 else 0
 
 
-class Timekeeper:
+class ClockMonitor:
     """Compares the clocks at each tick of one scheduler, and watches how long Redis is away."""
 
     def __init__(self, store: RunStore, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._monotonic = monotonic
-        self._last: Reading | None = None
+        self._last: ClockReading | None = None
         self._calling_since: float | None = None
         self._away_s = 0.0
 
@@ -72,7 +72,7 @@ class Timekeeper:
         """Read the clocks, and move along what waits if time was lost; True if Redis was away."""
         with self.calling():
             redis_ms = self._store.now_ms()
-        last, self._last = self._last, Reading(redis_ms, self._monotonic())
+        last, self._last = self._last, ClockReading(redis_ms, self._monotonic())
         was_away, away_s, self._away_s = self.was_away, self._away_s, 0.0
         if last is None:
             # The last scheduler may have ended with Redis, and can no longer tell.

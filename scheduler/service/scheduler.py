@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.model import Failure
-from sleipnir.scheduler.service.clock_monitor import Timekeeper
+from sleipnir.scheduler.service.clock_monitor import ClockMonitor
 from sleipnir.scheduler.service.sweeps import SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
@@ -50,7 +50,7 @@ class Scheduler:
         monotonic: Callable[[], float] = monotonic,
     ) -> None:
         self._store = store
-        self._time = Timekeeper(store, monotonic)
+        self._time = ClockMonitor(store, monotonic)
         self._tick_s = tick_s
         self._owner = secrets.token_hex(8)
         self._stopping = threading.Event()

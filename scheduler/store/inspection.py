@@ -20,7 +20,7 @@ from sleipnir.scheduler.runs.snapshot import (
     Unreadable,
     VisitTrace,
 )
-from sleipnir.scheduler.store.queries import Records
+from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.scripts import Transition
 
 
@@ -34,7 +34,7 @@ class Inspector:
     def __init__(self, client: redis.Redis, *, whole: bool = True) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
-        self._records = Records(client)
+        self._records = RunQueries(client)
         self._inspect_run = Transition("inspect_run", client, {}, nothing_woken)
         self._whole = whole
 

@@ -26,7 +26,7 @@ from sleipnir.scheduler.store.keys import (
 _BLOCK_MS = 5_000
 # Fewer digits could not choose a partition.
 _SHORTEST_PREFIX = 2
-_STANDING = (
+_SUMMARY_FIELDS = (
     "status",
     "agent",
     "prompt_tokens",
@@ -39,7 +39,7 @@ _AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunSummary:
     """What a list says of a run."""
 
     agent: str
@@ -47,7 +47,7 @@ class Standing:
     usage: Usage
 
 
-class Endings:
+class CompletionFeed:
     """Ids of runs as they end. One may get lost with a connection: look at the runs as well."""
 
     def __init__(self, subscription: Any) -> None:
@@ -63,7 +63,7 @@ class Endings:
         return ended
 
 
-class Records:
+class RunQueries:
     """Reads of the run store."""
 
     def __init__(self, client: redis.Redis) -> None:
@@ -159,13 +159,13 @@ class Records:
             yield ids
             start += page
 
-    def standings(self, run_ids: Sequence[str]) -> list[Standing | None]:
+    def summaries(self, run_ids: Sequence[str]) -> list[RunSummary | None]:
         """How several runs stand, in one round trip; None for those that do not exist."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
-                pipe.hmget(run_key("run", run_id), _STANDING)
+                pipe.hmget(run_key("run", run_id), _SUMMARY_FIELDS)
             return [
-                _standing(dict(zip(_STANDING, values, strict=True))) if values[0] else None
+                _summary(dict(zip(_SUMMARY_FIELDS, values, strict=True))) if values[0] else None
                 for values in pipe.execute()
             ]
 
@@ -176,11 +176,11 @@ class Records:
             yield found
 
     @contextmanager
-    def endings(self, batch: str) -> Iterator[Endings]:
+    def completions(self, batch: str) -> Iterator[CompletionFeed]:
         """Listen for runs of a batch that end, from now on."""
         with self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
             subscription.subscribe(batch_key(batch))
-            yield Endings(subscription)
+            yield CompletionFeed(subscription)
 
     def state(self, run_id: str) -> dict[str, Any]:
         """The state as last committed, keys sorted."""
@@ -271,7 +271,7 @@ class Records:
                 pipe.pttl(run_key("run", run_id))
             return [int(left) for left in pipe.execute()]
 
-    def is_looked_after(self) -> bool:
+    def has_live_scheduler(self) -> bool:
         """Whether a scheduler is at work, and so most likely a worker."""
         return bool(self._redis.exists(f"{ALL_PARTITIONS[0]}:owner"))
 
@@ -336,9 +336,9 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
     )
 
 
-def _standing(fields: Mapping[str, str | None]) -> Standing:
+def _summary(fields: Mapping[str, str | None]) -> RunSummary:
     given = {name: value for name, value in fields.items() if value is not None}
-    return Standing(given["agent"], Status(given["status"]), _usage(given))
+    return RunSummary(given["agent"], Status(given["status"]), _usage(given))
 
 
 def _usage(fields: Mapping[str, str]) -> Usage:

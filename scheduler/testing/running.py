@@ -201,13 +201,9 @@ class _Followed:
         """Each run once it is over, or waits for a person, which nobody here is."""
         while self._open:
             self._wait()
-            standings = self._client.records.standings(list(self._open))
-            for run_id, standing in zip(list(self._open), standings, strict=True):
-                if (
-                    standing is None
-                    or standing.status.is_final
-                    or standing.status == Status.WAITING
-                ):
+            summaries = self._client.records.summaries(list(self._open))
+            for run_id, summary in zip(list(self._open), summaries, strict=True):
+                if summary is None or summary.status.is_final or summary.status == Status.WAITING:
                     case, began_at = self._open.pop(run_id)
                     del self._positions[run_id]
                     run = self._client.records.run(run_id)

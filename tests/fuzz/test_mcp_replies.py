@@ -153,10 +153,10 @@ def test_a_list_of_tools_is_offered_or_warned_of(
         (workdir / "listed.json").write_text(json.dumps(listed))
         one = replace(server, expose="direct" if direct else "meta")
         config = McpConfig({one.name: one})
-        offer = McpServers(config, ("all",), pool, secrets, workdir, LIMIT_S).offer()
-        for warning in offer.warnings:
+        resolved = McpServers(config, ("all",), pool, secrets, workdir, LIMIT_S).resolve()
+        for warning in resolved.warnings:
             assert_one_line(warning)
-        for function in offer.functions:
+        for function in resolved.functions:
             json.dumps(function.declaration()).encode()
             assert 0 < len(function.name) <= 64
             encode(function.call(asked)).encode()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from sleipnir.graphs.tools.reader import read_tool_file
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import call_directory
 from sleipnir.worker.tools.validate import Refused, prepare
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, rarely, texts
@@ -70,12 +70,12 @@ def test_arguments_fit_or_are_refused(
     tools.mkdir(parents=True)
     (tools / name).write_text(source)
     (function,) = read_tool_file(tools / name, own=False).functions
-    surroundings = Surroundings("r1", "", tmp_path, tmp_path, tmp_path / "w", tmp_path / "cache")
+    context = ToolContext("r1", "", tmp_path, tmp_path, tmp_path / "w", tmp_path / "cache")
 
     def check(given: dict[str, Any]) -> None:
         with call_directory() as directory:
             try:
-                environment = prepare(function, given, surroundings, directory, "k", ())
+                environment = prepare(function, given, context, directory, "k", ())
             except Refused as refused:
                 for violation in refused.violations:
                     assert_one_line(violation)

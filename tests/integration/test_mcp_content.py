@@ -106,7 +106,7 @@ def test_arguments_that_a_tool_does_not_declare_never_reach_it(
         config, ["hostile"], pool, Secrets(tmp_path / "none.yaml"), tmp_path, LIMIT_S
     )
     try:
-        (function,) = servers.offer((), ["flood"]).functions
+        (function,) = servers.resolve((), ["flood"]).functions
         answer = function.call(arguments)
     finally:
         pool.close()

@@ -15,7 +15,7 @@ from sleipnir.scheduler.runs.model import Lease, Run
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.conversation.tool_resolver import Tools
+from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.llm.limits.gate import Gate
@@ -76,7 +76,7 @@ class Engine(Agents):
             agents=BundleCache(self.store.bundles, self._directory / "unpacked"),
             leases=Leases(self.store.visits.renew, interval_s=1.0),
             models=Models(self.store, self.gate),
-            tools=Tools(values, values.secrets, McpPool(), self._directory / "cache"),
+            tools=ToolResolver(values, values.secrets, McpPool(), self._directory / "cache"),
             secrets=values.secrets,
             settings=values,
             limits=VisitLimits.of(values),

@@ -68,8 +68,8 @@ class Load:
 
     def statuses(self) -> Counter[Status | None]:
         return Counter(
-            standing.status if standing else None
-            for standing in self._workers.records.standings(self.run_ids)
+            summary.status if summary else None
+            for summary in self._workers.records.summaries(self.run_ids)
         )
 
     def is_over(self) -> bool:

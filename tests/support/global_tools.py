@@ -8,8 +8,8 @@ from typing import Any
 
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.reader import read_tool_file
-from sleipnir.worker.tools.call import Guarded, call_function
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.call import NeedsConfirmation, call_function
+from sleipnir.worker.tools.context import ToolContext
 
 SHIPPED = Path(__file__).parents[2] / "graphs/functions/tools"
 
@@ -44,12 +44,12 @@ class GlobalTools:
         name: str,
         arguments: Mapping[str, Any] | None = None,
         *,
-        grants: Sequence[str] = (),
+        approvals: Sequence[str] = (),
         auto_confirm: bool = False,
         tool_root: Path | None = None,
     ) -> Any:
-        """The value that a model would get, or the `Guarded` question."""
-        surroundings = Surroundings(
+        """The value that a model would get, or the `NeedsConfirmation` question."""
+        context = ToolContext(
             run_id="run",
             agent="agent",
             agent_directory=self._agent_directory,
@@ -62,9 +62,9 @@ class GlobalTools:
             auto_confirm=auto_confirm,
         )
         outcome = call_function(
-            shipped(name), arguments or {}, surroundings, idempotency_key="key", grants=grants
+            shipped(name), arguments or {}, context, idempotency_key="key", approvals=approvals
         )
-        return outcome if isinstance(outcome, Guarded) else outcome.value
+        return outcome if isinstance(outcome, NeedsConfirmation) else outcome.value
 
     def text(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> str:
         """The result of a call that answers with a text."""

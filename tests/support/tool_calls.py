@@ -9,8 +9,8 @@ from typing import Any
 
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.reader import read_tool_file
-from sleipnir.worker.tools.call import Answered, Guarded, call_function
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation, call_function
+from sleipnir.worker.tools.context import ToolContext
 
 
 class ToolBundle:
@@ -24,7 +24,7 @@ class ToolBundle:
             created.mkdir(parents=True)
         self.narrated: list[str] = []
         self.logged: list[tuple[str, str]] = []
-        self.surroundings = Surroundings(
+        self.context = ToolContext(
             run_id="run-1",
             agent="tester",
             agent_directory=self.agent,
@@ -50,17 +50,17 @@ class ToolBundle:
         function: Function,
         arguments: Mapping[str, Any] | None = None,
         *,
-        grants: Sequence[str] = (),
+        approvals: Sequence[str] = (),
         left_s: float | None = None,
-        **surroundings: Any,
-    ) -> Answered | Guarded:
-        """Call a function, with some of the surroundings as given; the run has `left_s` left."""
+        **context: Any,
+    ) -> Completed | NeedsConfirmation:
+        """Call a function, with some of the context as given; the run has `left_s` left."""
         return call_function(
             function,
             arguments or {},
-            replace(self.surroundings, **surroundings),
+            replace(self.context, **context),
             idempotency_key="key-1",
-            grants=grants,
+            approvals=approvals,
             timeout_s=left_s,
         )
 
@@ -69,7 +69,7 @@ class ToolBundle:
     ) -> Any:
         """What the model gets of a call."""
         answered = self.call(function, arguments, **more)
-        assert isinstance(answered, Answered)
+        assert isinstance(answered, Completed)
         return answered.value
 
     def output(self, source: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> str:

@@ -70,8 +70,8 @@ class ToolLoad:
 
     def is_over(self) -> bool:
         return all(
-            standing is not None and standing.status.is_final
-            for standing in self._agents.records.standings(self.run_ids)
+            summary is not None and summary.status.is_final
+            for summary in self._agents.records.summaries(self.run_ids)
         )
 
     def executions(self) -> list[tuple[str, str]]:

@@ -88,12 +88,12 @@ def many_runs(arena: Arena, agent: PreparedAgent, batch: str) -> Sample:
     """All the runs, from the first submission to the last end."""
 
     def act() -> None:
-        with arena.client.records.endings(batch) as endings:
+        with arena.client.records.completions(batch) as completions:
             for _ in range(RUNS):
                 arena.client.submit(agent, Request(batch=batch))
             ended, patience = 0, perf_counter() + 60
             while ended < RUNS:
-                ended += len(endings.wait(1))
+                ended += len(completions.wait(1))
                 if perf_counter() > patience:
                     raise RuntimeError(f"only {ended} of {RUNS:,} runs ended within a minute")
 

@@ -17,7 +17,7 @@ from sleipnir.graphs.tools.reader import read_tool_file
 from sleipnir.worker.bench.arena import CALL_MS, CALLERS, Arena, open_arena
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 from sleipnir.worker.tools.call import call_function
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.context import ToolContext
 
 _CALLS = 100
 _SPAWNS = 20
@@ -161,7 +161,7 @@ def _tool(directory: Path) -> Callable[[], Sample]:
     file.parent.mkdir(parents=True)
     file.write_text(_TOOL)
     (function,) = read_tool_file(file, own=False).functions
-    surroundings = Surroundings(
+    context = ToolContext(
         run_id="00",
         agent="",
         agent_directory=directory,
@@ -173,7 +173,7 @@ def _tool(directory: Path) -> Callable[[], Sample]:
     def sample() -> Sample:
         began = perf_counter()
         for number in range(_SPAWNS):
-            call_function(function, {}, surroundings, idempotency_key=str(number))
+            call_function(function, {}, context, idempotency_key=str(number))
         return Sample(perf_counter() - began, 0.0)
 
     return sample

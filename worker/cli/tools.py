@@ -71,7 +71,7 @@ class _Unanswered(Exception):
     default=Path(),
     help="Working directory. Default: the current directory.",
 )
-@click.option("--yes", is_flag=True, help="Guarded functions go ahead without asking.")
+@click.option("--yes", is_flag=True, help="NeedsConfirmation functions go ahead without asking.")
 @common_options(json=True)
 def tools(
     options: Options,
@@ -161,10 +161,10 @@ def _of_servers(
     options: Options, bench: Workbench, workdir: Path, taken: Sequence[str]
 ) -> Sequence[McpFunction]:
     with bench.servers(workdir) as servers:
-        offer = servers.offer(taken=taken)
-    for warning in offer.warnings:
+        resolved = servers.resolve(taken=taken)
+    for warning in resolved.warnings:
         options.say(f"warning: {printable(warning)}")
-    return offer.functions
+    return resolved.functions
 
 
 # ---- call
@@ -210,10 +210,10 @@ def _value_of_server(bench: Workbench, call: _Call, others: Sequence[str]) -> An
     from sleipnir.worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
 
     with bench.servers(call.workdir) as servers:
-        offer = servers.offer((), [call.name])
-        if not offer.functions:
-            _unknown(call.name, others, offer.warnings)
-        (function,) = offer.functions
+        resolved = servers.resolve((), [call.name])
+        if not resolved.functions:
+            _unknown(call.name, others, resolved.warnings)
+        (function,) = resolved.functions
         return function.call(read_arguments(function.parameters, call.arguments, call.whole))
 
 

@@ -17,7 +17,7 @@ from sleipnir.scheduler.runs.events import ToolCalled
 from sleipnir.worker.conversation.tool_set import Call, Toolset
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
-from sleipnir.worker.tools.call import Answered, Guarded
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.visit.outcome import Asked
 
 _NARRATED_CHARACTERS = 2_000  # of a failure
@@ -68,7 +68,7 @@ class _Turn:
         self._visit = calls.visit
         self._timeout_s = calls.timeout_s
         self._transcript = calls.transcript
-        self._offers = toolset.offers
+        self._tools = toolset.tools
         limits = self._visit.limits
         self._calls = reply.calls[: limits.calls]
         # These are not carried out, so there is nothing of them to record.
@@ -121,28 +121,28 @@ class _Turn:
             future.result()
 
     def _overlaps(self, call: ToolCall) -> bool:
-        return call.name in self._offers and self._offers[call.name].overlaps
+        return call.name in self._tools and self._tools[call.name].overlaps
 
     def _one_by_one(self, calls: Sequence[ToolCall]) -> None:
         for call in calls:
             began = monotonic()
             outcome = self._call(call)
-            if isinstance(outcome, Guarded) and self._visit.context.headless:
+            if isinstance(outcome, NeedsConfirmation) and self._visit.context.headless:
                 outcome = _refused(
                     f"{call.name}: declined, no person is available: {outcome.question}"
                 )
-            if isinstance(outcome, Guarded):
+            if isinstance(outcome, NeedsConfirmation):
                 turn = self._transcript.question(call.call_id, outcome.question)
                 raise Parked(Asked("confirm", outcome.question, ("yes", "no"), turn=turn))
             self._keep(call, outcome.value, monotonic() - began)
 
-    def _call(self, call: ToolCall) -> Answered | Guarded:
+    def _call(self, call: ToolCall) -> Completed | NeedsConfirmation:
         try:
             arguments = _arguments(call)
         except ValueError as error:
             return _refused(f"{call.name}: {error}")
-        offer = self._offers.get(call.name)
-        if offer is None:
+        tool = self._tools.get(call.name)
+        if tool is None:
             return _refused(f"there is no tool '{call.name}'; use only the tools that are listed")
         answers = self._transcript.answers_to(call.call_id)
         for question, answer in answers.items():
@@ -152,7 +152,7 @@ class _Turn:
         # Ids only tell the calls of one reply apart.
         key = f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
         left_s = visit.seconds_left(self._timeout_s)
-        return offer.call(Call(call.name, arguments, key, tuple(answers), left_s))
+        return tool.call(Call(call.name, arguments, key, tuple(answers), left_s))
 
     def _keep(self, call: ToolCall, value: Any, elapsed_s: float) -> None:
         event = ToolCalled(
@@ -189,8 +189,8 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
     return value
 
 
-def _refused(reason: str) -> Answered:
-    return Answered({"tool_call_error": reason})
+def _refused(reason: str) -> Completed:
+    return Completed({"tool_call_error": reason})
 
 
 def _tool_message(call: ToolCall, value: Any) -> Message:

@@ -15,16 +15,16 @@ from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.runs.events import ToolPrinted
-from sleipnir.worker.conversation.tool_set import Call, Offer, Toolset
+from sleipnir.worker.conversation.tool_set import Call, ResolvedTool, Toolset
 from sleipnir.worker.mcp.functions import McpFunction, McpServers
 from sleipnir.worker.mcp.pool import McpPool
-from sleipnir.worker.tools.call import Answered, Guarded, call_function
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation, call_function
+from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.visit.context import Visit
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class ToolResolver:
     """What one worker process has for calling tools; may be used from many threads at once."""
 
     settings: Settings
@@ -35,16 +35,16 @@ class Tools:
     def resolve(self, visit: Visit[LlmNode]) -> Toolset:
         """The functions that a node lists: exactly these, in its order."""
         selection = visit.agent.toolbox.select(visit.node.tools or ())
-        offers = [self._of_file(function, visit) for function in selection.functions]
+        tools = [self._of_file(function, visit) for function in selection.functions]
         found, warnings = self._of_servers(selection, visit)
-        return Toolset({offer.name: offer for offer in (*offers, *found)}, warnings)
+        return Toolset({tool.name: tool for tool in (*tools, *found)}, warnings)
 
-    def _of_file(self, function: Function, visit: Visit[Any]) -> Offer:
-        return Offer(function.declaration(), partial(self._call, function, visit))
+    def _of_file(self, function: Function, visit: Visit[Any]) -> ResolvedTool:
+        return ResolvedTool(function.declaration(), partial(self._call, function, visit))
 
     def _of_servers(
         self, selection: Selection, visit: Visit[LlmNode]
-    ) -> tuple[Sequence[Offer], tuple[str, ...]]:
+    ) -> tuple[Sequence[ResolvedTool], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()
         servers = McpServers(
@@ -57,30 +57,32 @@ class Tools:
             cancellation=visit.cancelled,
         )
         taken = [function.name for function in selection.functions]
-        made = servers.offer(selection.servers, selection.others, taken)
-        offers = [
-            Offer(function.declaration(), partial(_call_server, function), overlaps=True)
+        made = servers.resolve(selection.servers, selection.others, taken)
+        tools = [
+            ResolvedTool(function.declaration(), partial(_call_server, function), overlaps=True)
             for function in made.functions
         ]
-        return offers, made.warnings
+        return tools, made.warnings
 
-    def _call(self, function: Function, visit: Visit[Any], call: Call) -> Answered | Guarded:
+    def _call(
+        self, function: Function, visit: Visit[Any], call: Call
+    ) -> Completed | NeedsConfirmation:
         try:
-            surroundings = self._surroundings(function.name, visit)
+            context = self._context(function.name, visit)
         except (SecretsMissing, SecretsUnusable) as error:
-            return Answered({"tool_call_error": f"{function.name}: {error}"})
+            return Completed({"tool_call_error": f"{function.name}: {error}"})
         return call_function(
             function,
             call.arguments,
-            surroundings,
+            context,
             idempotency_key=call.key,
-            grants=call.grants,
+            approvals=call.approvals,
             timeout_s=call.timeout_s,
         )
 
-    def _surroundings(self, tool: str, visit: Visit[Any]) -> Surroundings:
+    def _context(self, tool: str, visit: Visit[Any]) -> ToolContext:
         narrate = visit.services.narration.narrate
-        return Surroundings(
+        return ToolContext(
             run_id=visit.run_id,
             agent=visit.agent.directory.name,
             agent_directory=visit.agent.directory,
@@ -96,5 +98,5 @@ class Tools:
         ).under(self.settings)
 
 
-def _call_server(function: McpFunction, call: Call) -> Answered:
-    return Answered(function.call(call.arguments, call.timeout_s))
+def _call_server(function: McpFunction, call: Call) -> Completed:
+    return Completed(function.call(call.arguments, call.timeout_s))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sleipnir.worker.llm.client import Declaration
-from sleipnir.worker.tools.call import Answered, Guarded
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +17,16 @@ class Call:
     name: str
     arguments: dict[str, Any]
     key: str  # equal for every try of this call
-    grants: tuple[str, ...] = ()  # the questions a person said yes to
+    approvals: tuple[str, ...] = ()  # the questions a person said yes to
     timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ResolvedTool:
     """One function: what the model is told of it, and how it is called."""
 
     declaration: Declaration
-    call: Callable[[Call], Answered | Guarded]
+    call: Callable[[Call], Completed | NeedsConfirmation]
     # Calls of one turn may run side by side; all others keep their order.
     overlaps: bool = False
 
@@ -39,12 +39,12 @@ class Offer:
 class Toolset:
     """All functions offered to one node's model, by name."""
 
-    offers: Mapping[str, Offer] = field(default_factory=dict)
+    tools: Mapping[str, ResolvedTool] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # of what could not be offered
 
     @property
     def declarations(self) -> list[Declaration]:
-        return [offer.declaration for offer in self.offers.values()]
+        return [tool.declaration for tool in self.tools.values()]
 
 
 NO_TOOLS = Toolset()

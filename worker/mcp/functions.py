@@ -63,7 +63,7 @@ class McpFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class McpOffer:
+class ResolvedTools:
     """What there is for one node, and what there should have been."""
 
     functions: tuple[McpFunction, ...] = ()
@@ -82,12 +82,12 @@ class McpServers:
     timeout_s: float  # setting `mcp_timeout`
     cancellation: Cancellation = field(default_factory=Cancellation)
 
-    def offer(
+    def resolve(
         self,
         whole: Iterable[str] | None = None,
         names: Sequence[str] = (),
         taken: Iterable[str] = (),
-    ) -> McpOffer:
+    ) -> ResolvedTools:
         """The functions of whole servers, and single ones by name. Starts what it has to.
 
         Args:
@@ -96,7 +96,7 @@ class McpServers:
                 functions, or a tool, with `<server>__` in front or without.
             taken: names of functions that the node has from elsewhere.
         """
-        return _Offering(self, taken).made(whole, names)
+        return _Resolution(self, taken).made(whole, names)
 
     # ---- what functions do
 
@@ -124,8 +124,8 @@ class McpServers:
             raise McpFailed(f"the arguments are not what the tool declares: {shown}")
 
 
-class _Offering:
-    """One offer in the making."""
+class _Resolution:
+    """Finds the functions of one node, and starts the servers that have them."""
 
     def __init__(self, servers: McpServers, taken: Iterable[str]) -> None:
         self._servers = servers
@@ -136,15 +136,15 @@ class _Offering:
         self._ready: dict[str, tuple[McpServer, tuple[McpTool, ...]]] = {}
         self._missing: dict[str, str] = {}  # why a server is not ready
 
-    def made(self, whole: Iterable[str] | None, names: Sequence[str]) -> McpOffer:
+    def made(self, whole: Iterable[str] | None, names: Sequence[str]) -> ResolvedTools:
         meant = self._names if whole is None else self._servers.config.resolve(whole)
         wholly = [name for name in self._names if name in meant]
         owners = {name: self._owners(name) for name in names}
         self._start(dict.fromkeys([*wholly, *(o for found in owners.values() for o in found)]))
         for server in wholly:
             if server in self._ready:
-                self._offer_whole(*self._ready[server])
-        unknown = [name for name in names if not self._offer_named(name, owners[name])]
+                self._add_whole(*self._ready[server])
+        unknown = [name for name in names if not self._add_named(name, owners[name])]
         concerned = {*wholly, *(owner for name in unknown for owner in owners[name])}
         warnings = [
             f"MCP server '{name}' is unavailable: {hidden(reason)}"
@@ -153,7 +153,7 @@ class _Offering:
         ]
         if not warnings:
             warnings = [f"no MCP server has a function '{name}'" for name in unknown]
-        return McpOffer(tuple(self._functions), tuple(warnings))
+        return ResolvedTools(tuple(self._functions), tuple(warnings))
 
     def _owners(self, name: str) -> Sequence[str]:
         """The servers that may have a function of that name."""
@@ -190,7 +190,7 @@ class _Offering:
             raise McpUnavailable("it asks for OAuth; give it a token in 'headers' instead")
         return server.with_secrets(self._servers.secrets.resolve)
 
-    def _offer_whole(self, server: McpServer, tools: Sequence[McpTool]) -> None:
+    def _add_whole(self, server: McpServer, tools: Sequence[McpTool]) -> None:
         if server.expose == "direct":
             for tool in tools:
                 self._offer_tool(server, tool, tool.name)
@@ -198,7 +198,7 @@ class _Offering:
         for function in self._three(server):
             self._add(function)
 
-    def _offer_named(self, name: str, owners: Sequence[str]) -> bool:
+    def _add_named(self, name: str, owners: Sequence[str]) -> bool:
         """Whether it could be offered, or is already."""
         for server, tools in (self._ready[owner] for owner in owners if owner in self._ready):
             three = {function.name: function for function in self._three(server)}

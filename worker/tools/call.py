@@ -10,7 +10,7 @@ from typing import Any
 from sleipnir.graphs.tools.function import Function
 from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox.child_process import Finished, run_process
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory, call_directory
 from sleipnir.worker.tools.interpreter import Missing, command_of, missing_tsx
 from sleipnir.worker.tools.output_capture import Stdout
@@ -26,14 +26,14 @@ _NARRATED_CHARACTERS = 2_000  # of a line
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Completed:
     """The call is over."""
 
     value: Any  # JSON for the model; of a failure {"tool_call_error": …}
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class NeedsConfirmation:
     """The tool wants a person's consent before it goes on; it has changed nothing yet."""
 
     question: str
@@ -42,43 +42,43 @@ class Guarded:
 def call_function(
     function: Function,
     arguments: Mapping[str, Any],
-    surroundings: Surroundings,
+    context: ToolContext,
     *,
     idempotency_key: str,
-    grants: Sequence[str] = (),
+    approvals: Sequence[str] = (),
     timeout_s: float | None = None,
-) -> Answered | Guarded:
+) -> Completed | NeedsConfirmation:
     """Call a function once. What goes wrong is a value for the model, never an exception.
 
-    `grants` are the questions of all earlier `Guarded`s of this call that were answered with yes:
-    the tool runs again from its start. `timeout_s` is what the run has left.
+    `approvals` are the questions of this call that were answered with yes before: the tool runs
+    again from its start. `timeout_s` is what the run has left.
     """
-    call = _Call(function, arguments, surroundings, idempotency_key, timeout_s)
-    granted = tuple(grants)
+    call = _Call(function, arguments, context, idempotency_key, timeout_s)
+    approved = tuple(approvals)
     while True:
-        outcome = call.run(granted)
-        if isinstance(outcome, Answered):
+        outcome = call.run(approved)
+        if isinstance(outcome, Completed):
             return outcome
         shown = call.shown(outcome.question)
-        if shown not in grants or outcome.question in granted:
-            return Guarded(shown)
+        if shown not in approvals or outcome.question in approved:
+            return NeedsConfirmation(shown)
         # Consent was to what people may see of the question; the tool looks for all of it.
-        granted += (outcome.question,)
+        approved += (outcome.question,)
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
     function: Function
     arguments: Mapping[str, Any]
-    surroundings: Surroundings
+    context: ToolContext
     idempotency_key: str
     timeout_s: float | None
 
-    def run(self, grants: Sequence[str]) -> Answered | Guarded:
+    def run(self, approvals: Sequence[str]) -> Completed | NeedsConfirmation:
         """Run the process to its end."""
         try:
             with call_directory() as directory:
-                return self._run(directory, grants)
+                return self._run(directory, approvals)
         except Refused as refused:
             errors = "\n".join(f"error: {violation}" for violation in refused.violations)
             return self._failed("the call was refused", stderr=errors)
@@ -91,22 +91,24 @@ class _Call:
 
     def shown(self, text: str) -> str:
         """The text as people may see it."""
-        return mask(without_escapes(text), self.surroundings.secrets)
+        return mask(without_escapes(text), self.context.secrets)
 
-    def _run(self, directory: CallDirectory, grants: Sequence[str]) -> Answered | Guarded:
-        surroundings = self.surroundings
+    def _run(
+        self, directory: CallDirectory, approvals: Sequence[str]
+    ) -> Completed | NeedsConfirmation:
+        context = self.context
         environment = prepare(
-            self.function, self.arguments, surroundings, directory, self.idempotency_key, grants
+            self.function, self.arguments, context, directory, self.idempotency_key, approvals
         )
-        stdout = Stdout(self._narrate, surroundings.output_limit_bytes)
+        stdout = Stdout(self._narrate, context.output_limit_bytes)
         finished = run_process(
-            command_of(self.function, surroundings, environment),
+            command_of(self.function, context, environment),
             environment=environment,
-            workdir=surroundings.workdir,
-            timeout_s=surroundings.limit_s(self.timeout_s),
-            output_limit_bytes=surroundings.output_limit_bytes,
-            limits=surroundings.limits,
-            cancellation=surroundings.cancellation,
+            workdir=context.workdir,
+            timeout_s=context.limit_s(self.timeout_s),
+            output_limit_bytes=context.output_limit_bytes,
+            limits=context.limits,
+            cancellation=context.cancellation,
             on_stdout=stdout.take,
             grace_s=GRACE_S,
         )
@@ -115,18 +117,18 @@ class _Call:
 
     def _outcome(
         self, directory: CallDirectory, finished: Finished, stdout: Stdout
-    ) -> Answered | Guarded:
-        limit = self.surroundings.output_limit_bytes
+    ) -> Completed | NeedsConfirmation:
+        limit = self.context.output_limit_bytes
         stderr = decoded_end(finished.stderr, limit, finished.stderr_cut)
         written = directory.written(limit)
         if finished.returncode == 0 and not finished.timed_out:
             self._log(finished)
-            return Answered(value_of(written, limit, self.surroundings.secrets))
+            return Completed(value_of(written, limit, self.context.secrets))
         if finished.returncode in _ASKING and not finished.timed_out:
             question = directory.question(limit)
             if question is not None:
                 self._log(finished)
-                return Guarded(question)
+                return NeedsConfirmation(question)
         self._log(finished)
         return self._failed(
             self._reason(finished, directory),
@@ -137,21 +139,21 @@ class _Call:
 
     def _reason(self, finished: Finished, directory: CallDirectory) -> str:
         if finished.timed_out:
-            return f"timed out after {self.surroundings.limit_s(self.timeout_s):g} s"
+            return f"timed out after {self.context.limit_s(self.timeout_s):g} s"
         if finished.exceeded is not None:
             return f"{finished.exceeded}: {status_text(finished.returncode)}"
         return missing_tsx(self.function, directory) or status_text(finished.returncode)
 
-    def _failed(self, reason: str, **texts: str) -> Answered:
+    def _failed(self, reason: str, **texts: str) -> Completed:
         value = failure(self.function.name, reason, **texts)
-        return Answered(cleaned(value, self.surroundings.secrets))
+        return Completed(cleaned(value, self.context.secrets))
 
     def _log(self, finished: Finished) -> None:
         text = self.shown(finished.said.decode(errors="replace")).strip()
         if text:
-            self.surroundings.log("stderr", text)
+            self.context.log("stderr", text)
 
     def _narrate(self, line: str) -> None:
         text = self.shown(line)
         short = len(text) <= _NARRATED_CHARACTERS
-        self.surroundings.narrate(text if short else text[:_NARRATED_CHARACTERS] + "…")
+        self.context.narrate(text if short else text[:_NARRATED_CHARACTERS] + "…")

@@ -13,7 +13,7 @@ from sleipnir.worker.visit.cancellation import Cancellation
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ToolContext:
     """Where tools run, what they may know, and who hears of them. All paths are absolute."""
 
     run_id: str
@@ -35,7 +35,7 @@ class Surroundings:
     narrate: Callable[[str], None] = lambda _line: None  # a masked line of a tool's stdout
     log: Callable[[str, str], None] = lambda _stream, _text: None  # kept for `logs`
 
-    def under(self, settings: Settings) -> Surroundings:
+    def under(self, settings: Settings) -> ToolContext:
         """The same, with all that the engine's settings say about calls."""
         return replace(
             self,

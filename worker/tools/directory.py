@@ -42,9 +42,9 @@ class CallDirectory:
         return self.path / "guard.json"
 
     @property
-    def grants(self) -> Path:
+    def approvals(self) -> Path:
         """The questions a person said yes to."""
-        return self.path / "grants"
+        return self.path / "approvals"
 
     @property
     def parameters(self) -> Path:

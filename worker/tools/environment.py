@@ -10,7 +10,7 @@ from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
 from sleipnir.graphs.variables import environment_name
 from sleipnir.worker.sandbox.child_process import base_environment
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory
 
 WRAPPERS = Path(__file__).with_name("wrappers")
@@ -29,40 +29,40 @@ _NPX_INSTALLS_NOTHING = {"npm_config_yes": "false", "npm_config_offline": "true"
 
 def call_environment(
     function: Function,
-    surroundings: Surroundings,
+    context: ToolContext,
     directory: CallDirectory,
     arguments: str,
     idempotency_key: str,
 ) -> dict[str, str]:
     """All variables of a call: ours win over the worker's, and those over `.env`."""
     declared = function.bash.variables
-    passed_on = (*surroundings.tool_env, *(variable.name for variable in declared))
-    environment = _env_files(function, surroundings) | base_environment(passed_on)
+    passed_on = (*context.tool_env, *(variable.name for variable in declared))
+    environment = _env_files(function, context) | base_environment(passed_on)
     for name in (_TOOL_ROOT, _ALLOW_PRIVATE_ADDRESSES):
         environment.pop(name, None)
-    environment |= {environment_name(name): value for name, value in surroundings.variables.items()}
-    environment |= _of_function(function, surroundings)
+    environment |= {environment_name(name): value for name, value in context.variables.items()}
+    environment |= _of_function(function, context)
     environment |= {
         "LLM_OUTPUT": str(directory.output),
-        "LLM_CONFIG_DIR": str(surroundings.root),
+        "LLM_CONFIG_DIR": str(context.root),
         "LLM_TOOL_DATA_FILE": str(directory.arguments),
         "LLM_PROMPT_UTILS_FILE": str(SHIPPED_LIBRARY / "utils.sh"),
         "LLM_GUARD_FILE": str(directory.guard),
-        "LLM_GUARD_GRANTS_FILE": str(directory.grants),
+        "LLM_GUARD_GRANTS_FILE": str(directory.approvals),
         "PYTHONPATH": _with_helpers(environment.get("PYTHONPATH")),
         "NO_COLOR": "1",
-        "SLEIPNIR_RUN_ID": surroundings.run_id,
+        "SLEIPNIR_RUN_ID": context.run_id,
         "SLEIPNIR_IDEMPOTENCY_KEY": idempotency_key,
     }
-    if surroundings.agent:
-        environment["LLM_AGENT_NAME"] = surroundings.agent
+    if context.agent:
+        environment["LLM_AGENT_NAME"] = context.agent
     if function.language == "typescript":
         environment |= _NPX_INSTALLS_NOTHING
-    if surroundings.auto_confirm:
+    if context.auto_confirm:
         environment["AUTO_CONFIRM"] = "true"
-    if surroundings.tool_root is not None:
-        environment[_TOOL_ROOT] = str(surroundings.tool_root)
-    if surroundings.allow_private_addresses:
+    if context.tool_root is not None:
+        environment[_TOOL_ROOT] = str(context.tool_root)
+    if context.allow_private_addresses:
         environment[_ALLOW_PRIVATE_ADDRESSES] = "1"
     if len(arguments.encode()) <= _INLINE_ARGUMENTS_BYTES:
         environment |= {"LLM_TOOL_RAW_JSON": arguments, "LLM_AGENT_RAW_JSON": arguments}
@@ -72,16 +72,16 @@ def call_environment(
     return environment
 
 
-def _env_files(function: Function, surroundings: Surroundings) -> dict[str, str]:
+def _env_files(function: Function, context: ToolContext) -> dict[str, str]:
     """An agent's own file holds for all that runs for it, also for the global tools."""
-    of_agent = read_env_file(surroundings.agent_directory / ENV_FILE)
+    of_agent = read_env_file(context.agent_directory / ENV_FILE)
     if function.own:
         return of_agent
-    return read_env_file(surroundings.home_of(function) / ENV_FILE) | of_agent
+    return read_env_file(context.home_of(function) / ENV_FILE) | of_agent
 
 
-def _of_function(function: Function, surroundings: Surroundings) -> dict[str, str]:
-    home, cache = str(surroundings.home_of(function)), str(surroundings.cache_of(function))
+def _of_function(function: Function, context: ToolContext) -> dict[str, str]:
+    home, cache = str(context.home_of(function)), str(context.cache_of(function))
     if not function.own:
         return {
             "LLM_ROOT_DIR": home,

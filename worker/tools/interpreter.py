@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from sleipnir.graphs.tools.function import Function
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory
 from sleipnir.worker.tools.environment import WRAPPERS
 
@@ -17,7 +17,7 @@ class Missing(Exception):
 
 
 def command_of(
-    function: Function, surroundings: Surroundings, environment: Mapping[str, str]
+    function: Function, context: ToolContext, environment: Mapping[str, str]
 ) -> list[str]:
     """The argv of a call; nothing in it comes from a model.
 
@@ -28,7 +28,7 @@ def command_of(
         case "bash":
             interpreter = ["bash", "--noprofile", "--norc", str(WRAPPERS / "call.sh")]
         case "python":
-            interpreter = [_python(surroundings), str(WRAPPERS / "call.py")]
+            interpreter = [_python(context), str(WRAPPERS / "call.py")]
         case "typescript":
             interpreter = ["npx", "tsx", str(WRAPPERS / "call.ts")]
     program = interpreter[0]
@@ -45,9 +45,9 @@ def missing_tsx(function: Function, directory: CallDirectory) -> str | None:
     return "cannot start: npx found no tsx; install it on this worker: npm install --global tsx"
 
 
-def _python(surroundings: Surroundings) -> str:
+def _python(context: ToolContext) -> str:
     """Of a virtual environment where there is one, else the worker's own."""
-    for directory in (surroundings.workdir, surroundings.agent_directory):
+    for directory in (context.workdir, context.agent_directory):
         python = directory / ".venv" / "bin" / "python3"
         if python.is_file():
             return str(python)

@@ -27,8 +27,8 @@ from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.scheduler.temporary import OwnDirectory
 from sleipnir.worker.mcp.functions import McpServers
 from sleipnir.worker.mcp.pool import Limits, McpPool
-from sleipnir.worker.tools.call import Answered, call_function
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.call import Completed, call_function
+from sleipnir.worker.tools.context import ToolContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Workbench:
             toolbox = Toolbox(self.agent.global_tools, library_of(root), directory)
             yield Calls(
                 {function.name: function for function in toolbox.functions},
-                Surroundings(
+                ToolContext(
                     run_id=new_run_id(),
                     agent=self.agent.name if self.is_agent else "",
                     agent_directory=directory,
@@ -123,7 +123,7 @@ class Calls:
     """The functions of an unpacked agent, ready to be called."""
 
     functions: Mapping[str, Function]
-    surroundings: Surroundings
+    context: ToolContext
 
     def call(
         self,
@@ -143,23 +143,21 @@ class Calls:
             narrate: gets each line of its stdout.
             log: gets its stderr, each time it ran.
         """
-        surroundings = replace(
-            self.surroundings, auto_confirm=consents is None, narrate=narrate, log=log
-        )
-        grants: tuple[str, ...] = ()
+        context = replace(self.context, auto_confirm=consents is None, narrate=narrate, log=log)
+        approvals: tuple[str, ...] = ()
         while True:
             outcome = call_function(
                 self.functions[function],
                 arguments,
-                surroundings,
-                idempotency_key=surroundings.run_id,
-                grants=grants,
+                context,
+                idempotency_key=context.run_id,
+                approvals=approvals,
             )
-            if isinstance(outcome, Answered):
+            if isinstance(outcome, Completed):
                 return outcome.value
             if consents is None or not consents(outcome.question):
                 return {"tool_call_error": f"{function}: declined: {outcome.question}"}
-            grants += (outcome.question,)
+            approvals += (outcome.question,)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from sleipnir.worker.tools.arguments import (
     wrong_surroundings,
     wrong_values,
 )
-from sleipnir.worker.tools.context import Surroundings
+from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory
 from sleipnir.worker.tools.environment import call_environment
 
@@ -29,10 +29,10 @@ class Refused(Exception):
 def prepare(
     function: Function,
     arguments: Mapping[str, Any],
-    surroundings: Surroundings,
+    context: ToolContext,
     directory: CallDirectory,
     idempotency_key: str,
-    grants: Collection[str],
+    approvals: Collection[str],
 ) -> dict[str, str]:
     """Check a call and lay out its files; returns its environment.
 
@@ -44,7 +44,7 @@ def prepare(
         raise Refused([f"there is no file {function.file}"])
     arguments = _by_declared_names(function.bash.aliases, arguments)
     text = encode(arguments)
-    environment = call_environment(function, surroundings, directory, text, idempotency_key)
+    environment = call_environment(function, context, directory, text, idempotency_key)
     wrong = [*wrong_names(function, arguments), *wrong_surroundings(function.bash, environment)]
     bash = BashArguments.of(function, arguments)
     wrong += bash.wrong if function.language == "bash" else wrong_values(function, arguments)
@@ -52,7 +52,7 @@ def prepare(
         raise Refused(wrong)
 
     directory.arguments.write_text(text, encoding="utf-8")
-    directory.write_fields("grants", grants)
+    directory.write_fields("approvals", approvals)
     match function.language:
         case "bash":
             directory.write_fields("values", bash.values())
@@ -61,8 +61,8 @@ def prepare(
         case "typescript":
             names = list(function.parameters.get("properties", ()))
             directory.parameters.write_text(encode(names), encoding="utf-8")
-    surroundings.cache_of(function).mkdir(parents=True, exist_ok=True)
-    surroundings.workdir.mkdir(parents=True, exist_ok=True)
+    context.cache_of(function).mkdir(parents=True, exist_ok=True)
+    context.workdir.mkdir(parents=True, exist_ok=True)
     return environment
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run
-    from sleipnir.scheduler.store.queries import Records
+    from sleipnir.scheduler.store.queries import RunQueries
 
     Colours = Mapping[str, Progress]
     Writer = Callable[[Graph, Colours | None], str | bytes]
@@ -97,7 +97,7 @@ def _graph_of_run(client: Client, run_id: str) -> tuple[Graph, Colours]:
     return client.graph_of(run), progress_of(run, client.records)
 
 
-def progress_of(run: Run, records: Records) -> dict[str, Progress]:
+def progress_of(run: Run, records: RunQueries) -> dict[str, Progress]:
     """What to say of each node that the run has come to."""
     from sleipnir.scheduler.runs.history import node_times  # noqa: PLC0415 - see above
 

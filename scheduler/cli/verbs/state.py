@@ -14,7 +14,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.model import Checkpoint
-    from sleipnir.scheduler.store.queries import Records
+    from sleipnir.scheduler.store.queries import RunQueries
 
 
 @click.command
@@ -43,7 +43,7 @@ def state(options: Options, run_id: str, key: str | None, step: int | None, diff
     _print(values if key is None else values[key], as_json=options.json)
 
 
-def _after(records: Records, run_id: str, step: int) -> dict[str, Any]:
+def _after(records: RunQueries, run_id: str, step: int) -> dict[str, Any]:
     from sleipnir.scheduler.runs.history import state_after  # noqa: PLC0415 - the client has loaded it
 
     try:

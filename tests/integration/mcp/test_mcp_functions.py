@@ -12,7 +12,7 @@ import pytest
 
 from sleipnir.graphs.mcp.config import McpConfig, McpServer
 from sleipnir.scheduler.config.secrets import Secrets
-from sleipnir.worker.mcp.functions import McpOffer, McpServers
+from sleipnir.worker.mcp.functions import McpServers, ResolvedTools
 from sleipnir.worker.mcp.pool import McpPool
 from tests.support.mcp import odd_mcp_server, plain_server, stdio_server
 
@@ -50,32 +50,32 @@ def agent(pool: McpPool, workdir: Path) -> Agent:
     return Agent(pool, workdir)
 
 
-def names(offer: McpOffer) -> list[str]:
-    return [function.name for function in offer.functions]
+def names(resolved: ResolvedTools) -> list[str]:
+    return [function.name for function in resolved.functions]
 
 
-def call(offer: McpOffer, name: str, /, **arguments: Any) -> Any:
-    (function,) = (function for function in offer.functions if function.name == name)
+def call(resolved: ResolvedTools, name: str, /, **arguments: Any) -> Any:
+    (function,) = (function for function in resolved.functions if function.name == name)
     return function.call(arguments)
 
 
 def test_a_server_is_offered_as_three_functions(agent: Agent) -> None:
-    offer = agent.servers(stdio_server()).offer()
+    resolved = agent.servers(stdio_server()).resolve()
 
-    assert names(offer) == THREE
-    assert offer.warnings == ()
-    invoke = offer.functions[2].declaration()["function"]
+    assert names(resolved) == THREE
+    assert resolved.warnings == ()
+    invoke = resolved.functions[2].declaration()["function"]
     assert invoke["name"] == "mcp_invoke_tested"
     assert "mcp_describe_tested" in invoke["description"]
     assert invoke["parameters"]["required"] == ["tool"]
 
 
 def test_a_tool_is_searched_described_and_invoked(agent: Agent) -> None:
-    offer = agent.servers(stdio_server()).offer()
+    resolved = agent.servers(stdio_server()).resolve()
 
-    (found,) = call(offer, "mcp_search_tested", query="add up numbers", top_k=1)
-    described = call(offer, "mcp_describe_tested", tool="add")
-    result = call(offer, "mcp_invoke_tested", tool="add", arguments={"a": 1, "b": 2})
+    (found,) = call(resolved, "mcp_search_tested", query="add up numbers", top_k=1)
+    described = call(resolved, "mcp_describe_tested", tool="add")
+    result = call(resolved, "mcp_invoke_tested", tool="add", arguments={"a": 1, "b": 2})
 
     assert found == {"name": "add", "server": "tested", "description": "Add two numbers."}
     assert described["properties"]["tool"] == {"type": "string"}
@@ -108,31 +108,31 @@ def test_a_tool_is_searched_described_and_invoked(agent: Agent) -> None:
 def test_a_wrong_call_is_told_to_the_model(
     agent: Agent, function: str, arguments: Mapping[str, Any], failure: str
 ) -> None:
-    offer = agent.servers(stdio_server()).offer()
+    resolved = agent.servers(stdio_server()).resolve()
 
-    assert call(offer, function, **arguments) == {"tool_call_error": failure}
+    assert call(resolved, function, **arguments) == {"tool_call_error": failure}
 
 
 def test_an_error_of_the_tool_is_passed_on(agent: Agent) -> None:
-    offer = agent.servers(stdio_server()).offer()
+    resolved = agent.servers(stdio_server()).resolve()
 
-    result = call(offer, "mcp_invoke_tested", tool="refuse")
+    result = call(resolved, "mcp_invoke_tested", tool="refuse")
 
     assert result["isError"] is True
 
 
 def test_a_crash_is_told_to_the_model(agent: Agent) -> None:
-    offer = agent.servers(stdio_server("fragile")).offer()
+    resolved = agent.servers(stdio_server("fragile")).resolve()
 
-    result = call(offer, "mcp_invoke_fragile", tool="crash")
+    result = call(resolved, "mcp_invoke_fragile", tool="crash")
 
     assert "invocation failed: the server disconnected" in result["tool_call_error"]
 
 
 def test_the_rest_of_the_time_bounds_a_call(agent: Agent, workdir: Path) -> None:
-    offer = agent.servers(stdio_server()).offer(whole=[], names=["wait"])
+    resolved = agent.servers(stdio_server()).resolve(whole=[], names=["wait"])
 
-    result = offer.functions[0].call({"file": str(workdir / "never")}, timeout_s=0.2)
+    result = resolved.functions[0].call({"file": str(workdir / "never")}, timeout_s=0.2)
 
     assert result == {"tool_call_error": "invocation failed: no answer after 0.2 s"}
 
@@ -140,29 +140,32 @@ def test_the_rest_of_the_time_bounds_a_call(agent: Agent, workdir: Path) -> None
 def test_a_node_gets_what_it_names(agent: Agent) -> None:
     servers = agent.servers(stdio_server(), plain_server())
 
-    assert names(servers.offer(whole=["plain"])) == [
+    assert names(servers.resolve(whole=["plain"])) == [
         name.replace("tested", "plain") for name in THREE
     ]
-    assert names(servers.offer(whole=[], names=["mcp_invoke_tested"])) == ["mcp_invoke_tested"]
-    assert names(servers.offer(whole=[], names=["echo", "tested__add"])) == ["echo", "tested__add"]
-    assert names(servers.offer(whole=["tested"], names=[THREE[0], "add"])) == [*THREE, "add"]
+    assert names(servers.resolve(whole=[], names=["mcp_invoke_tested"])) == ["mcp_invoke_tested"]
+    assert names(servers.resolve(whole=[], names=["echo", "tested__add"])) == [
+        "echo",
+        "tested__add",
+    ]
+    assert names(servers.resolve(whole=["tested"], names=[THREE[0], "add"])) == [*THREE, "add"]
 
 
 def test_a_named_tool_has_its_own_schema_and_is_called_directly(agent: Agent) -> None:
-    offer = agent.servers(stdio_server()).offer(whole=[], names=["add"])
+    resolved = agent.servers(stdio_server()).resolve(whole=[], names=["add"])
 
-    assert offer.functions[0].parameters["required"] == ["a", "b"]
-    assert call(offer, "add", a=20, b=22)["structuredContent"] == {"result": 42}
+    assert resolved.functions[0].parameters["required"] == ["a", "b"]
+    assert call(resolved, "add", a=20, b=22)["structuredContent"] == {"result": 42}
 
 
 def test_the_first_server_that_has_the_name_wins(agent: Agent) -> None:
     one, two = stdio_server("one"), stdio_server("two")
     servers = agent.servers(one, two, entries=["two", "one"])
 
-    offer = servers.offer(whole=[], names=["process", "one__process"])
+    resolved = servers.resolve(whole=[], names=["process", "one__process"])
 
-    ids = [function.call({})["structuredContent"]["result"] for function in offer.functions]
-    first = agent.servers(two).offer(whole=[], names=["process"])
+    ids = [function.call({})["structuredContent"]["result"] for function in resolved.functions]
+    first = agent.servers(two).resolve(whole=[], names=["process"])
     assert ids[0] == call(first, "process")["structuredContent"]["result"]
     assert ids[1] != ids[0]
 
@@ -170,10 +173,10 @@ def test_the_first_server_that_has_the_name_wins(agent: Agent) -> None:
 def test_a_direct_server_offers_its_tools_with_its_name_where_they_clash(agent: Agent) -> None:
     direct = replace(plain_server(), name="pl.ain", expose="direct")
 
-    offer = agent.servers(direct, stdio_server()).offer(whole=["pl.ain"], taken=["echo"])
+    resolved = agent.servers(direct, stdio_server()).resolve(whole=["pl.ain"], taken=["echo"])
 
-    assert names(offer) == ["more", "pl_ain__echo"]
-    assert "content" in call(offer, "pl_ain__echo", x=1)
+    assert names(resolved) == ["more", "pl_ain__echo"]
+    assert "content" in call(resolved, "pl_ain__echo", x=1)
 
 
 def test_a_tool_without_a_name_is_not_offered(agent: Agent, tmp_path: Path) -> None:
@@ -181,9 +184,9 @@ def test_a_tool_without_a_name_is_not_offered(agent: Agent, tmp_path: Path) -> N
     listed = tmp_path / "listed.json"
     listed.write_text(json.dumps({"tools": tools}))
 
-    offer = agent.servers(odd_mcp_server(listed, expose="direct")).offer()
+    resolved = agent.servers(odd_mcp_server(listed, expose="direct")).resolve()
 
-    assert names(offer) == ["echo"]
+    assert names(resolved) == ["echo"]
 
 
 @pytest.mark.parametrize(
@@ -199,10 +202,10 @@ def test_a_tool_without_a_name_is_not_offered(agent: Agent, tmp_path: Path) -> N
     ],
 )
 def test_an_unavailable_server_is_a_warning(agent: Agent, server: McpServer, reason: str) -> None:
-    offer = agent.servers(server, stdio_server(), entries=["s", "tested", "absent"]).offer()
+    resolved = agent.servers(server, stdio_server(), entries=["s", "tested", "absent"]).resolve()
 
-    assert names(offer) == THREE
-    first, second = sorted(offer.warnings, reverse=True)
+    assert names(resolved) == THREE
+    first, second = sorted(resolved.warnings, reverse=True)
     assert first.startswith(f"MCP server 's' is unavailable: {reason}")
     assert second == "MCP server 'absent' is unavailable: mcp.json does not have it"
 
@@ -210,9 +213,9 @@ def test_an_unavailable_server_is_a_warning(agent: Agent, server: McpServer, rea
 def test_a_name_nobody_has_is_a_warning(agent: Agent) -> None:
     broken = McpServer("broken", "stdio", command="no-such-program")
 
-    answered = agent.servers(stdio_server()).offer(whole=[], names=["add", "nothing"])
-    silent = agent.servers(stdio_server(), broken).offer(whole=[], names=["nothing"])
-    found = agent.servers(stdio_server(), broken).offer(whole=[], names=["add"])
+    answered = agent.servers(stdio_server()).resolve(whole=[], names=["add", "nothing"])
+    silent = agent.servers(stdio_server(), broken).resolve(whole=[], names=["nothing"])
+    found = agent.servers(stdio_server(), broken).resolve(whole=[], names=["add"])
 
     assert answered.warnings == ("no MCP server has a function 'nothing'",)
     assert silent.warnings == ("MCP server 'broken' is unavailable: there is no 'no-such-program'",)
@@ -223,8 +226,8 @@ def test_secrets_reach_the_server_and_come_back_masked(agent: Agent) -> None:
     own = stdio_server("secretive")
     server = replace(own, env={**own.env, "KEY": "{{ SERVER_KEY }}"})
 
-    offer = agent.servers(server, SERVER_KEY="hush-hush").offer(whole=[], names=["variable"])
-    result = call(offer, "variable", name="KEY")
+    resolved = agent.servers(server, SERVER_KEY="hush-hush").resolve(whole=[], names=["variable"])
+    result = call(resolved, "variable", name="KEY")
 
     assert result["structuredContent"] == {"result": "***"}
     assert result["content"][0]["text"] == "***"

@@ -28,7 +28,7 @@ from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import new_run_id, run_key
-from sleipnir.scheduler.store.queries import Records
+from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock
 from tests.support.queue import lose_all
@@ -102,7 +102,7 @@ class StoreAndModel(RuleBasedStateMachine):
         values = Settings.model_validate({"lease_s": LEASE_S, "max_deliveries": MAX_DELIVERIES})
         self.store = RunStore(client, values, DirectDispatcher(), self.clock)
         self.scheduler = Scheduler(self.store, monotonic=self.clock.passed_s)
-        self.records = Records(client)
+        self.records = RunQueries(client)
         self.runs: list[Run] = []
         self.tokens = 0
 

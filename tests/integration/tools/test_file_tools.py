@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.tools.call import Guarded
+from sleipnir.worker.tools.call import NeedsConfirmation
 from tests.support.global_tools import GlobalTools, shipped
 
 
@@ -196,9 +196,9 @@ def test_overwriting_asks_first(tools: GlobalTools, workdir: Path) -> None:
 
     asked = tools.call(*call)
 
-    assert asked == Guarded(f"overwrite {workdir / 'file'}?")
+    assert asked == NeedsConfirmation(f"overwrite {workdir / 'file'}?")
     assert (workdir / "file").read_text() == "old"
-    tools.text(*call, grants=[asked.question])
+    tools.text(*call, approvals=[asked.question])
     assert (workdir / "file").read_text() == "new"
 
 
@@ -209,7 +209,7 @@ def test_patch_shows_the_diff_asks_and_changes_the_file(tools: GlobalTools, work
     asked = tools.call(*call)
 
     assert asked.question.endswith("/file?\n@@ -1 +1 @@\n-one\n+1\n")
-    tools.text(*call, grants=[asked.question])
+    tools.text(*call, approvals=[asked.question])
     assert (workdir / "file").read_bytes() == b"1\ntwo\xff\n"
 
 
@@ -277,10 +277,10 @@ def test_a_change_outside_the_working_directory_asks(
 ) -> None:
     asked = tools.call(name, arguments)
 
-    assert isinstance(asked, Guarded)
+    assert isinstance(asked, NeedsConfirmation)
     assert f"{outside}/" in asked.question
     assert "outside the working directory?" in asked.question
-    assert "tool_call_error" not in tools.call(name, arguments, grants=[asked.question])
+    assert "tool_call_error" not in tools.call(name, arguments, approvals=[asked.question])
 
 
 @changes

@@ -65,9 +65,9 @@ def test_a_limit_that_was_not_reached_is_not_blamed(tmp_path: Path) -> None:
 
 def test_a_tool_tells_the_model_which_limit_it_ran_into(tmp_path: Path) -> None:
     bundle = ToolBundle(tmp_path)
-    surroundings = bundle.surroundings.under(Settings(program_memory_mb=200))
+    context = bundle.context.under(Settings(program_memory_mb=200))
 
-    value = bundle.value(bundle.tool(TOOL.format(HOG), "hog.py"), limits=surroundings.limits)
+    value = bundle.value(bundle.tool(TOOL.format(HOG), "hog.py"), limits=context.limits)
 
     assert value["tool_call_error"] == (
         "hog: exceeded 200 MB of memory (program_memory_mb): exit code 1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.worker.tools.call import Guarded
+from sleipnir.worker.tools.call import NeedsConfirmation
 from tests.support.certificates import certificate
 from tests.support.global_tools import GlobalTools
 from tests.support.mail_server import MailServer
@@ -41,8 +41,8 @@ def test_a_command_runs_in_the_working_directory_once_somebody_agreed(tools: Glo
 
     asked = tools.call(*call)
 
-    assert asked == Guarded("run this command?\npwd; echo $((1 + 1)); echo oops >&2")
-    assert tools.text(*call, grants=[asked.question]) == f"{tools.workdir}\n2\noops\n"
+    assert asked == NeedsConfirmation("run this command?\npwd; echo $((1 + 1)); echo oops >&2")
+    assert tools.text(*call, approvals=[asked.question]) == f"{tools.workdir}\n2\noops\n"
 
 
 @pytest.mark.parametrize("command", ["echo begun; false; echo on", "echo begun; false | cat"])
@@ -122,8 +122,8 @@ def test_git_runs_one_command_once_somebody_agreed(tools: GlobalTools, repositor
 
     asked = tools.call(*call)
 
-    assert asked == Guarded("run this command?\ngit status --short 'a file'")
-    assert tools.text(*call, grants=[asked.question]) == '?? "a file"\n'
+    assert asked == NeedsConfirmation("run this command?\ngit status --short 'a file'")
+    assert tools.text(*call, approvals=[asked.question]) == '?? "a file"\n'
 
 
 @pytest.mark.parametrize(

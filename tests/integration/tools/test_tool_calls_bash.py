@@ -86,7 +86,7 @@ def test_no_text_is_ever_run_as_a_command(bundle: ToolBundle) -> None:
     value = bundle.value(tool, {"a": NASTY, "b": [NASTY], "c": NASTY})
 
     assert value == {"output": f"{NASTY}|" * 4}
-    assert list(bundle.surroundings.workdir.iterdir()) == []
+    assert list(bundle.context.workdir.iterdir()) == []
 
 
 def test_a_large_value_arrives_whole(bundle: ToolBundle) -> None:
@@ -204,7 +204,7 @@ def test_what_is_no_number_never_reaches_arithmetic(
         assert refused["tool_call_error"] == "demo: the call was refused"
         assert refused["stderr"].startswith(f"error: argument '{name}' must be {wanted}, got ")
 
-    assert not list(bundle.surroundings.workdir.glob("*"))
+    assert not list(bundle.context.workdir.glob("*"))
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_an_error_ends_a_file_that_wants_so(bundle: ToolBundle) -> None:
     tool = bundle.tool("# @describe Fails\nset -e\nmain() { false; touch on; }")
 
     assert bundle.value(tool) == {"tool_call_error": "demo: exit code 1"}
-    assert list(bundle.surroundings.workdir.iterdir()) == []
+    assert list(bundle.context.workdir.iterdir()) == []
 
 
 def test_an_error_does_not_end_any_other_file(bundle: ToolBundle) -> None:

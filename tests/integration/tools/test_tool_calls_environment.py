@@ -25,17 +25,15 @@ def bundle(tmp_path: Path) -> ToolBundle:
     return ToolBundle(tmp_path)
 
 
-def of_global_tool(
-    bundle: ToolBundle, arguments: Any = None, **surroundings: Any
-) -> dict[str, str]:
+def of_global_tool(bundle: ToolBundle, arguments: Any = None, **context: Any) -> dict[str, str]:
     tool = bundle.tool(SHOW.format(name="run"), "show.py")
-    found: dict[str, str] = bundle.value(tool, arguments, **surroundings)
+    found: dict[str, str] = bundle.value(tool, arguments, **context)
     return found
 
 
-def of_own_function(bundle: ToolBundle, **surroundings: Any) -> dict[str, str]:
+def of_own_function(bundle: ToolBundle, **context: Any) -> dict[str, str]:
     functions = bundle.own(SHOW.format(name="look"), "tools.py")
-    found: dict[str, str] = bundle.value(functions["look"], **surroundings)
+    found: dict[str, str] = bundle.value(functions["look"], **context)
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sleipnir.graphs.tools.function import Function
-from sleipnir.worker.tools.call import Answered, Guarded
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from tests.support.tool_calls import ToolBundle
 
 QUESTION = 'Say "yes" \\ & go?\n+ line ❤'
@@ -50,8 +50,8 @@ def bash(body: str) -> str:
     return f'# @describe Asks\nsource "$LLM_PROMPT_UTILS_FILE"\nmain() {{\n{body}\n}}\n'
 
 
-def done(outcome: Answered | Guarded) -> bool:
-    return isinstance(outcome, Answered) and outcome.value["output"].strip() == "done"
+def done(outcome: Completed | NeedsConfirmation) -> bool:
+    return isinstance(outcome, Completed) and outcome.value["output"].strip() == "done"
 
 
 def test_a_guarded_tool_asks_one_question_after_the_other(
@@ -59,24 +59,22 @@ def test_a_guarded_tool_asks_one_question_after_the_other(
 ) -> None:
     arguments = {"question": QUESTION}
 
-    assert bundle.call(asking, arguments) == Guarded(QUESTION)
-    assert bundle.call(asking, arguments, grants=[QUESTION]) == Guarded("outside?")
-    assert done(bundle.call(asking, arguments, grants=[QUESTION, "outside?"]))
+    assert bundle.call(asking, arguments) == NeedsConfirmation(QUESTION)
+    assert bundle.call(asking, arguments, approvals=[QUESTION]) == NeedsConfirmation("outside?")
+    assert done(bundle.call(asking, arguments, approvals=[QUESTION, "outside?"]))
 
 
 def test_consent_to_another_question_is_none(bundle: ToolBundle, asking: Function) -> None:
-    asked = bundle.call(asking, {"question": QUESTION}, grants=[QUESTION + "!", "outside?"])
+    asked = bundle.call(asking, {"question": QUESTION}, approvals=[QUESTION + "!", "outside?"])
 
-    assert asked == Guarded(QUESTION)
+    assert asked == NeedsConfirmation(QUESTION)
 
 
-@pytest.mark.parametrize(
-    "surroundings", [{"auto_confirm": True}, {"variables": {"auto_confirm": "1"}}]
-)
+@pytest.mark.parametrize("context", [{"auto_confirm": True}, {"variables": {"auto_confirm": "1"}}])
 def test_nobody_is_asked_where_all_is_confirmed(
-    bundle: ToolBundle, asking: Function, surroundings: dict[str, object]
+    bundle: ToolBundle, asking: Function, context: dict[str, object]
 ) -> None:
-    assert done(bundle.call(asking, {"question": QUESTION}, **surroundings))
+    assert done(bundle.call(asking, {"question": QUESTION}, **context))
 
 
 def test_a_question_shows_no_secret_and_can_still_be_answered(
@@ -85,10 +83,10 @@ def test_a_question_shows_no_secret_and_can_still_be_answered(
     arguments = {"question": "Send s3cr3t-value?"}
 
     asked = bundle.call(asking, arguments, secrets=("s3cr3t-value",))
-    next_asked = bundle.call(asking, arguments, secrets=("s3cr3t-value",), grants=["Send ***?"])
+    next_asked = bundle.call(asking, arguments, secrets=("s3cr3t-value",), approvals=["Send ***?"])
 
-    assert asked == Guarded("Send ***?")
-    assert next_asked == Guarded("outside?")
+    assert asked == NeedsConfirmation("Send ***?")
+    assert next_asked == NeedsConfirmation("outside?")
 
 
 @pytest.mark.parametrize(
@@ -108,24 +106,24 @@ def test_a_question_shows_no_secret_and_can_still_be_answered(
 def test_only_paths_outside_the_current_directory_are_guarded(
     bundle: ToolBundle, asking: Function, path: str, asks: bool
 ) -> None:
-    workdir = bundle.surroundings.workdir
+    workdir = bundle.context.workdir
     workdir.mkdir()
     (workdir / "link").symlink_to("/tmp")
 
-    outcome = bundle.call(asking, {"question": "q", "path": path}, grants=["q"])
+    outcome = bundle.call(asking, {"question": "q", "path": path}, approvals=["q"])
 
-    assert outcome == Guarded("outside?") if asks else done(outcome)
+    assert outcome == NeedsConfirmation("outside?") if asks else done(outcome)
 
 
 def test_a_question_from_a_subshell_ends_the_whole_tool(bundle: ToolBundle) -> None:
     tool = bundle.tool(bash('local x=$(guard_operation "sure?"; echo y); touch changed'))
 
-    assert bundle.call(tool) == Guarded("sure?")
-    assert list(bundle.surroundings.workdir.iterdir()) == []
+    assert bundle.call(tool) == NeedsConfirmation("sure?")
+    assert list(bundle.context.workdir.iterdir()) == []
 
 
 def test_a_guard_without_a_question_asks_one(bundle: ToolBundle) -> None:
-    assert bundle.call(bundle.tool(bash("guard_operation"))) == Guarded("May demo go on?")
+    assert bundle.call(bundle.tool(bash("guard_operation"))) == NeedsConfirmation("May demo go on?")
 
 
 def test_the_exit_code_alone_is_no_question(bundle: ToolBundle) -> None:
@@ -138,7 +136,7 @@ def test_a_prompt_points_to_what_asks_people(bundle: ToolBundle, prompt: str) ->
 
     assert value["stderr"].startswith(f"error: {prompt}: a tool has no terminal; let the model ask")
     assert "user__" in value["stderr"]
-    assert list(bundle.surroundings.workdir.iterdir()) == []
+    assert list(bundle.context.workdir.iterdir()) == []
 
 
 def test_messages_go_to_the_log_and_colours_are_plain(bundle: ToolBundle) -> None:

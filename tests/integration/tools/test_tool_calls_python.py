@@ -132,7 +132,7 @@ def test_a_value_that_was_not_declared_is_refused_before_anything_runs(
         "tool_call_error": "demo: the call was refused",
         "stderr": f"error: {error}",
     }
-    assert not list(bundle.surroundings.workdir.glob("*"))
+    assert not list(bundle.context.workdir.glob("*"))
 
 
 def test_null_stands_for_an_optional_argument_left_out(bundle: ToolBundle) -> None:
@@ -178,7 +178,7 @@ def test_lines_are_narrated_while_the_tool_runs(bundle: ToolBundle) -> None:
 
     def hear(line: str) -> None:
         heard.append(line)
-        (bundle.surroundings.workdir / "heard").touch()
+        (bundle.context.workdir / "heard").touch()
 
     assert bundle.value(tool, narrate=hear) == "DONE"
     assert heard == ["working"]

@@ -86,7 +86,7 @@ def test_time_runs_out_for_the_whole_group(bundle: ToolBundle, limits: dict[str,
     value = bundle.value(tool, **limits)
 
     assert value == {"tool_call_error": "demo: timed out after 0.2 s"}
-    sleeping = int((bundle.surroundings.workdir / "pid").read_text())
+    sleeping = int((bundle.context.workdir / "pid").read_text())
     wait_until(lambda: not is_alive(sleeping), "its child is gone")
 
 
@@ -99,7 +99,7 @@ def test_who_ignores_sigterm_is_killed(bundle: ToolBundle, monkeypatch: pytest.M
 
 def test_a_cancelled_call_ends_at_once(bundle: ToolBundle) -> None:
     tool = bundle.tool(bash("sleep 60 & wait"))
-    bundle.surroundings.cancellation.set()
+    bundle.context.cancellation.set()
 
     assert bundle.value(tool) == {"tool_call_error": "demo: signal 15 (SIGTERM)"}
 
@@ -108,7 +108,7 @@ def test_what_outlives_the_tool_holds_nobody_up(bundle: ToolBundle) -> None:
     tool = bundle.tool(bash("echo begun; sleep 60 & echo $! > pid"))
 
     assert bundle.value(tool) == "DONE"
-    left = int((bundle.surroundings.workdir / "pid").read_text())
+    left = int((bundle.context.workdir / "pid").read_text())
     wait_until(lambda: not is_alive(left), "what it left is gone")
 
 
@@ -174,7 +174,7 @@ def test_a_line_that_does_not_end_is_narrated_too(bundle: ToolBundle) -> None:
 
 
 @pytest.mark.parametrize(
-    ("surroundings", "reason"),
+    ("context", "reason"),
     [
         ({"variables": {"v": "a\0b"}}, "cannot start: embedded null byte"),
         ({"variables": {"v": "x" * 200_000}}, "cannot start: Argument list too long"),
@@ -182,11 +182,9 @@ def test_a_line_that_does_not_end_is_narrated_too(bundle: ToolBundle) -> None:
     ],
 )
 def test_what_cannot_start_says_why(
-    bundle: ToolBundle, surroundings: dict[str, Any], reason: str
+    bundle: ToolBundle, context: dict[str, Any], reason: str
 ) -> None:
-    assert bundle.value(bundle.tool(bash(":")), **surroundings) == {
-        "tool_call_error": f"demo: {reason}"
-    }
+    assert bundle.value(bundle.tool(bash(":")), **context) == {"tool_call_error": f"demo: {reason}"}
 
 
 def test_a_missing_interpreter_is_named(

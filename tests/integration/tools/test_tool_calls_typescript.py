@@ -58,7 +58,7 @@ def test_npx_runs_the_wrapper_and_may_install_nothing(
 
     bundle.value(function, {"a": 1})
 
-    workdir = bundle.surroundings.workdir
+    workdir = bundle.context.workdir
     expected = ["tsx", str(WRAPPERS / "call.ts"), str(function.file), "add"]
     assert (workdir / "argv").read_text().splitlines() == expected
     assert (workdir / "parameters").read_text() == '["a","b","c"]'
@@ -96,7 +96,7 @@ def test_a_value_that_was_not_declared_is_refused_before_anything_runs(
         "tool_call_error": "add: the call was refused",
         "stderr": "error: argument 'a' must be of type number, got \"1\"",
     }
-    assert not list(bundle.surroundings.workdir.glob("*"))
+    assert not list(bundle.context.workdir.glob("*"))
 
 
 def test_functions_are_called_as_declared(bundle: ToolBundle) -> None:

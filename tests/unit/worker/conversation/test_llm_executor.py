@@ -12,10 +12,10 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
-from sleipnir.worker.conversation.tool_set import Call, Offer, Toolset
+from sleipnir.worker.conversation.tool_set import Call, ResolvedTool, Toolset
 from sleipnir.worker.executors.llm import run_llm
 from sleipnir.worker.llm.caller import MustWait
-from sleipnir.worker.tools.call import Answered
+from sleipnir.worker.tools.call import Completed
 from sleipnir.worker.visit.context import Visit, VisitLimits
 from sleipnir.worker.visit.outcome import Deferred, Postponed, Wrote
 from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, calls, fails, says
@@ -407,16 +407,16 @@ def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServ
     running: list[int] = []
     most = []
 
-    def look(call: Call) -> Answered:
+    def look(call: Call) -> Completed:
         running.append(call.arguments["at"])
         together.wait()
         most.append(len(running))
         together.wait()
         running.remove(call.arguments["at"])
-        return Answered("seen")
+        return Completed("seen")
 
     declaration = {"type": "function", "function": {"name": "look", "parameters": {}}}
-    toolset = Toolset({"look": Offer(declaration, look, overlaps=True)})
+    toolset = Toolset({"look": ResolvedTool(declaration, look, overlaps=True)})
     services = KeptServices(tools=GivenTools(toolset))
     limits = VisitLimits(call_threads=4)
     asking = visit({"tools": ["look"]}, limits=limits, services=services)
