@@ -39,7 +39,7 @@ class Section(BaseModel):
     )
 
 
-class Settings(Section):
+class GraphSettings(Section):
     """Bounds and switches of one graph."""
 
     max_loop_iterations: PositiveInt = 100
@@ -307,7 +307,7 @@ class Graph(SkillFields):
     """Suggested prompts."""
     variables: list[Variable] = []
     """Texts given at submission."""
-    settings: Settings = Settings()
+    settings: GraphSettings = GraphSettings()
     """Limits and options."""
     initial_state: JsonObject = {}
     """The state before the first node."""

@@ -34,8 +34,7 @@ from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
 from sleipnir.worker.machine_heartbeat import announce
-from sleipnir.worker.mcp.pool import Limits as McpLimits
-from sleipnir.worker.mcp.pool import McpPool
+from sleipnir.worker.mcp.pool import McpLimits, McpPool
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import adopt_orphans, end_all, marks
 from sleipnir.worker.services import Services
@@ -60,7 +59,7 @@ def make_services(settings: Settings) -> Services:
     """
     assert settings.redis_url is not None
     home = _writable_home()
-    client = connect(settings.redis_url, patient=True)
+    client = connect(settings.redis_url, retry_outage=True)
     for warning in require_fit(client, allow_unsafe=settings.allow_unsafe_redis):
         logger.warning("%s", warning)
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)

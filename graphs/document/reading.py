@@ -13,10 +13,10 @@ from sleipnir.graphs.schema import (
     NODE_TYPES,
     BaseNode,
     Graph,
+    GraphSettings,
     RagNode,
     ReducerName,
     Section,
-    Settings,
     Variable,
 )
 
@@ -114,8 +114,8 @@ class Reading:
     def _settings(self) -> dict[str, Any]:
         if self._data.get("settings") is None:
             return {}
-        settings = self._shape(Settings, ("settings",))
-        return {"settings": settings or Settings()}
+        settings = self._shape(GraphSettings, ("settings",))
+        return {"settings": settings or GraphSettings()}
 
     def _variables(self) -> dict[str, Any]:
         variables = self._data.get("variables")

@@ -126,7 +126,7 @@ def read_mcp_config(directory: Path) -> tuple[McpConfig, tuple[Finding, ...]]:
     except (OSError, UnicodeDecodeError, RecursionError) as error:
         message = f"cannot read mcp.json: {reason(error)}"
         return McpConfig(), (Finding(_CODE, message, file=str(file)),)
-    reading = _Reading(file)
+    reading = _ConfigReader(file)
     config = reading.config(data)
     if reading.findings:
         return McpConfig(), in_order(reading.findings)
@@ -155,7 +155,7 @@ class _Entry(BaseModel):
     disabled: StrictBool = False
 
 
-class _Reading:
+class _ConfigReader:
     """One pass over a file's data; afterwards `findings` says what is wrong."""
 
     def __init__(self, file: Path) -> None:

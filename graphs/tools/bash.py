@@ -57,13 +57,13 @@ class _Command:
 
 def bash_functions(source: Source) -> list[Function]:
     """The functions after `@cmd` lines; of a global tool without any, its `main`."""
-    reading = _Reading(source)
+    reading = _BashReader(source)
     for part in _parts(source.text):
         reading.take(part)
     return reading.functions()
 
 
-class _Reading:
+class _BashReader:
     """One pass over a file, from its first line to its last."""
 
     def __init__(self, source: Source) -> None:

@@ -22,7 +22,7 @@ from sleipnir.scheduler.runs.events import (
 )
 from sleipnir.scheduler.runs.model import Question, Run, Status
 from sleipnir.scheduler.runs.narration import render
-from sleipnir.scheduler.store.connection import Patience
+from sleipnir.scheduler.store.connection import RetryWhileUnavailable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LOOK_MS = 1_000
 _AT_ONCE_MS = 1
 # Looks without news after which a run that nobody begins needs an explanation.
-_PATIENT_LOOKS = 3
+_LOOKS_IN_VAIN = 3
 
 # An outage of Redis is waited for, a minute or so.
 _TRIES = 120
@@ -59,7 +59,7 @@ class Attachment:
         hears: bool = False,
     ) -> None:
         # A run survives an outage of Redis, and so do those who watch it.
-        client.store.client.set_retry(Patience(_ToldBackoff(options), _TRIES))
+        client.store.client.set_retry(RetryWhileUnavailable(_ToldBackoff(options), _TRIES))
         self._client = client
         self._records = client.records
         self.run_id = run_id
@@ -69,7 +69,7 @@ class Attachment:
         # Of the run and its children: the last event that was read.
         self._positions = {run_id: "0"}
         # Of what models say: it is over when it is over, and never told again.
-        self._heard = {run_id: client.records.end_of_speech(run_id)} if hears else {}
+        self._heard = {run_id: client.records.end_of_token_stream(run_id)} if hears else {}
         self._voice = Voice()
         self._asking: set[str] = set()  # runs with questions that may be open
         self._explained: set[str] = set()  # questions whose answering was explained
@@ -149,7 +149,7 @@ class Attachment:
         if looks_in_vain == 0 and not self._asking:
             return True
         run = self._records.run(self.run_id)
-        if run.status == Status.QUEUED and looks_in_vain == _PATIENT_LOOKS:
+        if run.status == Status.QUEUED and looks_in_vain == _LOOKS_IN_VAIN:
             self._explain_silence(run)
         if run.is_final:  # its last event was not kept
             return False

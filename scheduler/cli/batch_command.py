@@ -37,7 +37,7 @@ from sleipnir.scheduler.client import Client, PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError, Terminated
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.store.connection import PATIENT
+from sleipnir.scheduler.store.connection import RETRY_OUTAGE
 from sleipnir.scheduler.store.workers import worker_slots
 
 _STDIN = "-"
@@ -77,7 +77,7 @@ def run_batch(client: Client, options: Options, call: Call, processes: int) -> i
         processes: workers of the embedded engine.
     """
     # It may last for hours: it rides out a restart of Redis.
-    client.store.client.set_retry(PATIENT)
+    client.store.client.set_retry(RETRY_OUTAGE)
     with _room_for_files(), Ledger() as ledger:
         return _Start(options, call, client, client.prepare(call.agent), ledger, processes)()
 

@@ -19,7 +19,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import Terminated
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.testing.cases import Case, read_all_cases
-from sleipnir.scheduler.testing.running import Result, Session
+from sleipnir.scheduler.testing.running import CaseSession, Result
 
 _RULE_WIDTH = 79
 
@@ -85,7 +85,7 @@ def run_tests(
     chosen = selection.of(cases, prepared.name)
     began_at = monotonic()
     report = _Report(options, chosen)
-    session = Session(client, prepared, directory.absolute(), record)
+    session = CaseSession(client, prepared, directory.absolute(), record)
     try:
         with closing(session.results(chosen)) as results:
             for result in results:

@@ -15,7 +15,7 @@ from typing import Any
 import redis
 
 from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
-from sleipnir.scheduler.runs.model import Context
+from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.store.inspection import Inspector, nothing_woken, pairs
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, BUNDLES, bundle_key
@@ -159,6 +159,6 @@ class Audit:
 
 def _digests(record: Mapping[str, str]) -> set[str]:
     try:
-        return {record["digest"], *Context.from_json(record["context"]).agents.values()}
+        return {record["digest"], *RunContext.from_json(record["context"]).agents.values()}
     except (KeyError, ValueError, TypeError):
         return set()  # the rules tell of such a record

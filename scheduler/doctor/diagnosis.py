@@ -26,7 +26,7 @@ from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.workers import live_workers
 
 _PINGS = 20
-_INTERPRETER_PATIENCE_S = 20.0
+_INTERPRETER_TIMEOUT_S = 20.0
 
 # What scripts and tools are run with: the command that tells a version, and what needs it.
 _INTERPRETERS = (
@@ -149,7 +149,7 @@ def _version(command: tuple[str, ...]) -> str | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_INTERPRETER_PATIENCE_S,
+            timeout=_INTERPRETER_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

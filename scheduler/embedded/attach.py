@@ -21,11 +21,11 @@ from time import monotonic
 from typing import Any, Protocol
 
 from sleipnir.scheduler.embedded.process import (
-    PATIENCE_S,
+    MAX_WAIT_S,
     Engine,
     EngineProcess,
+    EngineRequest,
     Place,
-    Request,
     lock,
 )
 from sleipnir.scheduler.embedded.supervisor import Child, Pauses, say
@@ -116,8 +116,8 @@ def _worker_count(settings: EngineSettings, processes: int | None) -> int:
     return processes or settings.workers or 1
 
 
-def _request(settings: EngineSettings, workers: int) -> Request:
-    return Request(workers, settings.concurrency, settings.drain_s, dict(os.environ))
+def _request(settings: EngineSettings, workers: int) -> EngineRequest:
+    return EngineRequest(workers, settings.concurrency, settings.drain_s, dict(os.environ))
 
 
 @contextlib.contextmanager
@@ -132,7 +132,7 @@ def _locked(file: Path) -> Iterator[None]:
 class _Attachment:
     """One command's hold on the engine: as long as its connection is open, the engine stays."""
 
-    def __init__(self, place: Place, request: Request) -> None:
+    def __init__(self, place: Place, request: EngineRequest) -> None:
         self._place = place
         self._request = json.dumps(asdict(request)).encode() + b"\n"
         self._connection = socket.socket(socket.AF_UNIX)
@@ -227,7 +227,7 @@ class _Attachment:
         finally:
             os.close(log)
             engines_end.close()
-        return self._ask(PATIENCE_S)
+        return self._ask(MAX_WAIT_S)
 
     def _ask(self, max_wait_s: float) -> bool:
         """Send the request; true once it is met, false when the engine ends instead."""

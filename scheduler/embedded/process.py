@@ -2,7 +2,7 @@
 
 `python -m sleipnir.scheduler.embedded.process DATA_DIR`, started by `attach`. A command holds a
 connection to it, which the kernel closes however the command dies; when the last one is gone the
-engine drains and ends. A command sends one line, its `Request`; the engine answers with one:
+engine drains and ends. A command sends one line, its `EngineRequest`; the engine answers one:
 `ready`, or `failed` and why. It says `stopping` before it ends, so that a connection which breaks
 without that word means that the engine was killed.
 
@@ -37,7 +37,7 @@ from sleipnir.scheduler.store.append_only import unwritten
 # What a worker needs beyond its drain to close its files.
 DRAIN_MARGIN_S = 5.0
 # An engine that is draining, and a Redis that loads its data, may need this long.
-PATIENCE_S = 120.0
+MAX_WAIT_S = 120.0
 # How often an engine that cannot end looks whether it can.
 _LOOKS_AGAIN_S = 1.0
 # The log becomes `engine.log.1` beyond this size, and is looked at this often.
@@ -59,7 +59,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EngineRequest:
     """What a command needs from the engine; `workers` 0: Redis alone."""
 
     workers: int
@@ -241,7 +241,7 @@ class EngineProcess:
         rotate(self._place.log_file)
         self._supervisor.call_in(_LOG_LOOK_S, self.bound_log)
 
-    def stay(self, request: Request, companions: Sequence[Child]) -> None:
+    def stay(self, request: EngineRequest, companions: Sequence[Child]) -> None:
         """Be used by ourselves: run what `request` asks for, and `companions`, until a signal."""
         self._stays = True
         self._provide(request)
@@ -361,7 +361,7 @@ class EngineProcess:
         heard += part
         if heard.endswith(b"\n"):
             try:
-                request = Request(**json.loads(heard))
+                request = EngineRequest(**json.loads(heard))
                 # `up` has the workers its user wanted, with that user's environment: those of
                 # a passing command would stay, and run what others submit.
                 if not self._stays:
@@ -372,7 +372,7 @@ class EngineProcess:
                 _tell(user, failed=f"the engine cannot handle the request: {error}")
             heard.clear()
 
-    def _provide(self, request: Request) -> None:
+    def _provide(self, request: EngineRequest) -> None:
         """Start the workers asked for that are not there yet."""
         supervisor = self._supervisor
         supervisor.grace_s = max(supervisor.grace_s, request.drain_s + DRAIN_MARGIN_S)
@@ -420,7 +420,7 @@ def _main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     place = Place(Path(sys.argv[1]))
     # An engine that is ending gets its time, but nobody waits for one that hangs.
-    signal.alarm(int(PATIENCE_S))
+    signal.alarm(int(MAX_WAIT_S))
     try:
         engine_lock = lock(place.engine_lock, wait=True)
         signal.alarm(0)

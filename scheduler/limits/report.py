@@ -76,7 +76,7 @@ class Report:
 
 def report(limiter: RateLimiter, rules: Rules) -> Report:
     """How everything stands now."""
-    reading = _Reading(limiter, rules)
+    reading = _LimitReader(limiter, rules)
     return Report(tuple(reading.limits()), tuple(reading.pauses()), tuple(reading.budgets()))
 
 
@@ -91,7 +91,7 @@ def held_up(client: redis.Redis, run_ids: Sequence[str]) -> dict[str, str]:
     }
 
 
-class _Reading:
+class _LimitReader:
     """One reading of the limiter."""
 
     def __init__(self, limiter: RateLimiter, rules: Rules) -> None:

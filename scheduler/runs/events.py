@@ -164,7 +164,7 @@ class RunEnded:
 class TextStreamed:
     """What a model says, while it says it; in a stream of its own without a reader twice."""
 
-    kind: ClassVar[str] = "speech"
+    kind: ClassVar[str] = "text"
     node: str
     index: int | None  # of a map's item
     text: str

@@ -133,7 +133,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class RunContext:
     """What stays the same for all visits of a run."""
 
     depth: int = 0  # of child runs; a root is 0
@@ -162,7 +162,7 @@ class Context:
         return json.dumps({name: value for name, value in values.items() if value})
 
     @classmethod
-    def from_json(cls, text: str) -> Context:
+    def from_json(cls, text: str) -> RunContext:
         values = json.loads(text)
         if "secrets" in values:
             values["secrets"] = tuple(values["secrets"])
@@ -179,7 +179,7 @@ class NewRun:
     start: str  # node id
     start_type: str
     state: Mapping[str, str]  # seeds, key → JSON text
-    context: Context
+    context: RunContext
     timeout_s: float | None = None
     parent: str | None = None  # "<run> <visit>"
     batch: str | None = None
@@ -200,7 +200,7 @@ class Begun:
     age_s: float  # since the visit first began
     left_s: float | None  # until the run's deadline
     payload: str  # what it was resumed with; empty before that
-    context: Context
+    context: RunContext
     item: str | None  # JSON text, in a map's invocation
     state: Snapshot
 
@@ -262,7 +262,7 @@ class Run:
     output: str | None
     failure: Failure | None
     usage: Usage
-    context: Context
+    context: RunContext
     parent: str | None
     batch: str | None
     item: str | None

@@ -12,7 +12,7 @@ from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, 
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import Context, NewRun
+from sleipnir.scheduler.runs.model import NewRun, RunContext
 from sleipnir.scheduler.store.keys import new_child_id, new_run_id
 
 
@@ -79,7 +79,7 @@ def new_run(
         start=graph.start,
         start_type=graph.nodes[graph.start].type,
         state=_seeds(graph, variables, request.state, request.prompt),
-        context=Context(
+        context=RunContext(
             root=run_id,
             batch=request.batch,
             workdir=request.workdir,
@@ -118,7 +118,7 @@ def require_declared(agent: str, variables: Iterable[Variable], given: Iterable[
             )
 
 
-def child_digest(parent: Context, agent: str, max_depth: int) -> str:
+def child_digest(parent: RunContext, agent: str, max_depth: int) -> str:
     """The bundle of the agent that a node of a run wants to spawn.
 
     Raises:
@@ -139,7 +139,7 @@ def child_run(
     graph: Graph,
     digest: str,
     *,
-    parent: Context,
+    parent: RunContext,
     parent_run: str,
     parent_visit: str,
     agent: str,

@@ -22,8 +22,8 @@ _COSTLY = ("pattern", "Ref", "$ref", "unique", "unevaluated")
 _SMALL = 10_000_000
 
 # A machine may be busy, or swap; a process that keeps silent for so much longer hangs.
-_PATIENCE_S = 60.0
-_PATIENCE_FACTOR = 10.0
+_MAX_WAIT_S = 60.0
+_MAX_WAIT_FACTOR = 10.0
 
 
 def misfits(schema: dict[str, Any], value: Any, limit_s: float = DEFAULT_LIMIT_S) -> list[Misfit]:
@@ -106,7 +106,7 @@ class _Helper:
         """
         try:
             self._channel.send_bytes(question.encode())
-            if not self._channel.poll(_PATIENCE_S + _PATIENCE_FACTOR * limit_s):
+            if not self._channel.poll(_MAX_WAIT_S + _MAX_WAIT_FACTOR * limit_s):
                 raise TookTooLong(limit_s)
             answer: dict[str, Any] = json.loads(self._channel.recv_bytes())
         except (EOFError, OSError) as error:

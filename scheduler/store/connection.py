@@ -73,7 +73,7 @@ def _said(error: BaseException) -> str:
     return str(error).rpartition(" of pipeline caused error: ")[2]
 
 
-class Patience(Retry):
+class RetryWhileUnavailable(Retry):
     """Has a client repeat its commands while Redis is away, or refuses what it may do later."""
 
     def __init__(self, backoff: ExponentialWithJitterBackoff, retries: int) -> None:
@@ -91,9 +91,9 @@ class Patience(Retry):
 
 
 # A worker outlives an outage of ten leases; a person at a terminal wants to know at once.
-PATIENT = Patience(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120)
+RETRY_OUTAGE = RetryWhileUnavailable(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120)
 # It does not try again where one waited for an answer already: that takes 15 s a time.
-HASTY = Retry(
+RETRY_BRIEFLY = Retry(
     ExponentialWithJitterBackoff(cap=0.2, base=0.02),
     2,
     supported_errors=(ConnectionError, BusyLoadingError),
@@ -152,11 +152,11 @@ def is_private(url: str) -> bool:
     return url.startswith("unix:")
 
 
-def connect(url: str, *, patient: bool = False) -> redis.Redis:
+def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
     """A client that has answered once.
 
     Args:
-        patient: ride out an outage of a minute or two, and other moods of Redis for as long.
+        retry_outage: ride out an outage of a minute or two, and other moods of Redis for as long.
 
     Raises:
         EngineUnreachable: if nothing answers there, or it is no Redis.
@@ -165,7 +165,7 @@ def connect(url: str, *, patient: bool = False) -> redis.Redis:
         "decode_responses": True,
         # Lone surrogates that scripts or models put into texts come back as they were.
         "encoding_errors": "surrogatepass",
-        "retry": PATIENT if patient else HASTY,
+        "retry": RETRY_OUTAGE if retry_outage else RETRY_BRIEFLY,
         "retry_on_error": [ConnectionError, BusyLoadingError],
         "health_check_interval": 30,
         "socket_timeout": _SOCKET_TIMEOUT_S,

@@ -11,7 +11,7 @@ Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end:
     events    stream  narration, capped
     logs      list    output of scripts, capped
     children  list    ids of child runs
-    speech    stream  what models say while they say it, for who watches; capped, expires in seconds
+    tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
 Of a run, gone with its end at the latest:
     visits    hash    open visits, packed as lua/lib/store.lua says
     staged    hash    node → what a finished branch of the current step produced

@@ -14,7 +14,15 @@ import redis
 
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.events import NarrationEntry, from_json
-from sleipnir.scheduler.runs.model import Checkpoint, Context, Failure, Question, Run, Status, Usage
+from sleipnir.scheduler.runs.model import (
+    Checkpoint,
+    Failure,
+    Question,
+    Run,
+    RunContext,
+    Status,
+    Usage,
+)
 from sleipnir.scheduler.store.keys import (
     ALL_PARTITIONS,
     batch_key,
@@ -231,15 +239,15 @@ class RunQueries:
         self,
         positions: Mapping[str, str],
         block_ms: int,
-        speech: Mapping[str, str] = MappingProxyType({}),
+        streams: Mapping[str, str] = MappingProxyType({}),
     ) -> list[tuple[str, NarrationEntry]]:
         """What came after a given event id in the narrations of several runs, by run id.
 
         Waits up to `block_ms` for the first; all runs must be in one partition, as a run and
-        its child runs are. `speech` has the positions in what models say.
+        its child runs are. `streams` has the positions in their token streams.
         """
         after, keys = {}, {}
-        for kind, wanted in (("events", positions), ("speech", speech)):
+        for kind, wanted in (("events", positions), ("tokens", streams)):
             for run_id, event_id in wanted.items():
                 key = run_key(kind, run_id)
                 after[key], keys[key] = event_id, run_id
@@ -254,9 +262,9 @@ class RunQueries:
         newest = self._redis.xrevrange(run_key("events", run_id), count=1)
         return _entry(*newest[0]) if newest else None
 
-    def end_of_speech(self, run_id: str) -> str:
-        """Where what a model says from now on begins."""
-        last = self._redis.xrevrange(run_key("speech", run_id), count=1)
+    def end_of_token_stream(self, run_id: str) -> str:
+        """Where what a model generates from now on begins."""
+        last = self._redis.xrevrange(run_key("tokens", run_id), count=1)
         return str(last[0][0]) if last else "0"
 
     def now_ms(self) -> int:
@@ -324,7 +332,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         output=fields["output"] if fields["status"] == Status.SUCCEEDED else None,
         failure=Failure(**failure) if failure else None,
         usage=_usage(fields),
-        context=Context.from_json(fields["context"]),
+        context=RunContext.from_json(fields["context"]),
         parent=fields["parent"].split(" ")[0] if "parent" in fields else None,
         batch=fields.get("batch"),
         item=fields.get("item"),

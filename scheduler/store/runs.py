@@ -16,8 +16,8 @@ from sleipnir.scheduler.store.transitions import Transitions
 
 _LOG_ENTRIES = 1_000
 # Half a minute's of a few models at once: a watcher reads on within a second.
-_SPEECH_ENTRIES = 1_000
-_SPEECH_KEPT_MS = 30_000
+_TOKEN_STREAM_ENTRIES = 1_000
+_TOKEN_STREAM_KEPT_MS = 30_000
 
 
 class Runs:
@@ -98,10 +98,10 @@ class Runs:
 
     def stream(self, run_id: str, event: TextStreamed) -> None:
         """Pass on what a model says; whoever does not read along now never will."""
-        key = run_key("speech", run_id)
+        key = run_key("tokens", run_id)
         with self._store.client.pipeline(transaction=False) as pipe:
-            pipe.xadd(key, {"e": to_json(event)}, maxlen=_SPEECH_ENTRIES, approximate=True)
-            pipe.pexpire(key, _SPEECH_KEPT_MS)
+            pipe.xadd(key, {"e": to_json(event)}, maxlen=_TOKEN_STREAM_ENTRIES, approximate=True)
+            pipe.pexpire(key, _TOKEN_STREAM_KEPT_MS)
             pipe.execute()
 
     def append_logs(self, run_id: str, entries: Sequence[str], dropped: int = 0) -> None:

@@ -21,7 +21,7 @@ from redis.sentinel import Sentinel, SentinelManagedConnection
 SCHEME = "sentinel://"
 _PORT = 26379
 # One that does not answer in this time is passed over; there are others, and other tries.
-_PATIENCE_S = 2.0
+_MAX_WAIT_S = 2.0
 _FORM = "sentinel://[:PASSWORD@]HOST:PORT[,HOST:PORT…]/SERVICE[/DB]"
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(\d{1,5}))?")
 
@@ -67,8 +67,8 @@ class SentinelUrl:
     def sentinel_options(self) -> dict[str, Any]:
         """How to talk to the sentinels."""
         return {
-            "socket_timeout": _PATIENCE_S,
-            "socket_connect_timeout": _PATIENCE_S,
+            "socket_timeout": _MAX_WAIT_S,
+            "socket_connect_timeout": _MAX_WAIT_S,
             "retry": Retry(NoBackoff(), 0),
             **self.of_sentinels,
         }

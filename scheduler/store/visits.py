@@ -13,7 +13,7 @@ from sleipnir.graphs.state import Snapshot, encode
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.history import folded
-from sleipnir.scheduler.runs.model import Begun, Context, Lease, Usage
+from sleipnir.scheduler.runs.model import Begun, Lease, RunContext, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.record import checkpoint, flat, size_of, usage_text
@@ -56,7 +56,7 @@ class Visits:
             age_s=age / 1000,
             left_s=left / 1000 if left >= 0 else None,
             payload=payload,
-            context=Context.from_json(context),
+            context=RunContext.from_json(context),
             item=item or None,
             state=Snapshot(dict(zip(state[::2], state[1::2], strict=True))),
         )

@@ -9,14 +9,14 @@ from redis.exceptions import RedisError
 from sleipnir.scheduler.store.connection import is_transient, kombu_url, transport_options
 
 # A worker that does not answer in this time is as good as none.
-PATIENCE_S = 1.0
+MAX_WAIT_S = 1.0
 
 # A connection that breaks, or a broker that cannot serve now, is no answer.
 _TRIES = 5
 _PAUSE_S = 0.5
 
 
-def live_workers(broker_url: str, max_wait_s: float = PATIENCE_S) -> dict[str, int]:
+def live_workers(broker_url: str, max_wait_s: float = MAX_WAIT_S) -> dict[str, int]:
     """The workers on a broker that answer, with how many nodes each executes at once.
 
     Raises:

@@ -118,13 +118,13 @@ def read_all_cases(agent: Path) -> tuple[list[Case], tuple[Finding, ...]]:
         document, found = read_document(file)
         findings += found
         if document is not None:
-            reading = _Reading(document)
+            reading = _CaseReader(document)
             cases += reading.cases()
             findings += reading.findings
     return cases, in_order(findings)
 
 
-class _Reading:
+class _CaseReader:
     """One pass over a file of cases."""
 
     def __init__(self, document: Document) -> None:

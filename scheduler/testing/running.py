@@ -44,7 +44,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CaseSession:
     """Cases of one agent, about to be run.
 
     Args:

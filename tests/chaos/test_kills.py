@@ -61,7 +61,7 @@ def own_redis(tmp_path: Path, own_directories: None) -> Iterator[RedisServer]:
 @pytest.fixture
 def fleet_on_own_redis(own_redis: RedisServer, tmp_path: Path) -> Iterator[Workers]:
     with (
-        connect(own_redis.url, patient=True) as client,
+        connect(own_redis.url, retry_outage=True) as client,
         Workers(own_redis.url, client, tmp_path) as started,
     ):
         yield started

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from sleipnir.worker.llm.client import Endpoint, Request, complete
+from sleipnir.worker.llm.client import Endpoint, ModelRequest, complete
 from tests.support.dying import IN_A_CONVERSATION, Deaths
 from tests.support.engine import Engine
 from tests.support.fleet import SETTINGS, Fleet
@@ -38,7 +38,7 @@ def load_client() -> None:
     """
     with ModelServer(says("hello")) as server:
         endpoint = Endpoint("openai/m", api_base=server.base_url, api_key="none")
-        complete(Request("openai:m", [{"role": "user", "content": "?"}]), endpoint=endpoint)
+        complete(ModelRequest("openai:m", [{"role": "user", "content": "?"}]), endpoint=endpoint)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.worker.mcp.failures import McpFailed
 from sleipnir.worker.mcp.functions import McpServers
-from sleipnir.worker.mcp.pool import Limits, McpPool
+from sleipnir.worker.mcp.pool import McpLimits, McpPool
 from tests.support.fuzzing import (
     EXAMPLES,
     assert_one_line,
@@ -61,7 +61,7 @@ RESULT = {
 @pytest.fixture(scope="module")
 def pool() -> Iterator[McpPool]:
     """One for all examples; it asks for the list of tools each time."""
-    pool = McpPool(Limits(tools_s=0.0))
+    pool = McpPool(McpLimits(tools_s=0.0))
     yield pool
     pool.close()
 

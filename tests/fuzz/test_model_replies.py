@@ -74,7 +74,7 @@ def odd_server() -> Iterator[OddServer]:
 class Silent:
     """Hears a streamed reply."""
 
-    def hear(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         text.encode(errors="surrogatepass")
 
     def end(self) -> None:

@@ -9,7 +9,7 @@ from hypothesis.strategies import SearchStrategy
 
 from sleipnir.graphs.schema import EndNode, Graph, InputNode, Variable
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import Context
+from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.submit import Request, new_run
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, texts, values
 
@@ -47,6 +47,6 @@ def test_a_request_is_a_run_or_is_refused(examples: int) -> None:
             text.encode()
         seeds = {key: json.loads(text) for key, text in run.state.items()}
         assert seeds == {"who": seeds["who"], **request.state, "initial_prompt": request.prompt}
-        assert Context.from_json(run.context.to_json()) == run.context
+        assert RunContext.from_json(run.context.to_json()) == run.context
 
     fuzz(examples, requested(), check)

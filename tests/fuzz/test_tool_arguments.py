@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 from sleipnir.graphs.tools.reader import read_tool_file
 from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import call_directory
-from sleipnir.worker.tools.validate import Refused, prepare
+from sleipnir.worker.tools.validate import ArgumentsRefused, prepare
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, rarely, texts
 
 BASH = """\
@@ -76,7 +76,7 @@ def test_arguments_fit_or_are_refused(
         with call_directory() as directory:
             try:
                 environment = prepare(function, given, context, directory, "k", ())
-            except Refused as refused:
+            except ArgumentsRefused as refused:
                 for violation in refused.violations:
                     assert_one_line(violation)
                 return

@@ -17,7 +17,7 @@ from sleipnir.graphs.mcp.config import McpConfig, McpServer
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
 from sleipnir.worker.mcp.functions import McpServers
-from sleipnir.worker.mcp.pool import Limits, McpPool
+from sleipnir.worker.mcp.pool import McpLimits, McpPool
 from tests.support.loopback import Loopback
 
 # Nothing here may be waited for.
@@ -27,7 +27,7 @@ PROGRAM = Path(__file__).parents[1] / "support" / "hostile_mcp_server.py"
 
 @pytest.fixture
 def pool() -> Iterator[McpPool]:
-    pool = McpPool(Limits(start_s=LIMIT_S))
+    pool = McpPool(McpLimits(start_s=LIMIT_S))
     yield pool
     pool.close()
 
@@ -100,7 +100,7 @@ def test_a_list_without_measure_makes_its_server_unavailable(
 def test_arguments_that_a_tool_does_not_declare_never_reach_it(
     tmp_path: Path, arguments: dict[str, Any], reason: str
 ) -> None:
-    pool = McpPool(Limits(start_s=LIMIT_S, check_s=1.0))
+    pool = McpPool(McpLimits(start_s=LIMIT_S, check_s=1.0))
     config = McpConfig({"hostile": hostile()})
     servers = McpServers(
         config, ["hostile"], pool, Secrets(tmp_path / "none.yaml"), tmp_path, LIMIT_S

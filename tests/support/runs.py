@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sleipnir.scheduler.runs.model import Context, Failure, Lease, NewRun, Question
+from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Question, RunContext
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.snapshot import RunSnapshot
 from sleipnir.scheduler.store.inspection import Inspector
@@ -28,7 +28,7 @@ def a_run(run_id: str = RUN, **fields: Any) -> NewRun:
         "start": "s",
         "start_type": "script",
         "state": {"initial_prompt": '""'},
-        "context": Context(root=run_id),
+        "context": RunContext(root=run_id),
         **fields,
     }
     return NewRun(run_id=run_id, **values)

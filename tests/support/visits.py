@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.runs.events import Event
-from sleipnir.scheduler.runs.model import NO_USAGE, Context, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import Reply, Request, complete
@@ -122,7 +122,7 @@ def a_visit(
         node=node,
         agent=LoadedAgent("", graph, directory, directory),
         state=Snapshot.of(state or {}),
-        context=Context(workdir=str(directory)),
+        context=RunContext(workdir=str(directory)),
         services=(services or KeptServices()).for_visit(),
         scratch=directory,
         cancelled=Cancellation(),

@@ -30,7 +30,7 @@ from sleipnir.scheduler.cli.app import VERBS
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.config.settings import Settings as EngineSettings
 from sleipnir.scheduler.runs.history import NodeTimes
-from sleipnir.scheduler.runs.model import NO_USAGE, Context, Question, Run, Status
+from sleipnir.scheduler.runs.model import NO_USAGE, Question, Run, RunContext, Status
 from sleipnir.scheduler.views.documents import (
     question_document,
     row_document,
@@ -217,7 +217,7 @@ def documents() -> dict[str, dict[str, Any]]:
         output=None,
         failure=None,
         usage=NO_USAGE,
-        context=Context(),
+        context=RunContext(),
         parent=None,
         batch=None,
         item=None,

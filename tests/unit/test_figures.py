@@ -50,8 +50,8 @@ OPERATING: list[tuple[str, float, Any]] = [
     ("stands still for two leases (# s at least)", 1, isolation._SHORTEST_SILENCE_S),
     ("no sign of life for two leases, # s at least", 1, watchdog.SHORTEST_SILENCE_S),
     ("another scheduler has its work after # s", 1, service._OWNERSHIP_S),
-    ("growing pauses of up to # s", 1, connection.PATIENT._backoff._cap),  # type: ignore[attr-defined]
-    ("try again with pauses of up to # s", 1, connection.PATIENT._backoff._cap),  # type: ignore[attr-defined]
+    ("growing pauses of up to # s", 1, connection.RETRY_OUTAGE._backoff._cap),  # type: ignore[attr-defined]
+    ("try again with pauses of up to # s", 1, connection.RETRY_OUTAGE._backoff._cap),  # type: ignore[attr-defined]
     ("the scheduler waits # s before it judges leases", 1, service._RENEWALS_S),
     ("by more than # s at once", 1, timekeeper._JUMP_S),
     ("when Redis was away for more than # s", 1, timekeeper._LONG_AWAY_S),

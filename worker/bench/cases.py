@@ -91,10 +91,10 @@ def many_runs(arena: Arena, agent: PreparedAgent, batch: str) -> Sample:
         with arena.client.records.completions(batch) as completions:
             for _ in range(RUNS):
                 arena.client.submit(agent, Request(batch=batch))
-            ended, patience = 0, perf_counter() + 60
+            ended, ends_at = 0, perf_counter() + 60
             while ended < RUNS:
                 ended += len(completions.wait(1))
-                if perf_counter() > patience:
+                if perf_counter() > ends_at:
                     raise RuntimeError(f"only {ended} of {RUNS:,} runs ended within a minute")
 
     return arena.measured(act, arena.ours)

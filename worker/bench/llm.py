@@ -21,7 +21,7 @@ from sleipnir.worker.tools.context import ToolContext
 
 _CALLS = 100
 _SPAWNS = 20
-_PATIENCE_S = 30.0
+_MAX_WAIT_S = 30.0
 
 _TOOL = """# @describe Does nothing
 main() { :; }
@@ -90,7 +90,7 @@ def _model_server() -> Iterator[dict[str, str]]:
 
 def _written(file: Path, by: subprocess.Popen[bytes]) -> str:
     """What a process writes into a file once it is ready."""
-    ends_at, pause = perf_counter() + _PATIENCE_S, Event()
+    ends_at, pause = perf_counter() + _MAX_WAIT_S, Event()
     while not file.exists():
         if by.poll() is not None or perf_counter() > ends_at:
             raise RuntimeError("the model server did not start")

@@ -15,7 +15,7 @@ from time import monotonic, perf_counter, process_time
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.config.settings import Settings, load_settings
-from sleipnir.scheduler.runs.model import NO_USAGE, Context
+from sleipnir.scheduler.runs.model import NO_USAGE, RunContext
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.run_store import RunStore
@@ -61,7 +61,7 @@ def as_node(redis_url: str) -> Callable[[], object]:
             node=node,
             agent=agent,
             state=Snapshot.of({}),
-            context=Context(),
+            context=RunContext(),
             services=_services(models, settings),
             limits=VisitLimits(),
             scratch=Path(),

@@ -14,7 +14,7 @@ from typing import Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ToolCalled
-from sleipnir.worker.conversation.tool_set import Call, Toolset
+from sleipnir.worker.conversation.tool_set import ToolInvocation, Toolset
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
@@ -152,7 +152,7 @@ class _Turn:
         # Ids only tell the calls of one reply apart.
         key = f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
         left_s = visit.seconds_left(self._timeout_s)
-        return tool.call(Call(call.name, arguments, key, tuple(answers), left_s))
+        return tool.call(ToolInvocation(call.name, arguments, key, tuple(answers), left_s))
 
     def _keep(self, call: ToolCall, value: Any, elapsed_s: float) -> None:
         event = ToolCalled(

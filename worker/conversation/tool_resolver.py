@@ -15,7 +15,7 @@ from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.runs.events import ToolPrinted
-from sleipnir.worker.conversation.tool_set import Call, ResolvedTool, Toolset
+from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation, Toolset
 from sleipnir.worker.mcp.functions import McpFunction, McpServers
 from sleipnir.worker.mcp.pool import McpPool
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation, call_function
@@ -65,7 +65,7 @@ class ToolResolver:
         return tools, made.warnings
 
     def _call(
-        self, function: Function, visit: Visit[Any], call: Call
+        self, function: Function, visit: Visit[Any], call: ToolInvocation
     ) -> Completed | NeedsConfirmation:
         try:
             context = self._context(function.name, visit)
@@ -98,5 +98,5 @@ class ToolResolver:
         ).under(self.settings)
 
 
-def _call_server(function: McpFunction, call: Call) -> Completed:
+def _call_server(function: McpFunction, call: ToolInvocation) -> Completed:
     return Completed(function.call(call.arguments, call.timeout_s))

@@ -11,7 +11,7 @@ from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolInvocation:
     """One call of a function, its arguments parsed."""
 
     name: str
@@ -26,7 +26,7 @@ class ResolvedTool:
     """One function: what the model is told of it, and how it is called."""
 
     declaration: Declaration
-    call: Callable[[Call], Completed | NeedsConfirmation]
+    call: Callable[[ToolInvocation], Completed | NeedsConfirmation]
     # Calls of one turn may run side by side; all others keep their order.
     overlaps: bool = False
 

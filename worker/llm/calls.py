@@ -8,10 +8,10 @@ from typing import Any
 
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.conversation.token_stream import Speech
+from sleipnir.worker.conversation.token_stream import TokenStream
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import Declaration, Message, ModelCallFailed, Reply, Request
+from sleipnir.worker.llm.client import Declaration, Message, ModelCallFailed, ModelRequest, Reply
 from sleipnir.worker.llm.recording.cache import kept_for_s
 from sleipnir.worker.visit.context import Visit
 
@@ -55,7 +55,7 @@ class ModelCalls:
         if left is not None and left <= 0:
             raise ModelCallFailed("timed out before the model was called", "timed_out")
         self.transcript.record()
-        request = Request(
+        request = ModelRequest(
             self.model, messages, tools, self.temperature, self.top_p, self.reasoning_effort
         )
         caller = self._caller()
@@ -80,7 +80,7 @@ class ModelCalls:
             return None
         return self.timeout_s - self.visit.elapsed_s()
 
-    def _narrate(self, request: Request, known: Reply | None) -> None:
+    def _narrate(self, request: ModelRequest, known: Reply | None) -> None:
         names = tuple(tool["function"]["name"] for tool in request.tools)
         source = None if known is None else known.source
         self.visit.services.narration.narrate(
@@ -105,11 +105,11 @@ class ModelCalls:
             cancellation=visit.cancelled,
         )
 
-    def _listener(self) -> Speech | None:
+    def _listener(self) -> TokenStream | None:
         visit = self.visit
         if not visit.context.streamed:
             return None
-        return Speech(visit.services.narration.stream, visit.secrets)
+        return TokenStream(visit.services.narration.stream, visit.secrets)
 
 
 def _in_words(usage: Usage) -> str:

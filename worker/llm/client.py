@@ -24,7 +24,7 @@ Declaration: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """What a model is asked. A setting of None leaves the choice to the provider."""
 
     model: str  # provider:model
@@ -57,7 +57,7 @@ class Endpoint:
 class Listener(Protocol):
     """Hears a reply while the model is still at it."""
 
-    def hear(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         """The reply goes on with this text."""
 
     def end(self) -> None:
@@ -136,7 +136,7 @@ class ReplyTooLarge(ModelCallFailed):
 
 
 def complete(
-    request: Request,
+    request: ModelRequest,
     timeout_s: float | None = None,
     endpoint: Endpoint | None = None,
     listener: Listener | None = None,

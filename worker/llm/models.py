@@ -10,7 +10,7 @@ from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.chain import first_reply
-from sleipnir.worker.llm.client import ModelCallFailed, Reply, Request, complete
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply, complete
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.provider.endpoints import Endpoints
 from sleipnir.worker.llm.recording.cache import ReplyCache
@@ -38,7 +38,7 @@ class Models:
         name = model or self.default
         return name is not None and any(map(self._endpoints.is_known, self._chain(name)))
 
-    def known_reply(self, request: Request, caller: Caller) -> Reply | None:
+    def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model: replayed, or kept from before.
 
         Raises:
@@ -51,7 +51,7 @@ class Models:
             self._recorder.replied(request, caller, reply)
         return reply
 
-    def ask(self, request: Request, caller: Caller, timeout_s: float | None) -> Reply:
+    def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
         """The model's reply.
 
         Raises:
@@ -68,13 +68,13 @@ class Models:
         self._recorder.replied(request, caller, reply)
         return reply
 
-    def _resolved(self, request: Request) -> Request:
+    def _resolved(self, request: ModelRequest) -> ModelRequest:
         """The request with the models themselves, as an alias may stand for others tomorrow."""
         return replace(request, model=",".join(self._chain(request.model)))
 
     def _ask_one(
         self,
-        request: Request,
+        request: ModelRequest,
         caller: Caller,
         model: str,
         next_model: bool,

@@ -42,7 +42,7 @@ _REFUSED = -32603  # "internal error" of JSON-RPC
 
 
 @dataclass(slots=True)
-class Unasked:
+class UnaskedMessages:
     """How much a server says that answers nothing: notifications, requests, what is no message."""
 
     on_too_much: Callable[[], None]
@@ -69,7 +69,7 @@ class Unasked:
 
 
 # Of the connection that the current task reads from; None where that is read answer by answer.
-UNASKED: ContextVar[Unasked | None] = ContextVar("UNASKED", default=None)
+UNASKED: ContextVar[UnaskedMessages | None] = ContextVar("UNASKED", default=None)
 
 
 class _Careful:

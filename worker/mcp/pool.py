@@ -23,7 +23,7 @@ from sleipnir.worker.mcp.tool import McpTool
 from sleipnir.worker.visit.cancellation import Cancellation
 
 if TYPE_CHECKING:
-    from sleipnir.worker.mcp.session import Session
+    from sleipnir.worker.mcp.session import McpSession
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _CLOSING_LIMIT_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class McpLimits:
     """The times that connections live by, in seconds."""
 
     start_s: float = 120.0
@@ -45,7 +45,7 @@ class Limits:
     check_s: float = DEFAULT_LIMIT_S  # of processor time, to check one result
 
     @classmethod
-    def of(cls, settings: Settings) -> Limits:
+    def of(cls, settings: Settings) -> McpLimits:
         """The times that the settings name."""
         return cls(start_s=settings.mcp_timeout, check_s=settings.check_timeout_s)
 
@@ -55,7 +55,7 @@ class McpPool:
 
     def __init__(
         self,
-        limits: Limits = Limits(),
+        limits: McpLimits = McpLimits(),
         environment_names: Sequence[str] = (),
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -64,7 +64,7 @@ class McpPool:
         self._environment_names = tuple(environment_names)
         self._clock = clock
         self._thread = LoopThread("mcp")
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, McpSession] = {}
         self._failures: dict[str, tuple[float, str]] = {}  # when a start failed, and why
         self._tools: dict[str, tuple[float, tuple[McpTool, ...]]] = {}
         self._reaper: asyncio.Task[None] | None = None
@@ -157,7 +157,7 @@ class McpPool:
         if self._clock() - listed_at < self._limits.tools_s:
             return tools
 
-        async def listed_by(session: Session) -> tuple[McpTool, ...]:
+        async def listed_by(session: McpSession) -> tuple[McpTool, ...]:
             changes = session.tools_changed
             tools = await session.tools()
             if session.tools_changed == changes:  # else it is out of date already
@@ -174,7 +174,7 @@ class McpPool:
     async def _requested(
         self,
         target: Target,
-        request: Callable[[Session], Awaitable[T]],
+        request: Callable[[McpSession], Awaitable[T]],
         *,
         repeatable: bool = False,
     ) -> T:
@@ -193,7 +193,7 @@ class McpPool:
         except SessionLost as lost:
             raise McpFailed(lost.reason) from lost
 
-    async def _session(self, target: Target) -> Session:
+    async def _session(self, target: Target) -> McpSession:
         key = target.key
         session = self._sessions.get(key)
         if session is None or session.over:
@@ -206,17 +206,17 @@ class McpPool:
         self._failures.pop(key, None)
         return session
 
-    def _started(self, target: Target, key: str) -> Session:
+    def _started(self, target: Target, key: str) -> McpSession:
         failed_at, reason = self._failures.get(key, (float("-inf"), ""))
         if self._clock() - failed_at < RETRY_PAUSE_S:
             raise McpUnavailable(reason)
         # It takes two seconds; workers without servers do not need it.
-        from sleipnir.worker.mcp.session import Session  # noqa: PLC0415
+        from sleipnir.worker.mcp.session import McpSession  # noqa: PLC0415
 
         if self._reaper is None:
             self._reaper = asyncio.create_task(self._keep_reaping())
         self._tools.pop(key, None)  # the program may be another one by now
-        return Session(
+        return McpSession(
             target,
             self._limits.start_s,
             self._limits.check_s,

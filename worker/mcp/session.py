@@ -43,7 +43,7 @@ class SessionLost(Exception):
     refused: bool = False
 
 
-class Session:
+class McpSession:
     """A connection, from its opening to its end; it does not come back."""
 
     def __init__(

@@ -27,7 +27,7 @@ from sleipnir.graphs.mcp.config import McpServer
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.worker.mcp import messages
 from sleipnir.worker.mcp.bodies import bounded
-from sleipnir.worker.mcp.messages import LONGEST_MESSAGE, MOST_UNASKED, UNASKED, Unasked
+from sleipnir.worker.mcp.messages import LONGEST_MESSAGE, MOST_UNASKED, UNASKED, UnaskedMessages
 from sleipnir.worker.mcp.target import Target
 from sleipnir.worker.sandbox import programs
 from sleipnir.worker.sandbox.child_process import GRACE_S, base_environment
@@ -73,7 +73,7 @@ async def connection(
         on_end()
 
     _TOO_LONG_CAME.set(partial(too_much, _TOO_LONG))
-    UNASKED.set(Unasked(partial(too_much, _TOO_MUCH_UNASKED)))
+    UNASKED.set(UnaskedMessages(partial(too_much, _TOO_MUCH_UNASKED)))
     opened: AbstractAsyncContextManager[tuple[Any, Any]]
     match server.type:
         case "stdio":

@@ -89,16 +89,16 @@ def over(program: Program, grace_s: float) -> None:
         _running.programs.discard(program)
     if not _running.adopts or not orphans.adopted():
         return
-    patience_ends = monotonic() + grace_s
-    deadline = patience_ends + orphans.KILL_LIMIT_S
+    grace_ends = monotonic() + grace_s
+    deadline = grace_ends + orphans.KILL_LIMIT_S
     asked: set[int] = set()
     while (left := _left_behind(program)) and (now := monotonic()) < deadline:
-        kills = now >= patience_ends
+        kills = now >= grace_ends
         for pid in left:
             if kills or pid not in asked:
                 orphans.tell(pid, signal.SIGKILL if kills else signal.SIGTERM)
         asked.update(left)
-        orphans.wait_for_one(left, (deadline if kills else patience_ends) - now)
+        orphans.wait_for_one(left, (deadline if kills else grace_ends) - now)
 
 
 def end_all() -> None:

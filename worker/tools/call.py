@@ -12,11 +12,11 @@ from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox.child_process import Finished, run_process
 from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory, call_directory
-from sleipnir.worker.tools.interpreter import Missing, command_of, missing_tsx
+from sleipnir.worker.tools.interpreter import ProgramMissing, command_of, missing_tsx
 from sleipnir.worker.tools.output_capture import Stdout
 from sleipnir.worker.tools.result import decoded, decoded_end, failure, status_text, value_of
 from sleipnir.worker.tools.sanitize import cleaned, without_escapes
-from sleipnir.worker.tools.validate import Refused, prepare
+from sleipnir.worker.tools.validate import ArgumentsRefused, prepare
 
 # What a tool that ignores SIGTERM still gets before SIGKILL.
 GRACE_S = 5.0
@@ -79,10 +79,10 @@ class _Call:
         try:
             with call_directory() as directory:
                 return self._run(directory, approvals)
-        except Refused as refused:
+        except ArgumentsRefused as refused:
             errors = "\n".join(f"error: {violation}" for violation in refused.violations)
             return self._failed("the call was refused", stderr=errors)
-        except Missing as missing:
+        except ProgramMissing as missing:
             return self._failed(f"cannot start: {missing}")
         except OSError as error:
             return self._failed(f"cannot start: {error.strerror or error}")

@@ -12,7 +12,7 @@ from sleipnir.worker.tools.directory import CallDirectory
 from sleipnir.worker.tools.environment import WRAPPERS
 
 
-class Missing(Exception):
+class ProgramMissing(Exception):
     """This worker lacks what runs a tool; the text says what."""
 
 
@@ -22,7 +22,7 @@ def command_of(
     """The argv of a call; nothing in it comes from a model.
 
     Raises:
-        Missing: if there is no such program.
+        ProgramMissing: if there is no such program.
     """
     match function.language:
         case "bash":
@@ -34,7 +34,7 @@ def command_of(
     program = interpreter[0]
     if shutil.which(program, path=environment.get("PATH")) is None:
         needed = "; TypeScript tools need node and tsx" if program == "npx" else ""
-        raise Missing(f"'{program}' is not on the PATH of this worker{needed}")
+        raise ProgramMissing(f"'{program}' is not on the PATH of this worker{needed}")
     return [*interpreter, str(function.file), function.entry]
 
 

@@ -26,7 +26,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.scheduler.temporary import OwnDirectory
 from sleipnir.worker.mcp.functions import McpServers
-from sleipnir.worker.mcp.pool import Limits, McpPool
+from sleipnir.worker.mcp.pool import McpLimits, McpPool
 from sleipnir.worker.tools.call import Completed, call_function
 from sleipnir.worker.tools.context import ToolContext
 
@@ -54,7 +54,7 @@ class Workbench:
     def servers(self, workdir: Path) -> Iterator[McpServers]:
         """Its MCP servers; those that were started end with the block."""
         settings = self.settings
-        pool = McpPool(Limits.of(settings), settings.tool_env)
+        pool = McpPool(McpLimits.of(settings), settings.tool_env)
         try:
             yield McpServers(
                 config=configured_servers(settings)[0],

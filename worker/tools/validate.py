@@ -18,7 +18,7 @@ from sleipnir.worker.tools.directory import CallDirectory
 from sleipnir.worker.tools.environment import call_environment
 
 
-class Refused(Exception):
+class ArgumentsRefused(Exception):
     """The call cannot begin; `violations` are all the reasons."""
 
     def __init__(self, violations: Sequence[str]) -> None:
@@ -37,11 +37,11 @@ def prepare(
     """Check a call and lay out its files; returns its environment.
 
     Raises:
-        Refused: naming everything that is wrong.
+        ArgumentsRefused: naming everything that is wrong.
         OSError: if a directory cannot be made or a file not be written.
     """
     if not function.file.is_file():
-        raise Refused([f"there is no file {function.file}"])
+        raise ArgumentsRefused([f"there is no file {function.file}"])
     arguments = _by_declared_names(function.bash.aliases, arguments)
     text = encode(arguments)
     environment = call_environment(function, context, directory, text, idempotency_key)
@@ -49,7 +49,7 @@ def prepare(
     bash = BashArguments.of(function, arguments)
     wrong += bash.wrong if function.language == "bash" else wrong_values(function, arguments)
     if wrong:
-        raise Refused(wrong)
+        raise ArgumentsRefused(wrong)
 
     directory.arguments.write_text(text, encoding="utf-8")
     directory.write_fields("approvals", approvals)

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.runs.model import Context
+from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
@@ -69,7 +69,7 @@ class Visit(NamedTuple, Generic[N]):
     node: N
     agent: LoadedAgent
     state: Snapshot  # for a map's invocation `as` included
-    context: Context  # of the run
+    context: RunContext  # of the run
     services: VisitServices
     limits: VisitLimits
     scratch: Path  # holds a directory per run that brought none

@@ -9,7 +9,7 @@ from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import Reply, Request
+from sleipnir.worker.llm.client import ModelRequest, Reply
 from sleipnir.worker.visit.run_log import RunLog
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ class ModelService(Protocol):
     def default(self) -> str | None:
         """`provider:model` for nodes whose graph names none."""
 
-    def known_reply(self, request: Request, caller: Caller) -> Reply | None:
+    def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model, if it is."""
 
-    def ask(self, request: Request, caller: Caller, timeout_s: float | None) -> Reply:
+    def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
         """The model's reply."""
 
 

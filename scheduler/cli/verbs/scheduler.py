@@ -33,7 +33,7 @@ def scheduler(options: Options) -> None:
         stream=sys.stderr,
     )
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
-    store = RunStore(connect(settings.redis_url, patient=True), settings, dispatcher)
+    store = RunStore(connect(settings.redis_url, retry_outage=True), settings, dispatcher)
     service = Scheduler(store)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: service.request_stop())

@@ -27,7 +27,7 @@ nodes:
   s: {type: script, script: s.sh, next: z}
   z: {type: end, output: done}
 """
-PATIENCE_S = 120
+MAX_WAIT_S = 120
 SILENCE_S = 1.0
 
 
@@ -50,12 +50,12 @@ def watched(*signals: signal.Signals) -> Iterator[subprocess.Popen[bytes]]:
         os.close(ours)
         process.kill()
         process.communicate()
-        assert dog.wait(PATIENCE_S) == 0
+        assert dog.wait(MAX_WAIT_S) == 0
 
 
 def test_a_silent_process_is_killed() -> None:
     with watched() as process:
-        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+        assert process.wait(MAX_WAIT_S) == -signal.SIGKILL
 
 
 def test_one_that_somebody_stopped_may_be_silent_until_it_goes_on() -> None:
@@ -64,7 +64,7 @@ def test_one_that_somebody_stopped_may_be_silent_until_it_goes_on() -> None:
             process.wait(SILENCE_S + 2 * watchdog.BEAT_S)
         process.send_signal(signal.SIGCONT)
 
-        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+        assert process.wait(MAX_WAIT_S) == -signal.SIGKILL
 
 
 def test_a_machine_that_stood_still_kills_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_a_frozen_worker_is_killed_and_its_visits_are_taken_over(
 ) -> None:
     frozen = workers.start(**SETTINGS, failpoint="amid.execute:freeze:1")
     run_ids = [workers.submit(GRAPH, {"s.sh": "sleep 0.3; echo {}"}) for _ in range(3)]
-    code = frozen.exit_code(PATIENCE_S)
+    code = frozen.exit_code(MAX_WAIT_S)
     workers.start("--scheduler", **SETTINGS)
 
     statuses = {str(workers.client.wait(run_id).status) for run_id in run_ids}
@@ -118,12 +118,12 @@ def test_a_watchdog_that_was_killed_is_replaced_and_it_ends_with_its_worker(
     workers: Workers,
 ) -> None:
     worker = workers.start(**SETTINGS)
-    first = wait_until(lambda: watchdog_of(worker.pid), "there is one", PATIENCE_S)
+    first = wait_until(lambda: watchdog_of(worker.pid), "there is one", MAX_WAIT_S)
 
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not is_alive(first), "it is gone", PATIENCE_S)
-    second = wait_until(lambda: watchdog_of(worker.pid), "there is another one", PATIENCE_S)
+    wait_until(lambda: not is_alive(first), "it is gone", MAX_WAIT_S)
+    second = wait_until(lambda: watchdog_of(worker.pid), "there is another one", MAX_WAIT_S)
     worker.terminate()
-    worker.exit_code(PATIENCE_S)
+    worker.exit_code(MAX_WAIT_S)
 
-    wait_until(lambda: not is_alive(second), "it has ended as well", PATIENCE_S)
+    wait_until(lambda: not is_alive(second), "it has ended as well", MAX_WAIT_S)

@@ -24,7 +24,7 @@ nodes:
   z: {type: end, output: done}
 """
 WAITS = "echo $$ >> pids; until [ -e go ]; do sleep 0.05; done; echo {}"
-PATIENCE_S = 90
+MAX_WAIT_S = 90
 # On a busy machine no lease is to end that nobody has lost.
 UNHURRIED = {**SETTINGS, "lease_s": 15}
 
@@ -43,7 +43,7 @@ def pids(directory: Path) -> list[int]:
 
 
 def wait_for_pids(directory: Path, count: int) -> list[int]:
-    wait_until(lambda: len(pids(directory)) >= count, f"{count} scripts began", PATIENCE_S)
+    wait_until(lambda: len(pids(directory)) >= count, f"{count} scripts began", MAX_WAIT_S)
     return pids(directory)
 
 
@@ -91,7 +91,7 @@ def test_suspects_run_side_by_side_and_end_with_their_runs(
 
     processes = {parent_of(pid) or 0 for pid in wait_for_pids(tmp_path, 2)}
     workers.client.cancel(run_ids[0])
-    wait_until(lambda: sum(map(is_alive, processes)) == 1, "its process has ended", PATIENCE_S)
+    wait_until(lambda: sum(map(is_alive, processes)) == 1, "its process has ended", MAX_WAIT_S)
     ended = [pid for pid in pids(tmp_path) if not is_alive(pid)]
     (tmp_path / "go").touch()
     statuses = [str(workers.client.wait(run_id).status) for run_id in run_ids]
@@ -115,10 +115,10 @@ def test_it_ends_with_its_worker_and_so_do_its_programs(
     assert process is not None
 
     os.kill(worker.pid, end)
-    worker.exit_code(PATIENCE_S)
+    worker.exit_code(MAX_WAIT_S)
 
-    wait_until(lambda: not is_alive(process), "the process has ended", PATIENCE_S)
-    wait_until(lambda: not is_alive(script), "its program has ended", PATIENCE_S)
+    wait_until(lambda: not is_alive(process), "the process has ended", MAX_WAIT_S)
+    wait_until(lambda: not is_alive(script), "its program has ended", MAX_WAIT_S)
     assert workers.run(run_id).status == "running"
     assert_consistent(redis_client, runs=1)
 
@@ -142,7 +142,7 @@ def test_workers_killed_from_outside_prove_nothing(
 def start_and_wait(workers: Workers, directory: Path) -> Worker:
     """A worker on which the script runs, in a process of its own."""
     worker = workers.start(**SETTINGS)
-    wait_until(lambda: runs_alone(pids(directory), worker), "the script runs", PATIENCE_S)
+    wait_until(lambda: runs_alone(pids(directory), worker), "the script runs", MAX_WAIT_S)
     return worker
 
 

@@ -217,7 +217,7 @@ def test_a_node_that_finishes_while_redis_is_down_counts(
 ) -> None:
     with (
         RedisServer(tmp_path / "redis") as server,
-        connect(server.url, patient=True) as client,
+        connect(server.url, retry_outage=True) as client,
         Workers(server.url, client, tmp_path) as workers,
     ):
         worker = workers.start("--scheduler")

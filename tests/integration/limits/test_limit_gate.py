@@ -13,7 +13,7 @@ from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.report import report
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import ModelCallFailed, Request
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 
@@ -59,7 +59,7 @@ def go_on(engine: Engine, run_id: str, *, seconds: float = 61) -> str:
 
 
 def test_without_configuration_a_call_sends_redis_nothing(engine: Engine) -> None:
-    request = Request(MODEL, [{"role": "user", "content": "x"}])
+    request = ModelRequest(MODEL, [{"role": "user", "content": "x"}])
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
     engine.redis.config_resetstat()
 
@@ -71,7 +71,7 @@ def test_without_configuration_a_call_sends_redis_nothing(engine: Engine) -> Non
 
 def test_a_limited_call_is_two_round_trips(engine: Engine) -> None:
     engine.configure(models={"providers": {"openai": {"requests_per_minute": 60}}})
-    request = Request(MODEL, [{"role": "user", "content": "x"}])
+    request = ModelRequest(MODEL, [{"role": "user", "content": "x"}])
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
     engine.gate.reserve(request, caller).record_usage(Usage(10, 5, 0.0))
     engine.redis.config_resetstat()
@@ -147,7 +147,7 @@ def test_a_price_that_is_not_known_is_said(engine: Engine) -> None:
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
 
     with pytest.raises(ModelCallFailed) as caught:
-        engine.gate.reserve(Request("openai:home-made", []), caller)
+        engine.gate.reserve(ModelRequest("openai:home-made", []), caller)
 
     assert "the price of openai:home-made is not known" in caught.value.message
 

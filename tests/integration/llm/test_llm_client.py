@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.llm.client import ModelCallFailed, Request, complete, preload
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, complete, preload
 from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.model_server import DRIPS, HANGS, RESETS, ModelServer, Reply, calls, fails, says
 from tests.support.wait import wait_until
@@ -23,7 +23,7 @@ from tests.support.wait import wait_until
 HELLO = [{"role": "user", "content": "hello"}]
 HTML = "<html>Bad gateway</html>"
 DEEP = "[" * 1_000_000
-ASKED = Request("openai:gpt-4o-mini", HELLO)
+ASKED = ModelRequest("openai:gpt-4o-mini", HELLO)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,14 +35,14 @@ def _loaded() -> None:
 def failure(server: ModelServer, reply: Reply, timeout_s: float = 30.0) -> ModelCallFailed:
     server.script.add(reply)
     with pytest.raises(ModelCallFailed) as raised:
-        complete(Request("openai:gpt-4o-mini", HELLO), timeout_s)
+        complete(ModelRequest("openai:gpt-4o-mini", HELLO), timeout_s)
     return raised.value
 
 
 def test_an_answer_comes_with_its_tokens_and_price(server: ModelServer) -> None:
     server.script.add(says("hi", prompt_tokens=1_000, completion_tokens=100))
 
-    completion = complete(Request("openai:gpt-4o-mini", HELLO))
+    completion = complete(ModelRequest("openai:gpt-4o-mini", HELLO))
 
     assert completion.text == "hi"
     assert completion.usage.prompt_tokens == 1_000
@@ -54,7 +54,7 @@ def test_an_answer_comes_with_its_tokens_and_price(server: ModelServer) -> None:
 def test_a_model_without_a_known_price_costs_none_not_zero(server: ModelServer) -> None:
     server.script.add(says("hi"))
 
-    completion = complete(Request("openai:home-made", HELLO))
+    completion = complete(ModelRequest("openai:home-made", HELLO))
 
     assert completion.usage.cost_usd is None
 
@@ -62,14 +62,14 @@ def test_a_model_without_a_known_price_costs_none_not_zero(server: ModelServer) 
 def test_an_answer_without_text_is_empty(server: ModelServer) -> None:
     server.script.add(says(None))
 
-    assert complete(Request("openai:home-made", HELLO)).text == ""
+    assert complete(ModelRequest("openai:home-made", HELLO)).text == ""
 
 
 def test_a_message_holds_what_its_server_said_and_no_empty_extras(server: ModelServer) -> None:
     server.script.add(calls(("look", {})), says("hi"))
 
-    asking = complete(Request("openai:home-made", HELLO))
-    talking = complete(Request("openai:home-made", HELLO))
+    asking = complete(ModelRequest("openai:home-made", HELLO))
+    talking = complete(ModelRequest("openai:home-made", HELLO))
 
     assert asking.message.keys() == {"role", "tool_calls"}
     assert talking.message == {"role": "assistant", "content": "hi"}
@@ -78,8 +78,8 @@ def test_a_message_holds_what_its_server_said_and_no_empty_extras(server: ModelS
 def test_only_given_settings_are_sent(server: ModelServer) -> None:
     server.script.add(says("hi"), says("hi"))
 
-    complete(Request("openai:home-made", HELLO, temperature=0.0, reasoning_effort="low"))
-    complete(Request("openai:home-made", HELLO))
+    complete(ModelRequest("openai:home-made", HELLO, temperature=0.0, reasoning_effort="low"))
+    complete(ModelRequest("openai:home-made", HELLO))
 
     first, second = (request.body for request in server.requests)
     assert first.pop("temperature") == 0.0
@@ -90,7 +90,7 @@ def test_only_given_settings_are_sent(server: ModelServer) -> None:
 def test_everything_after_the_first_colon_is_the_model(server: ModelServer) -> None:
     server.script.add(says("hi"))
 
-    complete(Request("openai:llama3:8b", HELLO))
+    complete(ModelRequest("openai:llama3:8b", HELLO))
 
     assert server.requests[0].body["model"] == "llama3:8b"
 
@@ -165,7 +165,7 @@ def test_an_error_told_in_place_of_a_reply_has_its_kind(
 class _Ignoring:
     """Hears a reply and keeps nothing of it."""
 
-    def hear(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         """A piece of it."""
 
     def end(self) -> None:
@@ -194,7 +194,7 @@ def test_a_refused_connection_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         ModelCallFailed, match=r"Connection refused at http://127\.0\.0\.1:"
     ) as raised:
-        complete(Request("openai:gpt-4o-mini", HELLO))
+        complete(ModelRequest("openai:gpt-4o-mini", HELLO))
 
     assert raised.value.kind == "unavailable"
 
@@ -251,7 +251,7 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch, model: str, var
         monkeypatch.delenv(name)
 
     with pytest.raises(ModelCallFailed, match=rf"^no API key: set .*{variable}"):
-        complete(Request(model, HELLO))
+        complete(ModelRequest(model, HELLO))
 
 
 def test_another_provider_fails_in_the_same_words(
@@ -262,9 +262,9 @@ def test_another_provider_fails_in_the_same_words(
     server.script.add(fails(429, "slow down", {"Retry-After": "2"}), HANGS)
 
     with pytest.raises(ModelCallFailed, match="HTTP 429: slow down") as limited:
-        complete(Request("anthropic:claude-sonnet-4-5", HELLO))
+        complete(ModelRequest("anthropic:claude-sonnet-4-5", HELLO))
     with pytest.raises(ModelCallFailed, match=r"timed out after 0\.3s"):
-        complete(Request("anthropic:claude-sonnet-4-5", HELLO), 0.3)
+        complete(ModelRequest("anthropic:claude-sonnet-4-5", HELLO), 0.3)
 
     assert (limited.value.kind, limited.value.retry_after_s) == ("throttled", 2.0)
 
@@ -275,7 +275,7 @@ def test_a_hundred_calls_wait_side_by_side(server: ModelServer) -> None:
     answers: list[str] = []
     threads = [
         threading.Thread(
-            target=lambda: answers.append(complete(Request("openai:home-made", HELLO)).text)
+            target=lambda: answers.append(complete(ModelRequest("openai:home-made", HELLO)).text)
         )
         for _ in range(100)
     ]
@@ -299,7 +299,7 @@ def test_the_server_runs_as_a_program_of_its_own(
         monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port_file.read_text()}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
 
-        completion = complete(Request("openai:home-made", HELLO))
+        completion = complete(ModelRequest("openai:home-made", HELLO))
         program.send_signal(signal.SIGTERM)
 
     assert completion.text == "hi"

@@ -22,14 +22,14 @@ sys.addaudithook(tell)
 import sleipnir.worker.llm.provider.gateway
 print("imported")
 
-from sleipnir.worker.llm.client import Request, complete
+from sleipnir.worker.llm.client import ModelRequest, complete
 
 class Nobody:
-    def hear(self, text): pass
+    def on_text(self, text): pass
     def end(self): pass
 
 tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-request = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], [tool])
+request = ModelRequest("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], [tool])
 complete(request)
 complete(request, listener=Nobody())
 print("replied")

@@ -12,13 +12,13 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.runs.recording import RecordedCall, read, written
 from sleipnir.scheduler.store.recordings import LIMIT_BYTES, Recordings
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import ModelCallFailed, Request
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest
 from sleipnir.worker.llm.recording.canonical import canonical
 from sleipnir.worker.llm.recording.replay import NotRecorded, Replay
 from tests.support.engine import Engine
 
-ASKED = Request("openai:m", [{"role": "user", "content": "Hello?"}])
-OTHER = Request("openai:m", [{"role": "user", "content": "Who?"}])
+ASKED = ModelRequest("openai:m", [{"role": "user", "content": "Hello?"}])
+OTHER = ModelRequest("openai:m", [{"role": "user", "content": "Who?"}])
 LOOP = """
 model: openai:m
 start: one
@@ -34,7 +34,7 @@ def replies(text: str, **fields: Any) -> RecordedCall:
     return RecordedCall({"role": "assistant", "content": text}, **fields)
 
 
-def recorded(request: Request, text: str) -> RecordedCall:
+def recorded(request: ModelRequest, text: str) -> RecordedCall:
     return replies(text, request=canonical(request))
 
 
@@ -50,7 +50,7 @@ class Replaying:
         self._digest = recordings.put(written(calls), "calls")
         self._replay = Replay(recordings)
 
-    def ask(self, key: str, request: Request = ASKED, node: str = "n", run: str = "r") -> str:
+    def ask(self, key: str, request: ModelRequest = ASKED, node: str = "n", run: str = "r") -> str:
         caller = Caller(run, run, None, node, key)
         reply = self._replay.reply_to(request, caller, self._digest)
         assert (reply.usage, reply.source) == (NO_USAGE, "replayed")

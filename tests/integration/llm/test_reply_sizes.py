@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.llm.client import ModelCallFailed, ReplyTooLarge, Request, complete, preload
+from sleipnir.worker.llm.client import (
+    ModelCallFailed,
+    ModelRequest,
+    ReplyTooLarge,
+    complete,
+    preload,
+)
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, says
@@ -15,7 +21,7 @@ from tests.support.wait import wait_until
 LIMIT = 32 * 1024
 # What the kernel takes off a server's hands before anybody reads it.
 ON_THE_WAY = 64 * 1024 * 1024
-REQUEST = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}])
+REQUEST = ModelRequest("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -27,7 +33,7 @@ def _loaded() -> None:
 class Deaf:
     """Makes a reply come in pieces, and heeds none."""
 
-    def hear(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         pass
 
     def end(self) -> None:

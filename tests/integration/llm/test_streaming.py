@@ -1,4 +1,4 @@
-"""Replies that come in pieces: what is heard of them, and that they end up the same."""
+"""Replies that come in pieces: what is collected of them, and that they end up the same."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sleipnir.worker.llm.client import (
     OPENAI_COMPATIBLE,
     Endpoint,
     ModelCallFailed,
+    ModelRequest,
     Reply,
-    Request,
     complete,
     preload,
 )
@@ -23,17 +23,19 @@ from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.model_server import Reply as ServerReply
 
-REQUEST = Request("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], temperature=0.5)
+REQUEST = ModelRequest(
+    "openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], temperature=0.5
+)
 
 
 @dataclass
-class Heard:
+class Collector:
     """Keeps what it hears."""
 
     texts: list[str] = field(default_factory=list)
     ends: int = 0
 
-    def hear(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         self.texts.append(text)
 
     def end(self) -> None:
@@ -45,21 +47,21 @@ def _loaded() -> None:
     preload()
 
 
-def both(server: ModelServer, reply: ServerReply) -> tuple[Reply, Reply, Heard]:
-    """The reply whole, then in pieces, and what was heard of it."""
+def both(server: ModelServer, reply: ServerReply) -> tuple[Reply, Reply, Collector]:
+    """The reply whole, then in pieces, and what was collected of it."""
     server.script.add(reply, reply)
-    heard = Heard()
-    return complete(REQUEST), complete(REQUEST, listener=heard), heard
+    collected = Collector()
+    return complete(REQUEST), complete(REQUEST, listener=collected), collected
 
 
 def test_a_streamed_text_is_heard_and_is_the_same(server: ModelServer) -> None:
     reply = says("one two  three\n", prompt_tokens=1_000, completion_tokens=100)
 
-    whole, streamed, heard = both(server, reply)
+    whole, streamed, collected = both(server, reply)
 
-    assert "".join(heard.texts) == streamed.text == whole.text == "one two  three\n"
-    assert len(heard.texts) == 3
-    assert heard.ends == 1
+    assert "".join(collected.texts) == streamed.text == whole.text == "one two  three\n"
+    assert len(collected.texts) == 3
+    assert collected.ends == 1
     assert streamed.usage == whole.usage
     assert streamed.usage.cost_usd
 
@@ -67,11 +69,11 @@ def test_a_streamed_text_is_heard_and_is_the_same(server: ModelServer) -> None:
 def test_streamed_calls_are_put_together(server: ModelServer) -> None:
     reply = calls(("search", {"query": "a b"}), ("fetch", {"url": "x"}), text="Let me see.")
 
-    whole, streamed, heard = both(server, reply)
+    whole, streamed, collected = both(server, reply)
 
     assert streamed.calls == whole.calls
     assert [call.name for call in streamed.calls] == ["search", "fetch"]
-    assert streamed.text == "".join(heard.texts) == "Let me see."
+    assert streamed.text == "".join(collected.texts) == "Let me see."
 
 
 def test_a_model_may_repeat_itself(server: ModelServer) -> None:
@@ -90,21 +92,21 @@ def test_settings_are_sent_with_a_streamed_request_too(server: ModelServer) -> N
 
 
 def test_a_reply_that_breaks_off_is_a_failure(server: ModelServer) -> None:
-    heard = Heard()
+    collected = Collector()
     server.script.add(says("one two three", fault="cut"))
 
     with pytest.raises(ModelCallFailed, match="Connection reset"):
-        complete(REQUEST, listener=heard)
+        complete(REQUEST, listener=collected)
 
-    assert heard.texts == ["one"]
-    assert heard.ends == 1
+    assert collected.texts == ["one"]
+    assert collected.ends == 1
 
 
 def test_an_error_in_place_of_a_stream_says_what_it_always_does(server: ModelServer) -> None:
     server.script.add(fails(429, "slow down", {"Retry-After": "2"}))
 
     with pytest.raises(ModelCallFailed, match=r"^HTTP 429: slow down$") as raised:
-        complete(REQUEST, listener=Heard())
+        complete(REQUEST, listener=Collector())
 
     assert raised.value.retry_after_s == 2.0
 
@@ -113,13 +115,13 @@ def test_a_streamed_reply_ends_at_its_time_limit(server: ModelServer) -> None:
     server.script.add(says("one two three", pause_s=0.2))
 
     with pytest.raises(ModelCallFailed, match=r"^timed out after 0\.3s$"):
-        complete(REQUEST, 0.3, listener=Heard())
+        complete(REQUEST, 0.3, listener=Collector())
 
 
 def test_a_reply_that_nobody_wants_any_more_is_broken_off(server: ModelServer) -> None:
-    class Gone(Heard):
-        def hear(self, text: str) -> None:
-            super().hear(text)
+    class Gone(Collector):
+        def on_text(self, text: str) -> None:
+            super().on_text(text)
             cancellation.set()
 
     server.script.add(says("on and " * 1_000, pause_s=0.1))
@@ -147,7 +149,7 @@ def test_a_stream_that_cannot_be_read_is_hung_up_on_at_once() -> None:
 
         # What is raised refers to all that took part.
         with pytest.raises(ModelCallFailed):
-            complete(REQUEST, 60, endpoint, Heard())
+            complete(REQUEST, 60, endpoint, Collector())
 
         assert served.result(timeout=90)
 

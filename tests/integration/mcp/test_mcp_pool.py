@@ -15,7 +15,7 @@ import pytest
 
 from sleipnir.graphs.mcp.config import McpServer
 from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
-from sleipnir.worker.mcp.pool import MOST_IDLE, RETRY_PAUSE_S, Limits, McpPool
+from sleipnir.worker.mcp.pool import MOST_IDLE, RETRY_PAUSE_S, McpLimits, McpPool
 from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.mcp import plain_server, remote_server, stdio_server
 from tests.support.wait import wait_until
@@ -318,7 +318,7 @@ def test_a_server_that_does_not_start_says_why(
 
 
 def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path) -> None:
-    pool = McpPool(Limits(start_s=0.2))
+    pool = McpPool(McpLimits(start_s=0.2))
     slow = McpServer("slow", "stdio", command="sleep", args=("60",))
 
     with pytest.raises(McpUnavailable, match=r"not ready after 0\.2 s"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sleipnir.worker.mcp.failures import McpFailed
-from sleipnir.worker.mcp.pool import Limits, McpPool
+from sleipnir.worker.mcp.pool import McpLimits, McpPool
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.mcp import plain_server
@@ -83,7 +83,7 @@ def test_a_childs_output_that_cannot_be_checked_fails_its_node(engine: Engine) -
 def test_a_servers_result_is_checked_where_that_can_be_ended(
     tmp_path: Path, given: dict[str, object], reason: str
 ) -> None:
-    pool = McpPool(Limits(check_s=LIMIT_S))
+    pool = McpPool(McpLimits(check_s=LIMIT_S))
     try:
         with pytest.raises(McpFailed) as raised:
             pool.call(

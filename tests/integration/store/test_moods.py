@@ -65,10 +65,12 @@ def test_what_may_pass_is_told_from_what_will_not(error: Exception, transient: b
 
 
 @pytest.mark.parametrize("mood", MOODS)
-def test_a_patient_store_waits_for_a_mood_to_pass(mood: str, moody: RedisServer) -> None:
-    with connect(moody.url) as hasty, connect(moody.url, patient=True) as patient:
-        hasty.flushall()
-        store = RunStore(patient, Settings(), DirectDispatcher())
+def test_a_store_that_retries_outages_waits_for_a_mood_to_pass(
+    mood: str, moody: RedisServer
+) -> None:
+    with connect(moody.url) as brief, connect(moody.url, retry_outage=True) as retrying:
+        brief.flushall()
+        store = RunStore(retrying, Settings(), DirectDispatcher())
         store.runs.submit(a_run())
         lease = Lease(RUN, "1/s", "t1")
         store.visits.begin(lease, None)
@@ -79,7 +81,7 @@ def test_a_patient_store_waits_for_a_mood_to_pass(mood: str, moody: RedisServer)
                     store.visits.advance, lease, 1, go_to("n", k="1"), cap=9, window=8
                 )
                 with pytest.raises(RedisError):
-                    RunStore(hasty, Settings(), DirectDispatcher()).runs.submit(
+                    RunStore(brief, Settings(), DirectDispatcher()).runs.submit(
                         a_run("02" + RUN[2:])
                     )
                 waited = not advancing.done()

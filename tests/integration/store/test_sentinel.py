@@ -94,7 +94,7 @@ def test_runs_go_on_with_another_primary(
 ) -> None:
     with (
         Watched(tmp_path, sentinels) as watched,
-        connect(watched.url, patient=True) as client,
+        connect(watched.url, retry_outage=True) as client,
         Workers(watched.url, client, tmp_path) as workers,
     ):
         worker = workers.start("--scheduler", lease_s=2)

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import AnswerRefused, TransitionRefused
-from sleipnir.scheduler.runs.model import Context, Failure, Lease, NewRun, Question
+from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Question, RunContext
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
@@ -141,7 +141,14 @@ class StoreAndModel(RuleBasedStateMachine):
         run = Run(new_run_id(), timeout_s=timeout_s)
         self.runs.append(run)
         new = NewRun(
-            run.run_id, "agent", "d", "a", "script", {"seed": "0"}, Context(), timeout_s=timeout_s
+            run.run_id,
+            "agent",
+            "d",
+            "a",
+            "script",
+            {"seed": "0"},
+            RunContext(),
+            timeout_s=timeout_s,
         )
 
         assert self.store.runs.submit(new)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from sleipnir.worker.llm.client import Request
+from sleipnir.worker.llm.client import ModelRequest
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
 
 
 def test_a_prompt_is_estimated_by_its_length() -> None:
-    short = Request("m", [{"role": "user", "content": "x" * 400}])
-    tools = Request("m", short.messages, [{"type": "function", "function": {"name": "y" * 400}}])
+    short = ModelRequest("m", [{"role": "user", "content": "x" * 400}])
+    tools = ModelRequest(
+        "m", short.messages, [{"type": "function", "function": {"name": "y" * 400}}]
+    )
 
     assert 100 <= prompt_tokens(short) <= 120
     assert prompt_tokens(tools) - prompt_tokens(short) >= 100

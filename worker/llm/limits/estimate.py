@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from threading import Lock
 
-from sleipnir.worker.llm.client import Request
+from sleipnir.worker.llm.client import ModelRequest
 
 # Of English text in most tokenizers; a rate limit needs no more than that.
 _CHARACTERS_PER_TOKEN = 4
@@ -14,7 +14,7 @@ _CHARACTERS_PER_TOKEN = 4
 _WEIGHT = 0.1
 
 
-def prompt_tokens(request: Request) -> int:
+def prompt_tokens(request: ModelRequest) -> int:
     """A cheap estimate of a prompt's tokens."""
     parts = (*request.messages, *request.tools)
     characters = sum(len(json.dumps(part, ensure_ascii=False)) for part in parts)

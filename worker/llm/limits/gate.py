@@ -35,7 +35,7 @@ from sleipnir.scheduler.limits.rules import Budget, Rules, names_of
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
-from sleipnir.worker.llm.client import ModelCallFailed, Request
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
 from sleipnir.worker.llm.provider.pricing import Pricing
 from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
@@ -115,7 +115,7 @@ class Gate:
 
     # ---- one call
 
-    def reserve(self, request: Request, caller: Caller, *, next_model: bool = False) -> Permit:
+    def reserve(self, request: ModelRequest, caller: Caller, *, next_model: bool = False) -> Permit:
         """Let a call go.
 
         Args:
@@ -144,7 +144,9 @@ class Gate:
             self._open.add(permit)
         return permit
 
-    def _reservation(self, request: Request, caller: Caller, *, next_model: bool) -> Reservation:
+    def _reservation(
+        self, request: ModelRequest, caller: Caller, *, next_model: bool
+    ) -> Reservation:
         limits = self._rules.limits(request.model)
         budgets = self._budgets(caller)
         prompt = prompt_tokens(request) if limits or budgets else 0

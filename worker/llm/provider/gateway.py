@@ -23,8 +23,8 @@ from sleipnir.worker.llm.client import (
     Listener,
     Message,
     ModelCallFailed,
+    ModelRequest,
     Reply,
-    Request,
 )
 from sleipnir.worker.llm.provider.failures import failure_of
 from sleipnir.worker.llm.provider.network import CANCELLATION
@@ -69,7 +69,7 @@ litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_r
 
 
 def call(
-    request: Request,
+    request: ModelRequest,
     timeout_s: float | None,
     endpoint: Endpoint,
     listener: Listener | None,
@@ -106,7 +106,7 @@ def call(
         DEADLINE.reset(deadline)
 
 
-def _arguments(request: Request, endpoint: Endpoint) -> dict[str, Any]:
+def _arguments(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
     settings = request.settings()
     if request.tools:
         settings["tools"] = [dict(tool) for tool in request.tools]
@@ -140,7 +140,7 @@ def _in_pieces(arguments: Mapping[str, Any], listener: Listener, limit_bytes: in
         for piece in stream:
             text = pieces.take(piece)
             if text:
-                listener.hear(text)
+                listener.on_text(text)
     finally:
         listener.end()
     return litellm.stream_chunk_builder(pieces.all, messages=arguments["messages"])

@@ -14,7 +14,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.keys import cache_key
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import Reply, Request
+from sleipnir.worker.llm.client import ModelRequest, Reply
 from sleipnir.worker.llm.recording.canonical import canonical, digest_of
 
 USUAL_S = 86400.0
@@ -35,7 +35,7 @@ class ReplyCache:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
 
-    def find(self, request: Request, caller: Caller) -> Reply | None:
+    def find(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply to an equal request, at no cost.
 
         A second attempt finds none: it may have been this very reply that the first one could do
@@ -46,7 +46,7 @@ class ReplyCache:
         message = self._redis.get(_key(request))
         return None if message is None else Reply(json.loads(message), NO_USAGE, "cached")
 
-    def keep(self, request: Request, caller: Caller, reply: Reply) -> None:
+    def keep(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
         """Keep a reply, unless it is blank."""
         if caller.cache_s is None or not (reply.text.strip() or reply.calls):
             return
@@ -55,5 +55,5 @@ class ReplyCache:
             self._redis.set(_key(request), encode(reply.message), px=round(caller.cache_s * 1000))
 
 
-def _key(request: Request) -> str:
+def _key(request: ModelRequest) -> str:
     return cache_key(digest_of(canonical(request)))

@@ -12,10 +12,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sleipnir.worker.llm.client import Request
+from sleipnir.worker.llm.client import ModelRequest
 
 
-def canonical(request: Request) -> dict[str, Any]:
+def canonical(request: ModelRequest) -> dict[str, Any]:
     """A request as JSON of one form; settings that are left to the provider are left out."""
     return {
         "model": request.model,

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from sleipnir.scheduler.runs.recording import RecordedCall
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import ModelCallFailed, Reply, Request
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply
 from sleipnir.worker.llm.recording.canonical import canonical
 from sleipnir.worker.llm.recording.redaction import redacted
 
@@ -21,20 +21,20 @@ class Recorder:
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
 
-    def replied(self, request: Request, caller: Caller, reply: Reply) -> None:
+    def replied(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
         """The model replied."""
         if caller.recorded:
             message = redacted(dict(reply.message), caller.secrets)
             self._add(request, caller, RecordedCall(message, usage=reply.usage))
 
-    def failed(self, request: Request, caller: Caller, failure: ModelCallFailed) -> None:
+    def failed(self, request: ModelRequest, caller: Caller, failure: ModelCallFailed) -> None:
         """There was no reply: the replaying run is to go the same way."""
         if caller.recorded:
             self._add(
                 request, caller, RecordedCall(error=redacted(failure.message, caller.secrets))
             )
 
-    def _add(self, request: Request, caller: Caller, call: RecordedCall) -> None:
+    def _add(self, request: ModelRequest, caller: Caller, call: RecordedCall) -> None:
         asked = redacted(canonical(request), caller.secrets)
         call = replace(call, request=asked, node=caller.node)
         # A call that cannot be recorded, in a full Redis, is still one that was paid for.

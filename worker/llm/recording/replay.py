@@ -11,7 +11,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.recording import RecordedCall
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import ModelCallFailed, Reply, Request
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply
 from sleipnir.worker.llm.recording.canonical import canonical, digest_of
 from sleipnir.worker.llm.recording.difference import difference, nearest
 from sleipnir.worker.llm.recording.redaction import redacted
@@ -55,7 +55,7 @@ class Replay:
         self._recordings = recordings
         self._load = lru_cache(_LOADED_AT_ONCE)(self._loaded)
 
-    def reply_to(self, request: Request, caller: Caller, digest: str) -> Reply:
+    def reply_to(self, request: ModelRequest, caller: Caller, digest: str) -> Reply:
         """What the recording of that digest has for a request.
 
         The n-th of a run's equal requests gets the n-th reply to it, or else the last one.

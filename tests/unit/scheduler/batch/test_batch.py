@@ -19,7 +19,7 @@ from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.lines import BadLine, Format, Line, format_of, read_lines, request_of
 from sleipnir.scheduler.batch.results import ResultsFile
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import Context, Failure, Run, Status, Usage
+from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
 from sleipnir.scheduler.runs.submit import Request
 
 BATCH = "letters"
@@ -69,7 +69,7 @@ def a_run(item: str, status: Status = Status.SUCCEEDED, attempt: int = 1) -> Run
         output=None if failed else f"result of {item}",
         failure=Failure("R013", "it broke", "a") if failed else None,
         usage=Usage(10, 5, 0.25),
-        context=Context(),
+        context=RunContext(),
         parent=None,
         batch=BATCH,
         item=item,

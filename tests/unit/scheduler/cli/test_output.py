@@ -24,7 +24,7 @@ from sleipnir.scheduler.errors import (
     SettingInvalid,
     SubmissionRefused,
 )
-from sleipnir.scheduler.runs.model import FINAL, Checkpoint, Context, Failure, Run, Status, Usage
+from sleipnir.scheduler.runs.model import FINAL, Checkpoint, Failure, Run, RunContext, Status, Usage
 from sleipnir.scheduler.views.documents import row_document, run_document
 
 
@@ -43,7 +43,7 @@ def a_run(**fields: Any) -> Run:
         "output": None,
         "failure": None,
         "usage": Usage(10, 5, 0.25),
-        "context": Context(),
+        "context": RunContext(),
         "parent": None,
         "batch": None,
         "item": None,

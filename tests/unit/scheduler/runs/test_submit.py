@@ -9,7 +9,7 @@ import pytest
 
 from sleipnir.graphs.schema import MAX_SECONDS, Graph
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import Context, NewRun
+from sleipnir.scheduler.runs.model import NewRun, RunContext
 from sleipnir.scheduler.runs.submit import NestedTooDeep, Request, child_digest, child_run, new_run
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, new_run_id, partition_of, run_key
 
@@ -41,7 +41,7 @@ def test_a_run_starts_at_the_graph_s_start_in_its_own_name() -> None:
         "i",
         "input",
     )
-    assert run.context == Context(root="ab" * 8, agents={"helper": "d2"})
+    assert run.context == RunContext(root="ab" * 8, agents={"helper": "d2"})
     assert seeds(run) == {"initial_prompt": "hello"}
 
 
@@ -125,7 +125,7 @@ def test_a_submission_may_lower_the_time_limit_only(
 # ---- children
 
 
-PARENT = Context(
+PARENT = RunContext(
     depth=1, root="ab" * 8, workdir="/w", given={"who": "Ada"}, agents={"helper": "d2"}
 )
 
@@ -178,7 +178,7 @@ def test_an_agent_that_did_not_travel_with_the_run_cannot_be_started() -> None:
 
 
 def test_a_context_survives_being_stored() -> None:
-    context = Context(
+    context = RunContext(
         depth=2,
         root="r",
         workdir="/w",
@@ -189,8 +189,8 @@ def test_a_context_survives_being_stored() -> None:
         agents={"helper": "d"},
     )
 
-    assert Context.from_json(context.to_json()) == context
-    assert Context.from_json(Context().to_json()) == Context()
+    assert RunContext.from_json(context.to_json()) == context
+    assert RunContext.from_json(RunContext().to_json()) == RunContext()
 
 
 def test_run_ids_spread_over_all_partitions() -> None:

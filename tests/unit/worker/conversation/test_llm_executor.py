@@ -12,7 +12,7 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
-from sleipnir.worker.conversation.tool_set import Call, ResolvedTool, Toolset
+from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation, Toolset
 from sleipnir.worker.executors.llm import run_llm
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.tools.call import Completed
@@ -407,7 +407,7 @@ def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServ
     running: list[int] = []
     most = []
 
-    def look(call: Call) -> Completed:
+    def look(call: ToolInvocation) -> Completed:
         running.append(call.arguments["at"])
         together.wait()
         most.append(len(running))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.worker.conversation.token_stream import INTERVAL_S, Speech
+from sleipnir.worker.conversation.token_stream import INTERVAL_S, TokenStream
 
 
 class Room:
@@ -13,19 +13,19 @@ class Room:
     def __init__(self, *secrets: str) -> None:
         self.now = 0.0
         self.said: list[str] = []
-        self.speech = Speech(self.said.append, secrets, lambda: self.now)
+        self.stream = TokenStream(self.said.append, secrets, lambda: self.now)
 
-    def hear(self, *texts: str, every_s: float = INTERVAL_S) -> None:
+    def on_text(self, *texts: str, every_s: float = INTERVAL_S) -> None:
         for text in texts:
-            self.speech.hear(text)
+            self.stream.on_text(text)
             self.now += every_s
 
 
 def test_the_first_words_are_said_at_once_and_others_together() -> None:
     room = Room()
 
-    room.hear("one ", "two ", "three ", "four ", "five ", every_s=INTERVAL_S / 2)
-    room.speech.end()
+    room.on_text("one ", "two ", "three ", "four ", "five ", every_s=INTERVAL_S / 2)
+    room.stream.end()
 
     assert room.said == ["one ", "two three ", "four five "]
 
@@ -33,8 +33,8 @@ def test_the_first_words_are_said_at_once_and_others_together() -> None:
 def test_a_word_is_said_when_it_is_whole() -> None:
     room = Room()
 
-    room.hear("on", "e tw", "o")
-    room.speech.end()
+    room.on_text("on", "e tw", "o")
+    room.stream.end()
 
     assert room.said == ["one ", "two"]
 
@@ -42,7 +42,7 @@ def test_a_word_is_said_when_it_is_whole() -> None:
 def test_a_text_without_blanks_flows_too() -> None:
     room = Room()
 
-    room.hear("東京", "は")
+    room.on_text("東京", "は")
 
     assert room.said == ["東京", "は"]
 
@@ -53,8 +53,8 @@ def test_a_secret_is_masked_wherever_it_is_cut(secret: str) -> None:
     for cut in range(len(text)):
         room = Room(secret)
 
-        room.hear(text[:cut], text[cut:])
-        room.speech.end()
+        room.on_text(text[:cut], text[cut:])
+        room.stream.end()
 
         assert "".join(room.said) == "it is *** and no more"
 
@@ -62,8 +62,8 @@ def test_a_secret_is_masked_wherever_it_is_cut(secret: str) -> None:
 def test_what_looks_like_a_key_is_masked() -> None:
     room = Room()
 
-    room.hear(*"use sk-0123456789abcdef now")
-    room.speech.end()
+    room.on_text(*"use sk-0123456789abcdef now")
+    room.stream.end()
 
     assert "".join(room.said) == "use *** now"
 
@@ -71,6 +71,6 @@ def test_what_looks_like_a_key_is_masked() -> None:
 def test_nothing_is_said_of_nothing() -> None:
     room = Room()
 
-    room.speech.end()
+    room.stream.end()
 
     assert room.said == []

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.llm.client import Request
+from sleipnir.worker.llm.client import ModelRequest
 from sleipnir.worker.llm.recording.canonical import canonical, digest_of
 from sleipnir.worker.llm.recording.difference import difference, nearest
 from sleipnir.worker.llm.recording.redaction import redacted
 
 SECRET = 'a "quoted"\nsecret'
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-REQUEST = Request(
+REQUEST = ModelRequest(
     "openai:m",
     [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello."}],
     [TOOL],
@@ -22,7 +22,7 @@ REQUEST = Request(
 )
 
 
-def digest(request: Request) -> str:
+def digest(request: ModelRequest) -> str:
     return digest_of(canonical(request))
 
 
