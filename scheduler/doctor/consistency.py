@@ -67,23 +67,23 @@ class Audit:
     def _named(self, partition: str) -> _Named:
         """The runs that the partition's indexes name, with visits."""
         named: _Named = defaultdict(set)
-        runs, timers, inbox, _, _ = self._inspect_partition(partition)
-        for run_id in runs:
+        indexes = self._inspect_partition(partition)
+        for run_id in indexes.runs:
             named[run_id] = set()
-        for member in timers:
+        for member in indexes.timers:
             kind, _, names = member.partition(" ")
             run_id, _, visit = names.partition(" ")
             named[run_id].update([visit] if kind in ("visit", "child") else ())
-        for member in inbox:
+        for member in indexes.inbox:
             run_id, visit = member.split(" ")
             named[run_id].add(visit)
-        self.runs_seen += len(runs)
+        self.runs_seen += len(indexes.runs)
         return named
 
     def _bundle_counts(self, partition: str) -> list[Violation]:
-        *_, kept, used = self._inspect_partition(partition)
-        kept = {digest: int(count) for digest, count in pairs(kept)}
-        used = dict(pairs(used))
+        indexes = self._inspect_partition(partition)
+        kept = {digest: int(count) for digest, count in pairs(indexes.bundles)}
+        used = dict(pairs(indexes.used))
         if "" in used or kept == used:  # a record that expired by itself is still counted
             return []
         text = f"counts the references to its bundles as {kept}, and they are {used}"

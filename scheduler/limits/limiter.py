@@ -149,16 +149,14 @@ class RateLimiter:
 
     def reserve(self, reservation: Reservation) -> Grant | Delay | Denied:
         """Let a call go, or say when it may come back."""
-        verdict, delay_ms, name, why, detail = self._call(
-            "reserve_call", reservation.call, json.dumps(self._spec(reservation))
-        )
-        match verdict:
+        found = self._call("reserve_call", reservation.call, json.dumps(self._spec(reservation)))
+        match found.verdict:
             case "go":
-                return Grant(reservation, tuple(json.loads(detail) or ()))
+                return Grant(reservation, tuple(json.loads(found.detail) or ()))
             case "wait":
-                return Delay(int(delay_ms) / 1000, name, why, detail)
+                return Delay(int(found.delay_ms) / 1000, found.name, found.why, found.detail)
             case _:
-                return Denied(name, why, detail)
+                return Denied(found.name, found.why, found.detail)
 
     def release(
         self, grant: Grant, used: Used, failure: ProviderFailure | None = None
@@ -175,12 +173,10 @@ class RateLimiter:
         }
         if failure is not None:
             spec["failure"] = _failure(failure)
-        verdict, delay_ms, name, detail, woken = self._call(
-            "release_call", reservation.call, json.dumps(spec)
-        )
-        if verdict == "wait":
-            return Delay(int(delay_ms) / 1000, name, "pause", detail), woken
-        return None, woken
+        done = self._call("release_call", reservation.call, json.dumps(spec))
+        if done.verdict == "wait":
+            return Delay(int(done.delay_ms) / 1000, done.name, "pause", done.detail), done.woken
+        return None, done.woken
 
     def renew(self, grant: Iterable[Grant]) -> None:
         """Keep what calls under way hold."""
@@ -225,8 +221,7 @@ class RateLimiter:
 
     def wake(self, name: str, limit: int) -> list[str]:
         """Give calls that wait for this name their turn now; returns them, first come first."""
-        (calls,) = self._call("wake_calls", name, limit)
-        return list(calls)
+        return list(self._call("wake_calls", name, limit).calls)
 
     def budget_id(self, budget: str) -> str:
         """A budget's name in the limiter: each day has one of its own."""
@@ -261,7 +256,7 @@ class RateLimiter:
 
     # ---- scripts
 
-    def _call(self, name: str, *arguments: str | int) -> list[Any]:
+    def _call(self, name: str, *arguments: str | int) -> Any:
         now = "" if self._clock is None else str(self._clock())
         return self._scripts[name](PARTITION, *arguments, clock=now)
 

@@ -60,26 +60,24 @@ class Inspector:
         except (ResponseError, ValueError, KeyError) as error:
             return Unreadable(run_id, f"cannot be read: {error}")
 
-    def _snapshot(self, run_id: str, answer: Sequence[Any]) -> RunSnapshot:
-        record, traces, staged, pending, indexed, deadline, expiry, *rest = answer
-        children, parent, keys, steps, digest = rest
+    def _snapshot(self, run_id: str, answer: Any) -> RunSnapshot:
         return RunSnapshot(
             run_id=run_id,
-            record=dict(pairs(record)),
-            traces=tuple(_trace(*fields) for fields in traces),
-            staged=frozenset(staged),
-            pending=tuple(pending),
-            indexed_at=_instant(indexed),
-            deadline_timer=_instant(deadline),
-            expiry_timer=_instant(expiry),
+            record=dict(pairs(answer.record)),
+            traces=tuple(_trace(*fields) for fields in answer.visits),
+            staged=frozenset(answer.staged),
+            pending=tuple(answer.pending),
+            indexed_at=_instant(answer.indexed),
+            deadline_timer=_instant(answer.deadline),
+            expiry_timer=_instant(answer.expiry),
             children=tuple(
                 Child(child, status or None, of, _instant(due))
-                for child, status, of, due in children
+                for child, status, of, due in answer.children
             ),
-            parent=_parent(*parent) if parent else None,
-            expires_in=dict(pairs(keys)),
-            checkpoints=self._checkpoints(run_id, steps),
-            digest=digest,
+            parent=_parent(*answer.parent) if answer.parent else None,
+            expires_in=dict(pairs(answer.keys)),
+            checkpoints=self._checkpoints(run_id, answer.steps),
+            digest=answer.digest,
         )
 
     def _checkpoints(self, run_id: str, count: int) -> tuple[Checkpoint, ...]:

@@ -121,7 +121,7 @@ class Parking:
 
     def read_map(self, run_id: str, visit: str) -> dict[str, str]:
         """The fields of a map whose invocations have all ended."""
-        (fields,) = self._store.call("read_map", run_id, visit)
+        fields = self._store.call("read_map", run_id, visit).fields
         return dict(zip(fields[::2], fields[1::2], strict=True))
 
     def postpone(
@@ -156,8 +156,7 @@ class Parking:
         Returns:
             whether it was at rest.
         """
-        (recalled,) = self._store.call("wake_visit", run_id, visit, int(delay_s * 1000))
-        return bool(recalled)
+        return bool(self._store.call("wake_visit", run_id, visit, int(delay_s * 1000)).recalled)
 
     def expire_child(self, run_id: str, visit: str) -> None:
         """End the wait of an agent node whose time is over."""

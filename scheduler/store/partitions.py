@@ -32,9 +32,9 @@ class Partitions:
                 )
             answers = [transition.result(answer) for answer in pipe.execute()]
         return {
-            partition: due
-            for partition, (mine, due) in zip(ALL_PARTITIONS, answers, strict=True)
-            if mine
+            partition: answer.due
+            for partition, answer in zip(ALL_PARTITIONS, answers, strict=True)
+            if answer.mine
         }
 
     def release(self, owner: str) -> None:
@@ -57,7 +57,7 @@ class Partitions:
                     clock=self._store.clock_text(),
                     client=pipe,
                 )
-            return [int(transition.result(answer)[0]) for answer in pipe.execute()]
+            return [int(transition.result(answer).gap_ms) for answer in pipe.execute()]
 
     def find_unfinished(
         self, partition: str, first: int, count: int, limit: int
@@ -71,5 +71,5 @@ class Partitions:
         Returns:
             the position to go on at, 0 after the last run; the run ids.
         """
-        following, found = self._store.transition("find_unfinished")(partition, first, count, limit)
-        return int(following), list(map(str, found))
+        found = self._store.transition("find_unfinished")(partition, first, count, limit)
+        return int(found.following), list(map(str, found.runs))

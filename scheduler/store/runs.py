@@ -38,7 +38,7 @@ class Runs:
                 pipe.execute()
         fields = record_fields(run)
         seeds = flat(run.state)
-        (created,) = self._store.call(
+        answer = self._store.call(
             "submit_run",
             run.run_id,
             run.start,
@@ -50,7 +50,7 @@ class Runs:
             *fields,
             *seeds,
         )
-        return bool(created)
+        return bool(answer.created)
 
     def leave_batch(self, batch: str, run_id: str) -> None:
         """Take a run out of its batch: another attempt stands there in its place."""
@@ -83,8 +83,7 @@ class Runs:
         """
         steps = [text for step in repairs for text in (step.verb, step.visit, step.argument)]
         error = encode(failure.to_json()) if failure else ""
-        (repaired,) = self._store.call("repair_run", run_id, digest, error, *steps)
-        return bool(repaired)
+        return bool(self._store.call("repair_run", run_id, digest, error, *steps).repaired)
 
     def narrate(self, run_id: str, event: Event) -> None:
         """Append an event to a run's narration, unless the run was forgotten meanwhile."""

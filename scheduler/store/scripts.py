@@ -1,12 +1,13 @@
 """Loads the Lua scripts: one transition a file, its header the contract.
 
 A header names the keys and arguments, which become locals of those names, the library
-files it uses, and the codes it may answer with instead of `OK`:
+files it uses, what it answers, and the codes it may answer with instead of `OK`:
 
     -- What the script does.
     -- KEYS partition
     -- ARGV run_id visit rest          `rest` takes all remaining arguments
     -- USES store dispatch
+    -- OK   status left  one word a value, then blanks and what they are; none without this line
     -- ERR  stale_visit  when that happens
 
 Every script gets the hash tag of a partition as its only key: all keys of a run lie in one
@@ -30,6 +31,7 @@ it takes no writes at all now.
 from __future__ import annotations
 
 import re
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -88,6 +90,12 @@ def _header(source: str, word: str) -> list[str]:
     return [
         part for line in re.findall(rf"^-- {word} +(.*)$", source, re.M) for part in line.split()
     ]
+
+
+def result_names(source: str) -> list[str]:
+    """What a script's `OK` line calls the values of its answer."""
+    line = re.search(r"^-- OK +(\w+(?: \w+)*)", source, re.M)
+    return line[1].split() if line else []
 
 
 def script_names() -> list[str]:
@@ -164,8 +172,12 @@ def _encoded(argument: str | int) -> bytes | int:
     return argument.encode(errors="surrogatepass") if isinstance(argument, str) else argument
 
 
+def _record(name: str, fields: Sequence[str]) -> Any:
+    return namedtuple(f"{name}_results", fields)
+
+
 class Transition:
-    """One script, bound to a Redis. Calling it returns what follows `OK`."""
+    """One script, bound to a Redis. Calling it returns a record of what its `OK` line names."""
 
     def __init__(
         self,
@@ -175,7 +187,9 @@ class Transition:
         published: Callable[[Sequence[Woken]], None],
     ) -> None:
         self._name = name
-        self._arguments = _header(source_of(name), "ARGV")
+        source = source_of(name)
+        self._arguments = _header(source, "ARGV")
+        self._results = _record(name, result_names(source))
         self._client = client
         self._text = compose(name, constants)
         self._script: Script = client.register_script(self._text)
@@ -187,7 +201,7 @@ class Transition:
         *arguments: str | int,
         clock: str = "",
         client: redis.Redis | None = None,
-    ) -> list[Any]:
+    ) -> Any:
         """Run it, by another client than its own if one is given.
 
         A pipeline only queues it: its answer is to be read with `result`.
@@ -195,7 +209,7 @@ class Transition:
         Raises:
             TransitionRefused: the subclass that the script's code names.
             TransitionBroken: the script failed; it has changed nothing.
-            TypeError: for a wrong number of arguments.
+            TypeError: for a wrong number of arguments, or of values in the answer.
         """
         expected = len(self._arguments)
         open_ended = expected > 0 and self._arguments[-1] == "rest"
@@ -206,14 +220,19 @@ class Transition:
             answer = self._script(keys=[partition], args=encoded, client=client)
         except NoScriptError:  # Redis has restarted since it was loaded, once more
             answer = (client or self._client).eval(self._text, 1, partition, *encoded)
-        return [] if isinstance(client, Pipeline) else self.result(answer)
+        return None if isinstance(client, Pipeline) else self.result(answer)
 
-    def result(self, answer: Any) -> list[Any]:
-        """What follows `OK` in an answer; publishes the visits it woke."""
+    def result(self, answer: Any) -> Any:
+        """The values of an answer, by their names; publishes the visits it woke."""
         if answer[0] == "broken":
             raise TransitionBroken(self._name, str(answer[1]))
         if answer[0] != "OK":
             raise _REFUSALS[answer[0]](f"{self._name}: {answer[0]}")
         if answer[1]:
             self._published(answer[1])
-        return list(answer[2:])
+        try:
+            return self._results._make(answer[2:])
+        except TypeError as error:
+            raise TypeError(
+                f"{self._name} answers {self._results._fields}, got {len(answer) - 2} values"
+            ) from error

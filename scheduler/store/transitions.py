@@ -64,8 +64,8 @@ class Transitions:
             self._transitions[name] = found
         return found
 
-    def call(self, name: str, run_id: str, *arguments: str | int) -> list[Any]:
-        """Carry out one transition of a run; returns what the script's `OK` line names.
+    def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
+        """Carry out one transition of a run; returns a record of what the script's `OK` line names.
 
         Raises:
             TransitionRefused: as the script's `ERR` lines say.

@@ -36,29 +36,27 @@ class Visits:
         """
         if keys is not None and not keys:
             keys = ("",)  # no script argument at all would mean every key
-        staged, tries, width, number, attempt, turns, age, left, payload, context, item, state = (
-            self._store.call(
-                "begin_visit",
-                lease.run_id,
-                lease.visit,
-                lease.token,
-                int(self._store.settings.lease_s * 1000),
-                *(keys or ()),
-            )
+        begun = self._store.call(
+            "begin_visit",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            int(self._store.settings.lease_s * 1000),
+            *(keys or ()),
         )
         return Begun(
-            staged=staged == "staged",
-            tries=tries,
-            width=width,
-            visit_number=number,
-            attempt=attempt,
-            turns=turns,
-            age_s=age / 1000,
-            left_s=left / 1000 if left >= 0 else None,
-            payload=payload,
-            context=RunContext.from_json(context),
-            item=item or None,
-            state=Snapshot(dict(zip(state[::2], state[1::2], strict=True))),
+            staged=begun.status == "staged",
+            tries=begun.tries,
+            width=begun.width,
+            visit_number=begun.visit_number,
+            attempt=begun.attempt,
+            turns=begun.turns,
+            age_s=begun.age_ms / 1000,
+            left_s=begun.left_ms / 1000 if begun.left_ms >= 0 else None,
+            payload=begun.payload,
+            context=RunContext.from_json(begun.context),
+            item=begun.item or None,
+            state=Snapshot(dict(zip(begun.state[::2], begun.state[1::2], strict=True))),
         )
 
     def renew(self, leases: Iterable[Lease]) -> list[Lease]:
@@ -83,7 +81,7 @@ class Visits:
         return [
             held[position]
             for held, answer in zip(by_partition.values(), answers, strict=True)
-            for position in renew.result(answer)[0]
+            for position in renew.result(answer).lost
         ]
 
     def advance(
@@ -107,7 +105,7 @@ class Visits:
             RunClosed, StaleVisit, StaleStep: somebody else decided; drop the result.
             StateTooLarge: nothing was written.
         """
-        status, is_long = self._store.call(
+        advanced = self._store.call(
             "advance_step",
             lease.run_id,
             step,
@@ -126,11 +124,11 @@ class Visits:
             *flat(plan.writes),
             *plan.frontier,
         )
-        if is_long:
+        if advanced.long:
             # The step counts; what Redis cannot do now is tried again after the next one.
             with contextlib.suppress(RedisError, TransitionBroken):
                 self._fold_history(lease.run_id)
-        return str(status)
+        return str(advanced.status)
 
     def _fold_history(self, run_id: str) -> None:
         """Make the history of a long run shorter, as `sleipnir.scheduler.runs.history` says."""
@@ -155,7 +153,7 @@ class Visits:
         Raises:
             RunClosed, StaleVisit: drop the result.
         """
-        (left,) = self._store.call(
+        staged = self._store.call(
             "stage_visit",
             lease.run_id,
             step,
@@ -165,18 +163,18 @@ class Visits:
             "1" if branch.failure else "0",
             usage_text(usage),
         )
-        return int(left)
+        return int(staged.open)
 
     def read_step(
         self, run_id: str, reducer_keys: Collection[str]
     ) -> tuple[dict[str, Branch], dict[str, str]]:
         """What a finished parallel step staged, by node; current JSON texts of reducer keys."""
-        staged, current = self._store.call("read_step", run_id, *reducer_keys)
+        step = self._store.call("read_step", run_id, *reducer_keys)
         branches = {
             node: Branch.from_json(text)
-            for node, text in zip(staged[::2], staged[1::2], strict=True)
+            for node, text in zip(step.staged[::2], step.staged[1::2], strict=True)
         }
-        return branches, dict(zip(current[::2], current[1::2], strict=True))
+        return branches, dict(zip(step.current[::2], step.current[1::2], strict=True))
 
     def record_turn(
         self,
@@ -208,8 +206,7 @@ class Visits:
 
     def read_turns(self, run_id: str, visit: str) -> list[str]:
         """Everything a visit's conversation has recorded, in order."""
-        (turns,) = self._store.call("read_turns", run_id, visit)
-        return list(map(str, turns))
+        return list(map(str, self._store.call("read_turns", run_id, visit).turns))
 
     def requeue(self, lease: Lease, delay_s: float = 0) -> None:
         """Return a visit unfinished, for another worker to take at once, or after a while."""
@@ -223,8 +220,8 @@ class Visits:
         Returns:
             whether it was the second time in a row, and its run has failed for it.
         """
-        (done,) = self._store.call("accuse_visit", lease.run_id, lease.visit, lease.token, how)
-        return bool(done == "given_up")
+        accused = self._store.call("accuse_visit", lease.run_id, lease.visit, lease.token, how)
+        return bool(accused.done == "given_up")
 
     def acquit(self, lease: Lease) -> None:
         """Forget that a visit took a process down: the next one has outlived it."""
@@ -232,10 +229,8 @@ class Visits:
 
     def redeliver(self, run_id: str, visit: str) -> str:
         """See to a visit whose timer is due; tells what was done."""
-        (done,) = self._store.call(
-            "redeliver_visit", run_id, visit, self._store.settings.max_deliveries
-        )
-        return str(done)
+        limit = self._store.settings.max_deliveries
+        return str(self._store.call("redeliver_visit", run_id, visit, limit).done)
 
     def delay_timer(self, run_id: str, member: str, by_s: float) -> None:
         """Let a timer that nothing can be done about be due later."""

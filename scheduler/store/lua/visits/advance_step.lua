@@ -4,8 +4,7 @@
 -- ARGV run_id step visit token status output failure cap window state_limit history event usage write_count rest
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
 -- USES store dispatch waiting finish
--- OK   status  the run's status after the step
---      long    1 if its history has become so long that it should be folded
+-- OK   status long  the run's status after the step; 1 if its history should be folded
 -- ERR  run_closed       the run already reached a final status, or its time is over
 -- ERR  stale_visit      another delivery owns the visit now; drop this result
 -- ERR  stale_step       this step was advanced already
