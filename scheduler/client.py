@@ -36,6 +36,7 @@ from sleipnir.scheduler.runs.submit import Request, new_run
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import machine_key
+from sleipnir.scheduler.store.limit_queries import LimitQueries
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
@@ -63,7 +64,7 @@ class Client:
         self.store = store
         # Of the embedded engine; what another Redis keeps is between it and its operator.
         self.acceptances = acceptances
-        self.records = RunQueries(store.client)
+        self.records = RunQueries(store.client, store.clock)
         self.search = search
         self._budget_check = BudgetCheck(store)
         self.recordings = Recordings(store.client, store.settings.retention_s)
@@ -252,7 +253,9 @@ class Client:
             for run in open_runs
             if run.context.machine in deserted
         }
-        return without_worker | held_up(self.store.client, [run.run_id for run in open_runs])
+        return without_worker | held_up(
+            LimitQueries(self.store.client, self.store.clock), [run.run_id for run in open_runs]
+        )
 
     def graph_of(self, run: Run) -> Graph:
         """The graph that a run executes, as it was submitted.

@@ -1,6 +1,6 @@
 """Limits of model calls that hold across all workers: rates, slots, pauses, budgets.
 
 rules.py   what is configured, and what `sleipnir limits --set` changed of it: plain decisions
-limiter.py what happens in Redis: calls reserve, release, wait their turn
+records.py what calls reserve, and what they are answered; scheduler/store/rate_limiter.py asks
 report.py  how it all stands, for people
 """

@@ -6,7 +6,7 @@ from time import monotonic
 
 from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.limits.commands import LimitCommands
-from sleipnir.scheduler.limits.limiter import owner_of
+from sleipnir.scheduler.limits.records import owner_of
 from sleipnir.scheduler.limits.rules import Budget
 from sleipnir.scheduler.store.run_store import RunStore
 
@@ -39,6 +39,6 @@ class BudgetCheck:
             if owner is None:
                 continue
             if owner not in self._used_up:
-                self._used_up[owner] = self._commands.limiter.used_up(owner, budget)
+                self._used_up[owner] = budget.is_used_up(*self._commands.spent(owner))
             if self._used_up[owner]:
                 raise BudgetUsedUp(owner, budget.scope)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.errors import ActionRefused
-from sleipnir.scheduler.limits.limiter import PARTITION, RateLimiter, visit_of
+from sleipnir.scheduler.limits.records import visit_of
 from sleipnir.scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 
 _AT_ONCE = 500
@@ -35,6 +36,10 @@ class LimitCommands:
     def rules(self) -> Rules:
         """The configuration of this machine under the live changes."""
         return Rules(self._settings, self.limiter.notices().changes)
+
+    def spent(self, budget: str) -> tuple[float, int]:
+        """The dollars and tokens that were used of a budget, as `LimitQueries.spent`."""
+        return self.limiter.queries.spent(budget)
 
     def set(self, text: str) -> None:
         """Change `NAME.SETTING=VALUE`; calls that wait for it try again.
@@ -104,7 +109,7 @@ class LimitCommands:
         """Let calls that wait for a name, or for any budget of a scope, try again now."""
         waiting = [name]
         if name in ("run", "batch"):
-            known = self.limiter.redis.zrange(f"{PARTITION}:names", 0, -1)
+            known = self.limiter.queries.waited_for()
             waiting = [each for each in known if each.startswith(f"{name}:")]
         return sum(self._wake(each) for each in waiting)
 

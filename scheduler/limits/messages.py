@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sleipnir.scheduler.limits.limiter import Delay, Reservation
+from sleipnir.scheduler.limits.records import Delay, Reservation
 from sleipnir.scheduler.limits.rules import Budget, Rules
 
 _RATES = {

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import redis
-
-from sleipnir.scheduler.limits.limiter import PARTITION, PAUSES, PEOPLE, RateLimiter
 from sleipnir.scheduler.limits.messages import resume_command
 from sleipnir.scheduler.limits.rules import LIMIT_SETTINGS, SCOPES, Budget, Limit, Rules, Scope
 from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.limit_queries import LimitQueries
 
 # Budgets of runs and batches: those that were used last.
 _MOST_BUDGETS = 50
@@ -74,36 +70,32 @@ class Report:
         return asdict(self)
 
 
-def report(limiter: RateLimiter, rules: Rules) -> Report:
+def report(queries: LimitQueries, rules: Rules) -> Report:
     """How everything stands now."""
-    reading = _LimitReader(limiter, rules)
+    reading = _LimitReader(queries, rules)
     return Report(tuple(reading.limits()), tuple(reading.pauses()), tuple(reading.budgets()))
 
 
-def held_up(client: redis.Redis, run_ids: Sequence[str]) -> dict[str, str]:
+def held_up(queries: LimitQueries, run_ids: Sequence[str]) -> dict[str, str]:
     """Those of the runs that a person has to let go on, each with what it waits for."""
-    reads: Any = client  # redis-py types every answer as a union of its sync and async forms
-    names = reads.hmget(PEOPLE, run_ids) if run_ids else []
     return {
         run_id: f"{name} is paused: {resume_command(name)}"
-        for run_id, name in zip(run_ids, names, strict=True)
-        if name is not None
+        for run_id, name in queries.paused_for_people(run_ids).items()
     }
 
 
 class _LimitReader:
-    """One reading of the limiter."""
+    """What the rate limiter keeps, read at one instant of its clock."""
 
-    def __init__(self, limiter: RateLimiter, rules: Rules) -> None:
-        self._limiter = limiter
-        self._redis = limiter.redis
+    def __init__(self, queries: LimitQueries, rules: Rules) -> None:
+        self._queries = queries
         self._rules = rules
-        self._now_ms, self._ahead_ms = limiter.now_ms(), limiter.ahead_ms()
+        self._now_ms, self._ahead_ms = queries.now_ms(), queries.ahead_ms()
 
     def limits(self) -> Iterator[LimitLine]:
         for name in self._rules.limit_names():
             limit = self._rules.limit(name)
-            state = self._redis.hgetall(f"{PARTITION}:state:{name}")
+            state = self._queries.state(name)
             waiting, share = self._waiting(name), self._share(state)
             for setting in LIMIT_SETTINGS:
                 value = getattr(limit, setting)
@@ -114,8 +106,7 @@ class _LimitReader:
 
     def _in_use(self, limit: Limit, setting: str, state: dict[str, str]) -> int:
         if setting == "concurrency":
-            held = f"{PARTITION}:held:{limit.name}"
-            return int(self._redis.zcount(held, self._now_ms, "+inf"))
+            return self._queries.calls_under_way(limit.name, self._now_ms)
         kind = setting.partition("_")[0]
         minute, elapsed = divmod(self._now_ms, _MINUTE_MS)
         count, before = (int(state.get(f"{kind}.{what}", 0)) for what in ("count", "before"))
@@ -133,17 +124,12 @@ class _LimitReader:
         return min(1.0, float(state["share"]) + recovered)
 
     def _waiting(self, name: str) -> int:
-        # One that did not come back in time is most likely of a run that is over.
-        return sum(
-            int(self._redis.zcount(f"{PARTITION}:{kind}:{name}", self._now_ms - _MINUTE_MS, "+inf"))
-            for kind in ("waiting", "queue")
-        )
+        return self._queries.waiting(name, self._now_ms)
 
     def pauses(self) -> Iterator[PauseLine]:
         for name, reason in sorted(self._rules.paused.items()):
             yield PauseLine(name, "command", reason, None, None, self._waiting(name))
-        for name, text in sorted(self._redis.hgetall(PAUSES).items()):
-            pause = json.loads(text)
+        for name, pause in sorted(self._queries.pauses().items()):
             if pause["until_ms"] > self._now_ms or self._waiting(name):
                 since, until = (
                     to_rfc3339(int(pause[f"{end}_ms"]) - self._ahead_ms)
@@ -155,23 +141,14 @@ class _LimitReader:
     def budgets(self) -> Iterator[BudgetLine]:
         bounded = {budget.scope: budget for budget in self._rules.budgets}
         shown = {"day": None} if "day" in bounded else {}
-        shown |= dict.fromkeys(self._of_runs_and_batches()[:_MOST_BUDGETS]) if bounded else {}
+        shown |= dict.fromkeys(self._queries.budget_names()[:_MOST_BUDGETS]) if bounded else {}
         for name in shown:
             if (budget := bounded.get(scope_of(name))) is not None:
                 yield self._budget(name, budget)
 
-    def _of_runs_and_batches(self) -> list[str]:
-        """Budgets that calls wait for, which may not have been used at all; then those used."""
-        names = (
-            self._redis.zrevrange(f"{PARTITION}:{kind}", 0, -1) for kind in ("names", "budgets")
-        )
-        return [name for name in itertools.chain(*names) if name.startswith(("run:", "batch:"))]
-
     def _budget(self, name: str, budget: Budget) -> BudgetLine:
-        fields = ("cost", "tokens", "held_cost", "held_tokens", "granted")
-        key = f"{PARTITION}:budget:{self._limiter.budget_id(name)}"
-        cost, tokens, held_cost, held_tokens, granted = (
-            int(value or 0) for value in self._redis.hmget(key, fields)
+        cost, tokens, held_cost, held_tokens, granted = self._queries.budget_fields(
+            name, "cost", "tokens", "held_cost", "held_tokens", "granted"
         )
         usd = None if budget.usd is None else budget.usd * (1 + granted)
         most = None if budget.tokens is None else budget.tokens * (1 + granted)

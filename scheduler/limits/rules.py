@@ -52,6 +52,12 @@ class Budget:
     def __bool__(self) -> bool:
         return self.usd is not None or self.tokens is not None
 
+    def is_used_up(self, usd: float, tokens: int) -> bool:
+        """Whether nothing is left of it once that much was used."""
+        return (self.usd is not None and usd >= self.usd) or (
+            self.tokens is not None and tokens >= self.tokens
+        )
+
 
 class Rules:
     """The configuration under the live changes."""

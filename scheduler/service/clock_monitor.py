@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sleipnir.scheduler.limits.limiter import set_clock_ahead
+from sleipnir.scheduler.store.rate_limiter import set_clock_ahead
 from sleipnir.scheduler.store.run_store import RunStore
 
 logger = logging.getLogger("sleipnir.scheduler")
@@ -71,12 +71,12 @@ class ClockMonitor:
     def look(self) -> bool:
         """Read the clocks, and move along what waits if time was lost; True if Redis was away."""
         with self.calling():
-            redis_ms = self._store.now_ms()
+            redis_ms = self._store.clock.now_ms()
         last, self._last = self._last, ClockReading(redis_ms, self._monotonic())
         was_away, away_s, self._away_s = self.was_away, self._away_s, 0.0
         if last is None:
             # The last scheduler may have ended with Redis, and can no longer tell.
-            self._shift_timers(back_ms=self._store.started_ms())
+            self._shift_timers(back_ms=self._store.clock.started_ms())
         elif away_s > _LONG_AWAY_S:
             self._shift_timers(back_ms=redis_ms)
         elif jump := jump_ms(last, self._last):

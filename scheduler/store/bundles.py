@@ -19,9 +19,8 @@ class Bundles:
 
     def put(self, digest: str, data: bytes) -> None:
         """Keep a packed agent directory under its digest."""
-        now = self._store.client.time()
         with self._store.client.pipeline(transaction=False) as pipe:
-            pipe.zadd(BUNDLES, {digest: now[0] * 1000})
+            pipe.zadd(BUNDLES, {digest: self._store.clock.now_ms()})
             pipe.set(bundle_key(digest), data, nx=True)
             pipe.execute()
 
@@ -33,7 +32,7 @@ class Bundles:
 
     def remove_unused(self, unused_for: timedelta, limit: int) -> int:
         """Remove up to `limit` bundles that no run uses; returns how many."""
-        before = (self._store.client.time()[0] - unused_for.total_seconds()) * 1000
+        before = self._store.clock.now_ms() - unused_for.total_seconds() * 1000
         with self._store.client.pipeline() as pipe:
             # A bundle that is submitted again meanwhile is in use: then nothing is removed now.
             watch: Any = pipe.watch  # untyped in redis-py

@@ -27,7 +27,7 @@ class Partitions:
                     int(ttl_s * 1000),
                     limit,
                     seen_ms,
-                    clock=self._store.clock_text(),
+                    clock=self._store.clock.argument(),
                     client=pipe,
                 )
             answers = [transition.result(answer) for answer in pipe.execute()]
@@ -54,7 +54,7 @@ class Partitions:
                     expected_ms,
                     int(least_s * 1000),
                     int(self._store.settings.lease_s * 1000),
-                    clock=self._store.clock_text(),
+                    clock=self._store.clock.argument(),
                     client=pipe,
                 )
             return [int(transition.result(answer).gap_ms) for answer in pipe.execute()]

@@ -23,6 +23,7 @@ from sleipnir.scheduler.runs.model import (
     Status,
     Usage,
 )
+from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.keys import (
     ALL_PARTITIONS,
     batch_key,
@@ -74,9 +75,10 @@ class CompletionFeed:
 class RunQueries:
     """Reads of the run store."""
 
-    def __init__(self, client: redis.Redis) -> None:
+    def __init__(self, client: redis.Redis, clock: RedisClock | None = None) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
+        self._clock = clock or RedisClock(client)
 
     def run(self, run_id: str) -> Run:
         """One run.
@@ -269,8 +271,7 @@ class RunQueries:
 
     def now_ms(self) -> int:
         """The time by the clock that runs are stamped with."""
-        seconds, microseconds = self._redis.time()
-        return int(seconds) * 1000 + int(microseconds) // 1000
+        return self._clock.now_ms()
 
     def left_ms(self, run_ids: Sequence[str]) -> list[int]:
         """How long runs will be there yet; -1 for those that are not over, -2 if there is none."""

@@ -1,18 +1,19 @@
-"""Calls of transitions: what every part of the run store shares."""
+"""Calls of transitions: what every part of the run store and the rate limiter share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import redis
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.events import Event, to_json
+from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import OwnConnection
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, TURN_MARK, partition_of
-from sleipnir.scheduler.store.scripts import Constant, Transition, script_names
+from sleipnir.scheduler.store.scripts import Constant, Transition, Woken, script_names
 
 # How long a message may be on its way before the scheduler asks where it is.
 REPUBLISH_MS = 5_000
@@ -20,7 +21,37 @@ REPUBLISH_MS = 5_000
 _SMALLEST_EVENT_BYTES = 512
 
 
-class Transitions:
+class Scripts:
+    """Transitions on one Redis by their names, each loaded once, and the clock they go by.
+
+    Args:
+        constants: what scripts are given besides their arguments.
+        published: takes the visits that a transition made ready.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        clock: RedisClock,
+        constants: Mapping[str, Constant] | None = None,
+        published: Callable[[Sequence[Woken]], None] = lambda _woken: None,
+    ) -> None:
+        self.client = client
+        self.clock = clock
+        self._constants = constants or {}
+        self._published = published
+        self._transitions: dict[str, Transition] = {}
+
+    def transition(self, name: str) -> Transition:
+        """A script by its file's name."""
+        found = self._transitions.get(name)
+        if found is None:
+            found = Transition(name, self.client, self._constants, self._published)
+            self._transitions[name] = found
+        return found
+
+
+class Transitions(Scripts):
     """Transitions of runs, each one Lua call on one partition.
 
     Args:
@@ -34,11 +65,7 @@ class Transitions:
         dispatcher: Dispatcher,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        self.client = client
-        self.settings = settings
-        self.dispatcher = dispatcher
-        self.clock = clock
-        self._constants: dict[str, Constant] = {
+        constants: dict[str, Constant] = {
             "queue": QUEUE,
             "lane_separator": LANE_SEPARATOR,
             "turn_mark": TURN_MARK,
@@ -48,21 +75,15 @@ class Transitions:
             "narration_limit": settings.narration_limit,
             "history_limit": settings.history_limit_bytes,
         }
-        self._transitions: dict[str, Transition] = {}
+        super().__init__(client, RedisClock(client, clock), constants, dispatcher.publish)
+        self.settings = settings
+        self.dispatcher = dispatcher
         self._own = OwnConnection(client)
 
     def load(self) -> None:
         """Read every script now: an upgrade of the files must not mix with a running process."""
         for name in script_names():
             self.transition(name)
-
-    def transition(self, name: str) -> Transition:
-        """A script by its file's name, loaded once."""
-        found = self._transitions.get(name)
-        if found is None:
-            found = Transition(name, self.client, self._constants, self.dispatcher.publish)
-            self._transitions[name] = found
-        return found
 
     def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
         """Carry out one transition of a run; returns a record of what the script's `OK` line names.
@@ -75,26 +96,9 @@ class Transitions:
             partition_of(run_id),
             run_id,
             *arguments,
-            clock=self.clock_text(),
+            clock=self.clock.argument(),
             client=self._own.client,
         )
-
-    def clock_text(self) -> str:
-        """What scripts take for the time; '' lets them ask Redis."""
-        return "" if self.clock is None else str(self.clock())
-
-    def now_ms(self) -> int:
-        """What the clock of Redis shows."""
-        if self.clock is not None:
-            return self.clock()
-        seconds, microseconds = self.client.time()
-        return seconds * 1000 + microseconds // 1000
-
-    def started_ms(self) -> int:
-        """When this Redis started; 0 by a clock that tests move, which knows of no start."""
-        if self.clock is not None:
-            return 0
-        return self.now_ms() - int(self.client.info("server")["uptime_in_seconds"]) * 1000
 
     def event(self, event: Event | None) -> str:
         """An event of a run's narration as the transitions take it; empty for none.

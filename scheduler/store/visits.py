@@ -74,7 +74,7 @@ class Visits:
                     partition,
                     int(self._store.settings.lease_s * 1000),
                     *triples,
-                    clock=self._store.clock_text(),
+                    clock=self._store.clock.argument(),
                     client=pipe,
                 )
             answers = pipe.execute()
@@ -235,4 +235,6 @@ class Visits:
     def delay_timer(self, run_id: str, member: str, by_s: float) -> None:
         """Let a timer that nothing can be done about be due later."""
         timers = f"{partition_of(run_id)}:timers"
-        self._store.client.zadd(timers, {member: self._store.now_ms() + int(by_s * 1000)}, xx=True)
+        self._store.client.zadd(
+            timers, {member: self._store.clock.now_ms() + int(by_s * 1000)}, xx=True
+        )

@@ -18,7 +18,7 @@ from sleipnir.worker.llm.client import (
     OPENAI_COMPATIBLE,
     Endpoint,
     ModelCallFailed,
-    Request,
+    ModelRequest,
     complete,
 )
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, mutated, texts, values
@@ -148,7 +148,7 @@ def ask(server: OddServer, *, streamed: bool) -> None:
     """Ask a model once; what comes back has to be of use to everybody who gets it."""
     url = f"http://127.0.0.1:{server.port}/v1"
     endpoint = Endpoint(f"{OPENAI_COMPATIBLE}/m", api_base=url, api_key="k")
-    request = Request("openai:m", [{"role": "user", "content": "hello"}])
+    request = ModelRequest("openai:m", [{"role": "user", "content": "hello"}])
     listener = Silent() if streamed else None
     try:
         reply = complete(request, LIMIT_S, endpoint, listener)

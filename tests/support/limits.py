@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from sleipnir.scheduler.limits.limiter import (
+from sleipnir.scheduler.limits.records import (
     Delay,
     Denied,
     Grant,
     ProviderFailure,
-    RateLimiter,
     Reservation,
     Used,
 )
 from sleipnir.scheduler.limits.rules import Budget, Limit
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from tests.support.engine import Clock
 
 MINUTE_MS = 60_000

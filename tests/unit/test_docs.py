@@ -19,9 +19,9 @@ from sleipnir.graphs.schema import (
     NODE_TYPES,
     AgentNode,
     Graph,
+    GraphSettings,
     ScriptNode,
     Section,
-    Settings,
     Variable,
 )
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS
@@ -238,7 +238,7 @@ def documents() -> dict[str, dict[str, Any]]:
 def test_the_language_has_a_table_for_every_mapping() -> None:
     sections = set(re.findall(r"<!-- generated: fields (\w+) -->", TEXTS["language.md"]))
 
-    mappings: list[type[Section]] = [Graph, Settings, Variable, *NODE_TYPES.values()]
+    mappings: list[type[Section]] = [Graph, GraphSettings, Variable, *NODE_TYPES.values()]
     assert sections == {mapping.__name__ for mapping in mappings}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from sleipnir.graphs.models import missing_keys, standard_model
 from sleipnir.scheduler.config.models import Price
-from sleipnir.scheduler.limits.limiter import ProviderFailureKind
+from sleipnir.scheduler.limits.records import ProviderFailureKind
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.visit.cancellation import Cancellation
 

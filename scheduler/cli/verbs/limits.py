@@ -66,7 +66,7 @@ def limits(
         if resume is not None:
             _resume(commands, resume, options)
         rules = commands.rules()
-        _print(report(commands.limiter, rules), options, budgets=bool(rules.budgets))
+        _print(report(commands.limiter.queries, rules), options, budgets=bool(rules.budgets))
 
 
 def _resume(commands: LimitCommands, name: str, options: Options) -> None:

@@ -8,11 +8,11 @@ import pytest
 import redis
 
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.limits.limiter import RateLimiter
 from sleipnir.scheduler.limits.rules import Limit
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
@@ -253,9 +253,9 @@ def test_a_scheduler_that_starts_learns_that_redis_was_away(
     store = RunStore(redis_client, Settings(), DirectDispatcher())
     store.runs.submit(a_run(timeout_s=60))
     clock = Clock()
-    clock.ms = store.now_ms()
+    clock.ms = store.clock.now_ms()
     # As if the last scheduler had ended a day before this Redis was started.
-    redis_client.set("{p01}:swept", store.started_ms() - 24 * HOUR_S * 1000)
+    redis_client.set("{p01}:swept", store.clock.started_ms() - 24 * HOUR_S * 1000)
     redis_client.zadd("{p01}:timers", {f"deadline {RUN}": clock.ms - 1})
     began = {"status": "running", "started": 1, "deadline": clock.ms - 1}
     redis_client.hset(run_key("run", RUN), mapping=began)
@@ -292,7 +292,7 @@ def test_finished_runs_are_kept_for_as_long(engine: Engine) -> None:
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_model_call_waits_as_long_as_it_would_have(engine: Engine, hours: int) -> None:
-    limiter = RateLimiter(engine.redis, engine.clock)
+    limiter = RateLimiter(engine.redis, engine.store.clock)
     slow = Limit("p", requests_per_minute=2)
     engine.tick()
     for number in range(4):
@@ -308,14 +308,14 @@ def test_a_model_call_waits_as_long_as_it_would_have(engine: Engine, hours: int)
 
 
 def test_many_schedulers_set_the_clock_of_the_limits_once(engine: Engine) -> None:
-    limiter = RateLimiter(engine.redis, engine.clock)
+    limiter = RateLimiter(engine.redis, engine.store.clock)
     schedulers = [engine.another_scheduler() for _ in range(3)]
     for scheduler in schedulers:
         scheduler.run_once()
-    before_ms = limiter.now_ms()
+    before_ms = limiter.queries.now_ms()
 
     engine.clock.set_by(-HOUR_S)
     for scheduler in schedulers:
         scheduler.run_once()
 
-    assert limiter.now_ms() == before_ms
+    assert limiter.queries.now_ms() == before_ms

@@ -65,7 +65,7 @@ class Accepting:
 
     def submit(self, run_id: str) -> None:
         self._store.runs.submit(a_run(run_id))
-        self._acceptances.keep([run_id], self._store.now_ms)
+        self._acceptances.keep([run_id], self._store.clock.now_ms)
 
 
 def submitted(data_dir: Path) -> list[str]:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import redis
 
-from sleipnir.scheduler.limits.limiter import Delay, Denied, Grant, RateLimiter, Used
+from sleipnir.scheduler.limits.records import Delay, Denied, Grant, Used
 from sleipnir.scheduler.limits.rules import Budget
+from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import connect
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from tests.support.engine import Clock
 from tests.support.limits import budgeted, granted, waits
 from tests.support.redis_server import RedisServer
@@ -22,7 +24,7 @@ PAUSING = ("batch:b", Budget("batch", tokens=100, on_excess="pause"))
 
 @pytest.fixture
 def limiter(redis_client: redis.Redis, clock: Clock) -> RateLimiter:
-    return RateLimiter(redis_client, clock)
+    return RateLimiter(redis_client, RedisClock(redis_client, clock))
 
 
 def test_what_is_spent_counts_not_what_was_reserved(limiter: RateLimiter) -> None:
@@ -32,7 +34,7 @@ def test_what_is_spent_counts_not_what_was_reserved(limiter: RateLimiter) -> Non
 
     refused = limiter.reserve(budgeted(10, DAY, worst_usd=0.2))
 
-    assert limiter.spent("day") == (pytest.approx(0.9), 90)
+    assert limiter.queries.spent("day") == (pytest.approx(0.9), 90)
     assert isinstance(refused, Denied)
     assert isinstance(limiter.reserve(budgeted(11, DAY, worst_usd=0.1)), Grant)
 
@@ -50,7 +52,7 @@ def test_a_call_whose_answer_was_lost_counts_once(
     monkeypatch.setattr(redis_client, "execute_command", losing_the_answer)
     limiter.release(call, Used(tokens=10, usd=0.1))
 
-    assert limiter.spent("day") == (pytest.approx(0.1), 10)
+    assert limiter.queries.spent("day") == (pytest.approx(0.1), 10)
 
 
 def test_the_rest_that_others_have_reserved_is_waited_for(
@@ -86,7 +88,7 @@ def test_parallel_calls_never_reserve_more_than_there_is(
         spent = sum(threads.map(spend, plans))
 
     assert spent <= 1.0
-    assert limiters[0].spent("day")[0] == pytest.approx(spent)
+    assert limiters[0].queries.spent("day")[0] == pytest.approx(spent)
 
 
 def test_one_call_delivered_twice_reserves_once(limiter: RateLimiter) -> None:
@@ -115,7 +117,7 @@ def test_a_call_that_fails_costs_nothing(limiter: RateLimiter) -> None:
 
     limiter.release(call, Used())
 
-    assert limiter.spent("day") == (0.0, 0)
+    assert limiter.queries.spent("day") == (0.0, 0)
     assert isinstance(limiter.reserve(budgeted(2, DAY, worst_usd=1.0)), Grant)
 
 
@@ -159,7 +161,7 @@ def test_a_budget_that_stops_submissions_lets_runs_under_way_go_on(limiter: Rate
     limiter.release(call, Used(usd=0.5))
 
     assert isinstance(limiter.reserve(budgeted(2, stopping, worst_usd=0.5)), Grant)
-    assert limiter.used_up("day", stopping[1])
+    assert stopping[1].is_used_up(*limiter.queries.spent("day"))
 
 
 def test_a_call_heeds_all_its_budgets(limiter: RateLimiter) -> None:
@@ -169,4 +171,4 @@ def test_a_call_heeds_all_its_budgets(limiter: RateLimiter) -> None:
     verdict = limiter.reserve(budgeted(1, roomy, small, worst_usd=0.5))
 
     assert isinstance(verdict, Denied)
-    assert (verdict.name, limiter.spent("day")) == ("run:r", (0.0, 0))
+    assert (verdict.name, limiter.queries.spent("day")) == ("run:r", (0.0, 0))

@@ -175,7 +175,7 @@ def test_a_budget_that_a_run_waits_for_is_shown_before_it_is_used(
     engine.drive()
 
     commands = commands_of(engine)
-    (line,) = report(commands.limiter, commands.rules()).budgets
+    (line,) = report(commands.limiter.queries, commands.rules()).budgets
 
     assert (line.name, line.spent_tokens, line.waiting) == (f"run:{run_id}", 0, 1)
 

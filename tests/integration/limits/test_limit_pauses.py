@@ -5,14 +5,9 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sleipnir.scheduler.limits.limiter import (
-    Delay,
-    Denied,
-    Grant,
-    ProviderFailure,
-    RateLimiter,
-    Used,
-)
+from sleipnir.scheduler.limits.records import Delay, Denied, Grant, ProviderFailure, Used
+from sleipnir.scheduler.store.clock import RedisClock
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from tests.support.engine import Clock
 from tests.support.limits import UNAVAILABLE, granted, reservation, waits
 
@@ -21,7 +16,7 @@ MAX_WAIT_S = 3_600.0
 
 @pytest.fixture
 def limiter(redis_client: redis.Redis, clock: Clock) -> RateLimiter:
-    return RateLimiter(redis_client, clock)
+    return RateLimiter(redis_client, RedisClock(redis_client, clock))
 
 
 def fail(

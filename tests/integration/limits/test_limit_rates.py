@@ -14,16 +14,11 @@ from typing import Any
 import pytest
 import redis
 
-from sleipnir.scheduler.limits.limiter import (
-    Delay,
-    Denied,
-    Grant,
-    ProviderFailure,
-    RateLimiter,
-    Used,
-)
+from sleipnir.scheduler.limits.records import Delay, Denied, Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Limit
+from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import connect
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from tests.support.engine import Clock
 from tests.support.limits import MINUTE_MS, Simulation, granted, reservation, waits
 from tests.support.redis_server import RedisServer
@@ -32,7 +27,7 @@ from tests.support.wait import wait_until
 HOLDER = """
 import signal, sys
 from sleipnir.scheduler.store.connection import connect
-from sleipnir.scheduler.limits.limiter import RateLimiter
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.limits.rules import Limit
 from tests.support.limits import granted, reservation
 
@@ -45,7 +40,7 @@ signal.pause()
 
 @pytest.fixture
 def limiter(redis_client: redis.Redis, clock: Clock) -> RateLimiter:
-    return RateLimiter(redis_client, clock)
+    return RateLimiter(redis_client, RedisClock(redis_client, clock))
 
 
 @pytest.fixture
@@ -232,7 +227,8 @@ def test_an_instant_is_the_same_for_whoever_asks_again(limiter: RateLimiter, clo
 
 
 def test_threads_get_an_instant_each(redis_server: RedisServer, redis_client: redis.Redis) -> None:
-    limiters = [RateLimiter(connect(redis_server.url), lambda: 1_700_000_000_000) for _ in range(4)]
+    clients = [connect(redis_server.url) for _ in range(4)]
+    limiters = [RateLimiter(c, RedisClock(c, lambda: 1_700_000_000_000)) for c in clients]
     limit = Limit("p", requests_per_minute=600, concurrency=1_000)
 
     with ThreadPoolExecutor(8) as threads:

@@ -12,8 +12,7 @@ import pytest
 
 from sleipnir.scheduler.doctor.consistency import Audit
 from sleipnir.scheduler.errors import TransitionBroken
-from sleipnir.scheduler.limits.limiter import PARTITION as LIMITS
-from sleipnir.scheduler.limits.limiter import Grant, ProviderFailure, RateLimiter, Used
+from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Failure, Lease, Usage
@@ -22,6 +21,8 @@ from sleipnir.scheduler.runs.stranded import defects
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, batch_key, partition_of, run_key
+from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.store.scripts import compose, script_names
 from tests.support.engine import Engine
@@ -367,7 +368,7 @@ THROTTLED = ProviderFailure("throttled", "p:m", "HTTP 429", 1.0, 60.0)
 
 
 def limiter(engine: Engine) -> RateLimiter:
-    return RateLimiter(engine.redis, engine.clock)
+    return RateLimiter(engine.redis, engine.store.clock)
 
 
 @pytest.mark.parametrize("name", TRANSITIONS)

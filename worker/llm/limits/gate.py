@@ -16,23 +16,22 @@ from weakref import WeakSet
 from redis.exceptions import RedisError
 
 from sleipnir.scheduler.config.models import ModelSettings
-from sleipnir.scheduler.limits.limiter import (
-    LEASE_S,
+from sleipnir.scheduler.limits.messages import budget_excess, reason
+from sleipnir.scheduler.limits.records import (
     Delay,
     Denied,
     Grant,
     Notices,
     ProviderFailure,
-    RateLimiter,
     Reservation,
     Used,
     call_of,
     owner_of,
     visit_of,
 )
-from sleipnir.scheduler.limits.messages import budget_excess, reason
 from sleipnir.scheduler.limits.rules import Budget, Rules, names_of
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.store.rate_limiter import LEASE_S, RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from sleipnir.scheduler.limits.limiter import ProviderFailure
+from sleipnir.scheduler.limits.records import ProviderFailure
 from sleipnir.worker.llm.client import ModelCallFailed
 
 

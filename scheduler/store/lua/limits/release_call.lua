@@ -1,7 +1,7 @@
 -- Note what a model call has used or how it failed, and give back what it held.
 -- KEYS partition
 -- ARGV call spec
--- spec: JSON, as scheduler/limits/limiter.py makes it; its `id` is of this release alone
+-- spec: JSON, as scheduler/store/rate_limiter.py makes it; its `id` is of this release alone
 -- USES limits
 -- OK   verdict delay_ms name detail woken
 --      verdict: done | wait, where the call failed and its max wait is not over

@@ -1,7 +1,7 @@
 -- Let a model call go, or tell it when to come back: each limit, pause and budget has its say.
 -- KEYS partition
 -- ARGV call spec
--- spec: JSON, as scheduler/limits/limiter.py makes it
+-- spec: JSON, as scheduler/store/rate_limiter.py makes it
 -- USES limits
 -- OK   verdict delay_ms name why detail
 --      verdict: go | wait | refused

@@ -6,7 +6,7 @@ import pytest
 
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.errors import SettingInvalid
-from sleipnir.scheduler.limits.limiter import call_of, owner_of, visit_of
+from sleipnir.scheduler.limits.records import call_of, owner_of, visit_of
 from sleipnir.scheduler.limits.rules import Limit, Rules, parse_change, parse_place
 
 SETTINGS = ModelSettings.model_validate(

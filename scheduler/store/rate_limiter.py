@@ -1,0 +1,216 @@
+"""The rate limiter of all model calls: what they reserve, hold and use, and what waits for what.
+
+Everything lies under one hash tag, and each method but for the commands of people is one script
+(see scheduler/store/lua/lib/limits.lua). A call is known by a name that is the same whenever it is
+tried again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+import redis
+
+from sleipnir.scheduler.limits.records import (
+    Delay,
+    Denied,
+    Grant,
+    Notices,
+    ProviderFailure,
+    Reservation,
+    Used,
+)
+from sleipnir.scheduler.limits.rules import Budget, Limit
+from sleipnir.scheduler.store.clock import RedisClock
+from sleipnir.scheduler.store.limit_queries import (
+    AHEAD,
+    NANO,
+    PARTITION,
+    PAUSES,
+    SETTINGS,
+    LimitQueries,
+)
+from sleipnir.scheduler.store.transitions import Scripts
+
+# A worker renews what its calls hold several times in that.
+LEASE_S = 15.0
+
+
+class RateLimiter:
+    """Lets model calls go, or tells them when to come back.
+
+    Args:
+        kept_s: how long budgets of runs and batches are kept after their last call.
+        lease_s: until what a dead worker's calls held is free again.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        clock: RedisClock | None = None,
+        *,
+        kept_s: float = 7 * 86400.0,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+        self._scripts = Scripts(client, clock or RedisClock(client))
+        self._kept_ms = int(kept_s * 1000)
+        self._lease_ms = int(lease_s * 1000)
+        self.queries = LimitQueries(client, self._scripts.clock)
+
+    # ---- what calls do
+
+    def reserve(self, reservation: Reservation) -> Grant | Delay | Denied:
+        """Let a call go, or say when it may come back."""
+        found = self._call("reserve_call", reservation.call, json.dumps(self._spec(reservation)))
+        match found.verdict:
+            case "go":
+                return Grant(reservation, tuple(json.loads(found.detail) or ()))
+            case "wait":
+                return Delay(int(found.delay_ms) / 1000, found.name, found.why, found.detail)
+            case _:
+                return Denied(found.name, found.why, found.detail)
+
+    def release(
+        self, grant: Grant, used: Used, failure: ProviderFailure | None = None
+    ) -> tuple[Delay | None, list[str]]:
+        """Note what a call used; if it failed, whether it waits. And whose turn it is now."""
+        reservation = grant.reservation
+        spec = {
+            **self._spec(reservation),
+            "id": secrets.token_hex(8),
+            "budgets": grant.budgets,
+            "used_tokens": used.tokens,
+            "used_cost": _nano(used.usd),
+            "took_ms": int(used.took_s * 1000),
+        }
+        if failure is not None:
+            spec["failure"] = _failure(failure)
+        done = self._call("release_call", reservation.call, json.dumps(spec))
+        if done.verdict == "wait":
+            return Delay(int(done.delay_ms) / 1000, done.name, "pause", done.detail), done.woken
+        return None, done.woken
+
+    def renew(self, grant: Iterable[Grant]) -> None:
+        """Keep what calls under way hold."""
+        holdings = [text for each in grant for text in _holdings(each)]
+        if holdings:
+            self._call("renew_calls", self._lease_ms, *holdings)
+
+    def notices(self) -> Notices:
+        """Live changes, and what is paused."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hgetall(SETTINGS)
+            pipe.hkeys(PAUSES)
+            changes, pauses = pipe.execute()
+        return Notices(changes, frozenset(pauses))
+
+    # ---- what people do
+
+    def set(self, name: str, setting: str, value: str) -> None:
+        """Change a limit or budget for all workers."""
+        self._redis.hset(SETTINGS, f"{name}.{setting}", value)
+
+    def unset(self, name: str, setting: str) -> bool:
+        """Go back to what is configured; False if it was not changed."""
+        return bool(self._redis.hdel(SETTINGS, f"{name}.{setting}"))
+
+    def pause(self, name: str, reason: str) -> None:
+        """Let no call under this name go until `resume`."""
+        self._redis.hset(SETTINGS, f"{name}.paused", reason)
+
+    def resume(self, name: str) -> bool:
+        """End a pause, whoever began it; False if there was none."""
+        by_command = self._redis.hdel(SETTINGS, f"{name}.paused")
+        return bool(self._redis.hdel(PAUSES, name) or by_command)
+
+    def grant_again(self, budget: str) -> None:
+        """Let a budget be used up once more, `budget` as `day`, `run:ID` or `batch:NAME`."""
+        key = f"{PARTITION}:budget:{self.queries.budget_id(budget)}"
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hincrby(key, "granted", 1)
+            pipe.pexpire(key, self._kept_ms)
+            pipe.execute()
+
+    def wake(self, name: str, limit: int) -> list[str]:
+        """Give calls that wait for this name their turn now; returns them, first come first."""
+        return list(self._call("wake_calls", name, limit).calls)
+
+    # ---- scripts
+
+    def _call(self, name: str, *arguments: str | int) -> Any:
+        clock = self._scripts.clock.argument()
+        return self._scripts.transition(name)(PARTITION, *arguments, clock=clock)
+
+    def _spec(self, reservation: Reservation) -> dict[str, Any]:
+        return {
+            "names": reservation.names,
+            "runs": reservation.runs,
+            "limits": [_limit(limit) for limit in reservation.limits],
+            "budgets": [_budget(owner, budget) for owner, budget in reservation.budgets],
+            "tokens": reservation.tokens,
+            "worst_tokens": reservation.worst_tokens,
+            "cost": _nano(reservation.worst_usd),
+            "max_wait_ms": int(reservation.max_wait_s * 1000),
+            "next_model": reservation.next_model,
+            "lease_ms": self._lease_ms,
+            "kept_ms": self._kept_ms,
+        }
+
+
+def set_clock_ahead(client: redis.Redis, by_ms: int) -> None:
+    """Make up for Redis' clock having been set (back by `by_ms`): no call waits for longer."""
+    client.incrby(AHEAD, by_ms)
+
+
+def _holdings(grant: Grant) -> list[str]:
+    """Kind, name and member of all that a call holds, one after the other."""
+    of = grant.reservation
+    slots = [("held", limit.name, of.call) for limit in of.limits]
+    hold = f"{of.call}|{_nano(of.worst_usd)}|{of.worst_tokens}"
+    shares = [("holds", name, hold) for name in grant.budgets]
+    return [text for holding in (*slots, *shares) for text in holding]
+
+
+def _nano(usd: float) -> int:
+    return math.ceil(usd * NANO)
+
+
+def _limit(limit: Limit) -> dict[str, Any]:
+    # What is None stays out: Lua would take it for a value.
+    values = {
+        "name": limit.name,
+        "requests": limit.requests_per_minute,
+        "tokens": limit.tokens_per_minute,
+        "concurrency": limit.concurrency,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _budget(owner: str, budget: Budget) -> dict[str, Any]:
+    values = {
+        "id": owner,
+        "cost": None if budget.usd is None else _nano(budget.usd),
+        "tokens": budget.tokens,
+        "on_excess": budget.on_excess,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _failure(failure: ProviderFailure) -> dict[str, Any]:
+    values = {
+        "kind": failure.kind,
+        "name": failure.name,
+        "reason": failure.reason,
+        "shortest_ms": int(failure.shortest_s * 1000),
+        "longest_ms": int(failure.longest_s * 1000),
+        "retry_after_ms": None
+        if failure.retry_after_s is None
+        else math.ceil(failure.retry_after_s * 1000),
+    }
+    return {name: value for name, value in values.items() if value is not None}
