@@ -35,8 +35,8 @@ from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
 from sleipnir.scheduler.runs.submit import Request, new_run
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
-from sleipnir.scheduler.store.keys import machine_key
 from sleipnir.scheduler.store.limit_queries import LimitQueries
+from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
@@ -162,13 +162,12 @@ class Client:
         if settings.redis_url is None or is_private(settings.redis_url):
             return None
         machine = settings.machine_name
-        return machine if self.store.client.exists(machine_key(machine)) else None
+        return machine if Machines(self.store.client).have_worker(machine) else None
 
     def deserted_machines(self, runs: Iterable[Run]) -> set[str]:
         """Machines that some of the runs are pinned to, and that have no worker now."""
-        machines = {run.context.machine for run in runs if not run.is_final} - {None}
-        exists = self.store.client.exists
-        return {machine for machine in machines if machine and not exists(machine_key(machine))}
+        pinned = (run.context.machine for run in runs if not run.is_final)
+        return Machines(self.store.client).without_worker(pinned)
 
     def submit(self, agent: PreparedAgent, request: Request, *, keep: bool = True) -> str:
         """Accept a run and return its id; from here on it is never lost.

@@ -22,9 +22,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from redis.exceptions import ConnectionError
-
 from sleipnir.scheduler.errors import SettingInvalid
+from sleipnir.scheduler.store.errors import ConnectionError
 
 VARIABLE = "SLEIPNIR_FAILPOINT"
 _AMID_S = 0.1

@@ -23,6 +23,7 @@ from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
+from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.worker.app import make_app, register_visits
@@ -144,7 +145,7 @@ def _make_app(services: Services) -> Celery:
     queues = [QUEUE]
     if not is_private(settings.redis_url):
         queues.append(machine_queue(settings.machine_name))
-        announce(services.store.client, settings.machine_name)
+        announce(Machines(services.store.client), settings.machine_name)
     app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, services))
     return app

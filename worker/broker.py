@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from queue import Empty
-from threading import Event
 from time import monotonic
 from typing import Any
 
@@ -14,6 +13,7 @@ from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
+from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.connection import is_transient, masked
 from sleipnir.scheduler.store.keys import LANES, TURN_MARK, turns_key
 
@@ -115,7 +115,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
             # Celery would end the worker. A full disk, or being no primary any more, is reason
             # enough for Redis not to give messages away.
             logger.warning("cannot receive messages: %s", error)
-            Event().wait(_WHILE_REFUSED_S)
+            pause(_WHILE_REFUSED_S)
             raise Empty from error
         finally:
             self._in_poll = None

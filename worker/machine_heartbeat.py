@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 
-import redis
-from redis.exceptions import RedisError
-
-from sleipnir.scheduler.store.keys import machine_key
+from sleipnir.scheduler.periodic import repeat
+from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.machines import Machines
 
 logger = logging.getLogger("sleipnir.worker")
 
@@ -16,21 +14,17 @@ _EVERY_S = 5.0
 _EXPIRES_S = 20
 
 
-def announce(client: redis.Redis, machine: str) -> None:
+def announce(machines: Machines, machine: str) -> None:
     """Keep saying so, from a thread of its own, for the life of this process.
 
     Runs that need a directory of one machine are pinned to it only while this is said.
     """
-    threading.Thread(
-        target=_announce, args=(client, machine), name="machine-heartbeat", daemon=True
-    ).start()
 
-
-def _announce(client: redis.Redis, machine: str) -> None:
-    pause = threading.Event()
-    while True:
+    def beat() -> None:
         try:
-            client.set(machine_key(machine), "1", ex=_EXPIRES_S)
+            machines.announce(machine, _EXPIRES_S)
         except RedisError as error:
             logger.debug("cannot publish the machine heartbeat: %s", error)
-        pause.wait(_EVERY_S)
+
+    beat()
+    repeat(beat, _EVERY_S, "machine-heartbeat")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
-
-from redis.backoff import ExponentialWithJitterBackoff
 
 from sleipnir.scheduler.cli.prompts import ask
 from sleipnir.scheduler.cli.stream_printer import Voice
@@ -22,7 +21,7 @@ from sleipnir.scheduler.runs.events import (
 )
 from sleipnir.scheduler.runs.model import Question, Run, Status
 from sleipnir.scheduler.runs.narration import render
-from sleipnir.scheduler.store.connection import RetryWhileUnavailable
+from sleipnir.scheduler.store.connection import retry_aloud
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options
@@ -33,10 +32,6 @@ _LOOK_MS = 1_000
 _AT_ONCE_MS = 1
 # Looks without news after which a run that nobody begins needs an explanation.
 _LOOKS_IN_VAIN = 3
-
-# An outage of Redis is waited for, a minute or so.
-_TRIES = 120
-_SILENT_TRIES = 5
 
 
 class Attachment:
@@ -59,7 +54,8 @@ class Attachment:
         hears: bool = False,
     ) -> None:
         # A run survives an outage of Redis, and so do those who watch it.
-        client.store.client.set_retry(RetryWhileUnavailable(_ToldBackoff(options), _TRIES))
+        told = partial(options.say, "Redis is not available; retrying (Ctrl-C exits)")
+        client.store.client.set_retry(retry_aloud(told))
         self._client = client
         self._records = client.records
         self.run_id = run_id
@@ -180,19 +176,6 @@ class Attachment:
                 "the run is queued, but no worker seems to be running: "
                 "start one with `sleipnir worker --scheduler`"
             )
-
-
-class _ToldBackoff(ExponentialWithJitterBackoff):
-    """The pauses between tries to reach Redis again; says so when it takes long."""
-
-    def __init__(self, options: Options) -> None:
-        super().__init__(cap=1.0, base=0.05)
-        self._options = options
-
-    def compute(self, failures: int) -> float:
-        if failures == _SILENT_TRIES:
-            self._options.say("Redis is not available; retrying (Ctrl-C exits)")
-        return float(super().compute(failures))
 
 
 def narrate(options: Options, line: str) -> None:

@@ -92,8 +92,7 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
 def _judge_redis(error: BaseException) -> str | None:
     """What to say of an error of Redis; None for others."""
     # Not every error comes from a process that has loaded Redis, which takes its time.
-    from redis.exceptions import RedisError  # noqa: PLC0415
-
     from sleipnir.scheduler.store.connection import describe  # noqa: PLC0415
+    from sleipnir.scheduler.store.errors import RedisError  # noqa: PLC0415
 
     return describe(error) if isinstance(error, RedisError) else None

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from threading import Event
-from typing import Any
-
-import redis
 
 from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
+from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
-from sleipnir.scheduler.store.inspection import Inspector, nothing_woken, pairs
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, BUNDLES, bundle_key
-from sleipnir.scheduler.store.scripts import Transition
+from sleipnir.scheduler.store.connection import RedisClient
+from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS, BUNDLES
 
 _AT_ONCE = 50  # runs read in one round trip
 # Longer than any transition of several calls, such as storing a bundle and its place.
@@ -31,14 +28,12 @@ _PERMANENT = (BUNDLES,)
 _Named = dict[str, set[str]]  # run → visits that some index names
 
 
-class Audit:
+class ConsistencyCheck:
     """Reads whole runs and finds what does not fit together."""
 
-    def __init__(self, client: redis.Redis) -> None:
-        # redis-py types every answer as a union of its sync and async forms.
-        self._redis: Any = client
+    def __init__(self, client: RedisClient) -> None:
+        self._keyspace = Keyspace(client)
         self._inspector = Inspector(client)
-        self._inspect_partition = Transition("inspect_partition", client, {}, nothing_woken)
         self.runs_seen = 0
 
     def violations(self) -> Iterator[Violation]:
@@ -57,7 +52,7 @@ class Audit:
         found = self._bundle_counts(partition) + self._runs(partition, named)
         if not found:
             return []
-        Event().wait(_BEFORE_SECOND_LOOK_S)
+        pause(_BEFORE_SECOND_LOOK_S)
         suspects = {violation.run_id: named.get(violation.run_id, set()) for violation in found}
         again = self._bundle_counts(partition)
         again += self._runs(partition, {run: suspects[run] for run in suspects if run in named})
@@ -67,7 +62,7 @@ class Audit:
     def _named(self, partition: str) -> _Named:
         """The runs that the partition's indexes name, with visits."""
         named: _Named = defaultdict(set)
-        indexes = self._inspect_partition(partition)
+        indexes = self._keyspace.indexes(partition)
         for run_id in indexes.runs:
             named[run_id] = set()
         for member in indexes.timers:
@@ -81,7 +76,7 @@ class Audit:
         return named
 
     def _bundle_counts(self, partition: str) -> list[Violation]:
-        indexes = self._inspect_partition(partition)
+        indexes = self._keyspace.indexes(partition)
         kept = {digest: int(count) for digest, count in pairs(indexes.bundles)}
         used = dict(pairs(indexes.used))
         if "" in used or kept == used:  # a record that expired by itself is still counted
@@ -113,10 +108,7 @@ class Audit:
             if isinstance(run, RunSnapshot) and run.record and not run.is_final
             for digest in _digests(run.record)
         ]
-        with self._redis.pipeline(transaction=False) as pipe:
-            for _, digest in needed:
-                pipe.exists(bundle_key(digest))
-            kept = pipe.execute()
+        kept = self._keyspace.kept_bundles([digest for _, digest in needed])
         return [
             Violation(run_id, "bundle", f"it is open, but its bundle {digest} is gone")
             for (run_id, digest), exists in zip(needed, kept, strict=True)
@@ -128,7 +120,7 @@ class Audit:
     def _scan(self) -> dict[str, _Named]:
         """The runs that keys belong to, by partition, with the visits that have maps."""
         found: dict[str, _Named] = defaultdict(lambda: defaultdict(set))
-        for key in self._redis.scan_iter("{p*", count=1000):
+        for key in self._keyspace.keys_of_partitions():
             partition, kind, *rest = key.split(":", 2)
             if kind in _OF_A_PARTITION or not rest:
                 continue
@@ -139,22 +131,19 @@ class Audit:
     def _confirmed_strays(self) -> list[Violation]:
         found = self._strays()
         if found:
-            Event().wait(_BEFORE_SECOND_LOOK_S)
+            pause(_BEFORE_SECOND_LOOK_S)
             again = set(self._strays())
             found = [violation for violation in found if violation in again]
         return found
 
     def _strays(self) -> list[Violation]:
         """Shared keys that nothing would ever remove."""
-        listed = set(self._redis.zrange(BUNDLES, 0, -1))
-        found = []
-        for key in self._redis.scan_iter("sleipnir:*", count=1000):
-            digest = key.removeprefix("sleipnir:bundle:")
-            if key in _PERMANENT or digest in listed:
-                continue
-            if self._redis.pttl(key) == -1:
-                found.append(Violation(key, "expiry", "this key never expires"))
-        return found
+        listed = self._keyspace.listed_bundles()
+        return [
+            Violation(key, "expiry", "this key never expires")
+            for key in self._keyspace.permanent_keys()
+            if key not in _PERMANENT and key.removeprefix("sleipnir:bundle:") not in listed
+        ]
 
 
 def _digests(record: Mapping[str, str]) -> set[str]:

@@ -10,8 +10,6 @@ from contextlib import ExitStack
 from statistics import median
 from time import perf_counter
 
-import redis
-
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.check import Check
@@ -20,7 +18,14 @@ from sleipnir.scheduler.doctor.models import model_checks
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.redis_server import find_server
 from sleipnir.scheduler.errors import EngineUnreachable
-from sleipnir.scheduler.store.connection import connect, describe, masked, require_fit
+from sleipnir.scheduler.store.connection import (
+    RedisClient,
+    connect,
+    describe,
+    masked,
+    require_fit,
+)
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.permissions import permission_check
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.workers import live_workers
@@ -48,7 +53,7 @@ def diagnose(settings: Settings) -> Iterator[Check]:
                 yield from _configured(settings, settings.redis_url)
         except EngineUnreachable as error:
             yield Check("Redis", "error", str(error))
-        except redis.RedisError as error:
+        except RedisError as error:
             yield Check("Redis", "error", describe(error))
     yield from model_checks(settings)
     yield from mcp_checks(settings)
@@ -98,7 +103,7 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
         )
 
 
-def _redis(client: redis.Redis, where: str, settings: Settings) -> Iterator[Check]:
+def _redis(client: RedisClient, where: str, settings: Settings) -> Iterator[Check]:
     warnings = require_fit(client, allow_unsafe=settings.allow_unsafe_redis)
     info = client.info()
     policy = info.get("maxmemory_policy", "noeviction")
@@ -107,7 +112,7 @@ def _redis(client: redis.Redis, where: str, settings: Settings) -> Iterator[Chec
     yield Check("Redis", "warning" if warnings else "ok", text, "; ".join(warnings) or None)
 
 
-def _latency_ms(client: redis.Redis) -> float:
+def _latency_ms(client: RedisClient) -> float:
     def ping() -> float:
         began_at = perf_counter()
         client.ping()

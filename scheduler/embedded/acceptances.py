@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sleipnir.scheduler.embedded.append_only import sync, sync_path
 from sleipnir.scheduler.embedded.process import Place
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis
 from sleipnir.scheduler.errors import NotKept, RunLost
-from sleipnir.scheduler.store.append_only import sync, sync_path
 
 # What PTTL says of a key that does not expire; of one that is gone it says -2.
 _FOR_EVER = -1

@@ -30,6 +30,7 @@ from sleipnir.scheduler.embedded.process import (
 )
 from sleipnir.scheduler.embedded.supervisor import Child, Pauses, say
 from sleipnir.scheduler.errors import EngineUnreachable, Terminated
+from sleipnir.scheduler.periodic import pause
 
 __all__ = ["Engine", "EngineSettings", "attach", "run_foreground"]
 
@@ -180,7 +181,7 @@ class _Attachment:
         while not self._join():
             if not self._is_running() or monotonic() > deadline:
                 return False
-            threading.Event().wait(0.02)
+            pause(0.02)
         return True
 
     def _is_running(self) -> bool:
@@ -263,7 +264,7 @@ class _Attachment:
         pauses, began_at = Pauses(), monotonic()
         while self._was_killed():
             # Nothing to wait for: this keeps an engine that dies at once from spinning.
-            threading.Event().wait(pauses.after(monotonic() - began_at))
+            pause(pauses.after(monotonic() - began_at))
             began_at = monotonic()
             with self._changing:
                 if self._leaving:

@@ -22,17 +22,17 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from sleipnir.scheduler.embedded.append_only import unwritten
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
 from sleipnir.scheduler.embedded.supervisor import Child, Supervisor, say
 from sleipnir.scheduler.errors import EngineUnreachable
-from sleipnir.scheduler.store.append_only import unwritten
+from sleipnir.scheduler.periodic import pause
 
 # What a worker needs beyond its drain to close its files.
 DRAIN_MARGIN_S = 5.0
@@ -308,7 +308,7 @@ class EngineProcess:
                 return lock(self._place.redis_lock, wait=False)
             except BlockingIOError:
                 self._redis.shut_down()
-                threading.Event().wait(0.01)
+                pause(0.01)
         raise EngineUnreachable(
             f"a Redis server of an earlier engine is still running on {self._redis.directory} "
             f"and does not stop; kill the process that holds {self._place.redis_lock}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.errors import ActionRefused
 from sleipnir.scheduler.limits.records import visit_of
 from sleipnir.scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
+from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 
@@ -29,7 +29,7 @@ class LimitCommands:
 
     def __init__(self, store: RunStore, sleep: Callable[[float], object] | None = None) -> None:
         self._store = store
-        self._sleep = sleep or threading.Event().wait
+        self._sleep = sleep or pause
         self._settings: ModelSettings = store.settings.models
         self.limiter = RateLimiter(store.client, store.clock, kept_s=store.settings.retention_s)
 

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from redis.exceptions import RedisError
-
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.service.clock_monitor import ClockMonitor
@@ -22,6 +20,7 @@ from sleipnir.scheduler.service.sweeps import SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.store.connection import is_transient
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
 
 logger = logging.getLogger("sleipnir.scheduler")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
@@ -38,6 +38,8 @@ _MOOD = re.compile(
 )
 
 T = TypeVar("T")
+
+RedisClient: TypeAlias = redis.Redis
 
 
 def is_transient(error: BaseException) -> bool:
@@ -98,6 +100,27 @@ RETRY_BRIEFLY = Retry(
     2,
     supported_errors=(ConnectionError, BusyLoadingError),
 )
+
+_SILENT_TRIES = 5
+
+
+class _AnnouncedBackoff(ExponentialWithJitterBackoff):
+    """Pauses between tries; the first long one is announced."""
+
+    def __init__(self, announce: Callable[[], None]) -> None:
+        super().__init__(cap=1.0, base=0.05)
+        self._announce = announce
+
+    def compute(self, failures: int) -> float:
+        if failures == _SILENT_TRIES:
+            self._announce()
+        return float(super().compute(failures))
+
+
+def retry_aloud(announce: Callable[[], None]) -> RetryWhileUnavailable:
+    """Rides out an outage of a minute or so; `announce` is called when it takes long."""
+    return RetryWhileUnavailable(_AnnouncedBackoff(announce), 120)
+
 
 # To the last @: a password may hold any character, encoded as it should be or not.
 _PASSWORD = re.compile(r"^([^:]*+://[^:/@]*+):.*@")

@@ -20,6 +20,7 @@ from sleipnir.scheduler.runs.snapshot import (
     Unreadable,
     VisitTrace,
 )
+from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.scripts import Transition
 
@@ -85,6 +86,40 @@ class Inspector:
         if not self._whole or not count:
             return ()
         return tuple(self._records.history(run_id)[:count])
+
+
+class Keyspace:
+    """Which keys there are in Redis, and what the indexes of partitions say."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+        self._inspect_partition = Transition("inspect_partition", client, {}, nothing_woken)
+
+    def indexes(self, partition: str) -> Any:
+        """The indexes of a partition at one instant, as inspect_partition.lua names them."""
+        return self._inspect_partition(partition)
+
+    def keys_of_partitions(self) -> Iterator[str]:
+        """Every key of a partition or of a run."""
+        yield from self._redis.scan_iter("{p*", count=1000)
+
+    def permanent_keys(self) -> Iterator[str]:
+        """Shared keys that never expire."""
+        for key in self._redis.scan_iter("sleipnir:*", count=1000):
+            if self._redis.pttl(key) == -1:
+                yield key
+
+    def listed_bundles(self) -> set[str]:
+        """The digests of all bundles that will be removed some day."""
+        return set(self._redis.zrange(BUNDLES, 0, -1))
+
+    def kept_bundles(self, digests: Sequence[str]) -> list[bool]:
+        """Whether the bundles of these digests exist."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for digest in digests:
+                pipe.exists(bundle_key(digest))
+            return list(map(bool, pipe.execute()))
 
 
 def _trace(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 from redis.exceptions import RedisError
 
+from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.connection import is_transient, kombu_url, transport_options
 
 # A worker that does not answer in this time is as good as none.
@@ -28,7 +27,7 @@ def live_workers(broker_url: str, max_wait_s: float = MAX_WAIT_S) -> dict[str, i
         except (OSError, RedisError) as error:
             if not _may_pass(error):
                 raise
-        threading.Event().wait(_PAUSE_S)  # never set: its wait is the pause
+        pause(_PAUSE_S)
     return _ask(broker_url, max_wait_s)
 
 

@@ -14,7 +14,7 @@ from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import Reply, Request, complete
+from sleipnir.worker.llm.client import ModelRequest, Reply, complete
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit, VisitLimits
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
@@ -29,12 +29,12 @@ class DirectModels:
     """Asks the provider at once: no limits, no cache, no recordings."""
 
     default: str | None = None
-    ask_model: Callable[[Request, float | None], Reply] = complete
+    ask_model: Callable[[ModelRequest, float | None], Reply] = complete
 
-    def known_reply(self, _request: Request, _caller: Caller) -> Reply | None:
+    def known_reply(self, _request: ModelRequest, _caller: Caller) -> Reply | None:
         return None
 
-    def ask(self, request: Request, _caller: Caller, timeout_s: float | None) -> Reply:
+    def ask(self, request: ModelRequest, _caller: Caller, timeout_s: float | None) -> Reply:
         return self.ask_model(request, timeout_s)
 
 

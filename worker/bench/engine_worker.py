@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from threading import Event
 
 from sleipnir.graphs.schema import ScriptNode
+from sleipnir.scheduler.periodic import pause
 from sleipnir.worker.__main__ import main
 from sleipnir.worker.bench.agents import PAUSES_MS
 from sleipnir.worker.executors import EXECUTORS
@@ -16,7 +16,7 @@ from sleipnir.worker.visit.outcome import Outcome, Wrote
 def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
     """Write one small value, go on."""
     if pause_ms := PAUSES_MS.get(visit.node.script):
-        Event().wait(pause_ms / 1000)
+        pause(pause_ms / 1000)
     return Wrote({"output": visit.item_index}, visit.node.targets)
 
 

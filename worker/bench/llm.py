@@ -10,10 +10,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event
 from time import perf_counter
 
 from sleipnir.graphs.tools.reader import read_tool_file
+from sleipnir.scheduler.periodic import pause
 from sleipnir.worker.bench.arena import CALL_MS, CALLERS, Arena, open_arena
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 from sleipnir.worker.tools.call import call_function
@@ -90,11 +90,11 @@ def _model_server() -> Iterator[dict[str, str]]:
 
 def _written(file: Path, by: subprocess.Popen[bytes]) -> str:
     """What a process writes into a file once it is ready."""
-    ends_at, pause = perf_counter() + _MAX_WAIT_S, Event()
+    ends_at = perf_counter() + _MAX_WAIT_S
     while not file.exists():
         if by.poll() is not None or perf_counter() > ends_at:
             raise RuntimeError("the model server did not start")
-        pause.wait(0.02)
+        pause(0.02)
     return file.read_text()
 
 

@@ -6,12 +6,11 @@ import logging
 from time import monotonic
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from sleipnir.graphs.errors import NodeFailed, TextTooLong
 from sleipnir.graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.visit.context import Visit

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from sleipnir.scheduler.errors import SleipnirError, TransitionRefused
 from sleipnir.scheduler.failpoints import install_requested
+from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import Lease
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import make_temporary_files_in
 from sleipnir.worker.bootstrap import make_services
@@ -166,11 +166,10 @@ def _configure_logging(order: Order) -> None:
 
 def _beat(channel: Connection[Any, Any]) -> None:
     """Show that the interpreter runs, for as long as somebody looks."""
-    pause = threading.Event()  # never set: its wait is the interval
     with suppress(OSError):
         while True:
             channel.send_bytes(ALIVE)
-            pause.wait(BEAT_S / 2)
+            pause(BEAT_S / 2)
 
 
 def _listen(channel: Connection[Any, Any], services: Services, lease: Lease) -> None:

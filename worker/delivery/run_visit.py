@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 
-from redis.exceptions import RedisError
-
 from sleipnir.graphs.errors import BundleError
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import Begun, Failure, Lease
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.worker.delivery.admit import admit
 from sleipnir.worker.delivery.commit import commit

@@ -7,11 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import Event, TextStreamed
 from sleipnir.scheduler.runs.model import NO_USAGE, Lease, Usage
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.runs import Runs
 from sleipnir.scheduler.store.visits import Visits
 from sleipnir.worker.visit.run_log import head_and_tail

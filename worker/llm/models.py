@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from sleipnir.scheduler.config.model_keys import ModelKeys
+from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller
@@ -29,7 +30,7 @@ class Models:
         self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
         recordings = Recordings(store.client, settings.retention_s)
         self._gate = gate
-        self._cache = ReplyCache(store.client)
+        self._cache = ReplyCache(CachedReplies(store.client))
         self._recorder = Recorder(recordings)
         self._replay = Replay(recordings)
 

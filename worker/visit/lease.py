@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from redis.exceptions import RedisError
-
+from sleipnir.scheduler.periodic import repeat
 from sleipnir.scheduler.runs.model import Lease
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.visit.cancellation import Cancellation
 
 logger = logging.getLogger(__name__)
@@ -47,8 +47,9 @@ class Leases:
         with self._changed:
             self._held[lease.token] = (lease, cancellation)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-                self._thread.start()
+                self._thread = repeat(
+                    self._renew_once, self._interval_s, "heartbeat", when=self._wait_until_held
+                )
             if len(self._held) == 1:
                 self._changed.notify_all()
         try:
@@ -69,13 +70,9 @@ class Leases:
         with self._changed:
             return self._changed.wait_for(lambda: not self._held, timeout_s)
 
-    def _beat(self) -> None:
-        pause = threading.Event()  # never set: its wait is the interval
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._held))
-            pause.wait(self._interval_s)
-            self._renew_once()
+    def _wait_until_held(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._held))
 
     def _renew_once(self) -> None:
         held = self.held()
@@ -86,9 +83,6 @@ class Leases:
         except RedisError as error:
             # The next beat tries again; if none succeeds the leases lapse and others take over.
             logger.warning("cannot renew %d leases: %s", len(held), error)
-            return
-        except Exception:
-            logger.exception("cannot renew %d leases", len(held))
             return
         for lease, cancellation in held:
             if lease in lost:

@@ -55,10 +55,10 @@ def doctor(options: Options, verify: bool) -> ExitCode:
 def _verify(options: Options) -> ExitCode:
     """Read every run, and tell what contradicts itself; safe while the engine is at work."""
     # Redis comes with it.
-    from sleipnir.scheduler.doctor.consistency import Audit  # noqa: PLC0415
+    from sleipnir.scheduler.doctor.consistency import ConsistencyCheck  # noqa: PLC0415
 
     with open_client(options, workers=False) as client:
-        audit = Audit(client.store.client)
+        audit = ConsistencyCheck(client.store.client)
         violations = list(audit.violations())
     if options.json:
         found = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.periodic import pause
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -48,7 +48,7 @@ def ps(
     with open_client(options, workers=False) as client:
         _print(client, options, chosen)
         while watch:
-            threading.Event().wait(_REFRESH_S)
+            pause(_REFRESH_S)
             click.clear()
             _print(client, options, chosen)
 

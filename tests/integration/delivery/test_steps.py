@@ -9,7 +9,7 @@ import redis
 from redis.exceptions import NoScriptError
 
 from sleipnir.graphs.schema import MAX_BRANCHES
-from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import StaleStep, StaleVisit
 from sleipnir.scheduler.runs.events import StepCommitted
 from sleipnir.scheduler.runs.model import Failure, Lease, Usage
@@ -387,4 +387,7 @@ def test_the_widest_step_there_may_be_is_admitted_and_ended(engine: Engine, wind
     assert engine.run(RUN).frontier == tuple(names)
     assert len(engine.queued_visits()) == window + 1  # and the first step's
     assert engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
-    assert {found.rule for found in Audit(engine.redis).violations()} <= {"bundle", "commits"}
+    assert {found.rule for found in ConsistencyCheck(engine.redis).violations()} <= {
+        "bundle",
+        "commits",
+    }

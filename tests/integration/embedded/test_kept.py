@@ -11,12 +11,12 @@ import pytest
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
+from sleipnir.scheduler.embedded.append_only import sync, unwritten
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.process import Place
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from sleipnir.scheduler.errors import NotKept
-from sleipnir.scheduler.store.append_only import sync, unwritten
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.queries import RunQueries

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
@@ -444,7 +444,7 @@ def script_of(name: str) -> str:
 
 
 def rules_broken(engine: Engine) -> set[str]:
-    return {found.rule for found in Audit(engine.redis).violations()}
+    return {found.rule for found in ConsistencyCheck(engine.redis).violations()}
 
 
 def repeat_until_done(

@@ -9,7 +9,7 @@ import pytest
 from redis.exceptions import OutOfMemoryError
 
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.doctor.diagnosis import diagnose
 from sleipnir.scheduler.store.connection import is_transient
 from tests.integration.store.test_lua_contract import LEASED, leased
@@ -40,7 +40,10 @@ def test_a_transition_is_not_half_done(engine: Engine, action: str) -> None:
             refused = is_transient(error)
 
     # Runs made by hand have no bundle, and say nothing of their visits in the history.
-    broken = {found.rule for found in Audit(engine.redis).violations()} - {"bundle", "commits"}
+    broken = {found.rule for found in ConsistencyCheck(engine.redis).violations()} - {
+        "bundle",
+        "commits",
+    }
     assert broken == set()
     assert refused == (dump(engine.redis) == before)
 

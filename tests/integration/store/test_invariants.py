@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.store.keys import partition_of
 from tests.support.engine import Engine
 
@@ -80,7 +80,7 @@ def run_id(engine: Engine) -> str:
 
 
 def rules_broken(engine: Engine) -> set[str]:
-    return {violation.rule for violation in Audit(engine.redis).violations()}
+    return {violation.rule for violation in ConsistencyCheck(engine.redis).violations()}
 
 
 def test_a_run_in_the_middle_of_everything_is_consistent(engine: Engine, run_id: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.exceptions import NoPermissionError
 
-from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.permissions import permission_check, rule
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
@@ -74,7 +74,7 @@ def test_all_kinds_of_nodes_run_as_a_restricted_user(
         run = workers.client.wait(run_id)
 
         batch = sleipnir("batch", "ends", "-", "--format", "txt", stdin="one\ntwo\n")
-        violations = list(Audit(client).violations())
+        violations = list(ConsistencyCheck(client).violations())
         RateLimiter(client).set("openai", "requests_per_minute", "9")
 
         assert (run.failure, run.output) == (None, "hello, a child, yes")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sleipnir.scheduler.doctor.consistency import Audit
+from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.store.keys import partition_of, run_key
@@ -90,7 +90,7 @@ def names_in(engine: Engine, run_id: str) -> Mapping[str, str]:
 
 
 def rules_broken(engine: Engine) -> set[str]:
-    return {violation.rule for violation in Audit(engine.redis).violations()}
+    return {violation.rule for violation in ConsistencyCheck(engine.redis).violations()}
 
 
 def sweep(engine: Engine, run_id: str, looks: int = 2) -> int:

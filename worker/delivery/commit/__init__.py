@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
-from redis.exceptions import RedisError
-
 from sleipnir.scheduler.errors import StepFailing, TransitionRefused
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.commit import invocation, parking, step
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.outcome import (

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from time import monotonic
 from weakref import WeakSet
 
-from redis.exceptions import RedisError
-
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.limits.messages import budget_excess, reason
 from sleipnir.scheduler.limits.records import (
@@ -30,7 +28,9 @@ from sleipnir.scheduler.limits.records import (
     visit_of,
 )
 from sleipnir.scheduler.limits.rules import Budget, Rules, names_of
+from sleipnir.scheduler.periodic import repeat
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.rate_limiter import LEASE_S, RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
@@ -103,6 +103,7 @@ class Gate:
         # A permit that is forgotten, by whatever mishap, must not be renewed for ever.
         self._open: WeakSet[Permit] = WeakSet()
         self._lock = threading.Lock()
+        self._renew_at = monotonic()
         self.lengths = ReplyLengths(settings.max_output_tokens)
 
     @classmethod
@@ -215,7 +216,7 @@ class Gate:
     def start(self) -> None:
         """Learn of changes from now on, and renew what calls hold, on a thread of its own."""
         self.refresh()
-        threading.Thread(target=self._keep_up, name="limits", daemon=True).start()
+        repeat(self._keep_up, _REFRESH_S, "limits")
 
     def refresh(self) -> None:
         """Learn of live changes and of pauses."""
@@ -231,16 +232,10 @@ class Gate:
         self._limiter.renew(held)
 
     def _keep_up(self) -> None:
-        pause = threading.Event()  # never set: its wait is the interval
-        renew_at = monotonic()
-        while True:
-            pause.wait(_REFRESH_S)
-            try:
-                self.refresh()
-                if monotonic() >= renew_at:
-                    self.renew()
-                    renew_at = monotonic() + LEASE_S / _RENEWALS_PER_LEASE
-            except RedisError as error:
-                logger.warning("cannot read the limits: %s", error)
-            except Exception:
-                logger.exception("cannot read the limits")
+        try:
+            self.refresh()
+            if monotonic() >= self._renew_at:
+                self.renew()
+                self._renew_at = monotonic() + LEASE_S / _RENEWALS_PER_LEASE
+        except RedisError as error:
+            logger.warning("cannot read the limits: %s", error)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
-
-import redis
-from redis.exceptions import RedisError
 
 from sleipnir.graphs.schema import Keeping
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.model import NO_USAGE
-from sleipnir.scheduler.store.keys import cache_key
+from sleipnir.scheduler.store.cached_replies import CachedReplies
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelRequest, Reply
 from sleipnir.worker.llm.recording.canonical import canonical, digest_of
@@ -31,9 +28,8 @@ def kept_for_s(*wishes: Keeping | None) -> float | None:
 class ReplyCache:
     """The replies that all workers on one Redis keep."""
 
-    def __init__(self, client: redis.Redis) -> None:
-        # redis-py types every answer as a union of its sync and async forms.
-        self._redis: Any = client
+    def __init__(self, replies: CachedReplies) -> None:
+        self._replies = replies
 
     def find(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply to an equal request, at no cost.
@@ -43,7 +39,7 @@ class ReplyCache:
         """
         if caller.cache_s is None or caller.attempt > 1:
             return None
-        message = self._redis.get(_key(request))
+        message = self._replies.find(_digest(request))
         return None if message is None else Reply(json.loads(message), NO_USAGE, "cached")
 
     def keep(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
@@ -52,8 +48,8 @@ class ReplyCache:
             return
         # A reply that cannot be kept, in a full Redis, is still one that was paid for.
         with contextlib.suppress(RedisError):
-            self._redis.set(_key(request), encode(reply.message), px=round(caller.cache_s * 1000))
+            self._replies.keep(_digest(request), encode(reply.message), caller.cache_s)
 
 
-def _key(request: ModelRequest) -> str:
-    return cache_key(digest_of(canonical(request)))
+def _digest(request: ModelRequest) -> str:
+    return digest_of(canonical(request))

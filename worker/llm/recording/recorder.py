@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 
-from redis.exceptions import RedisError
-
 from sleipnir.scheduler.runs.recording import RecordedCall
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from pathlib import Path
 from time import monotonic
 
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis
 from sleipnir.scheduler.errors import NotKept
+from sleipnir.scheduler.periodic import pause
 
 # Redis puts a write off while a sync is under way, by two seconds at most.
 _PUT_OFF_S = 3.0
@@ -39,7 +39,7 @@ def unwritten(server: PrivateRedis) -> str | None:
         # In a busy server something is always on its way; what we ask for is then written.
         if state.get("aof_buffer_length", "0") == "0" or monotonic() > until:
             return None
-        threading.Event().wait(_BETWEEN_LOOKS_S)
+        pause(_BETWEEN_LOOKS_S)
     return None
 
 
