@@ -66,6 +66,41 @@ RETIRED_PHRASES = {
 # "Is no number": write "is not a valid number". "There is no …" and "no longer" are fine.
 IS_NO = re.compile(r"(?<![Tt]here )\b(?:is|are) no (?!longer\b)\w+")
 
+# Identifiers and names of files that were given up, and what they are called instead.
+RETIRED_NAMES = {
+    "Answered": "Completed",
+    "Audit": "ConsistencyCheck",
+    "Endings": "CompletionFeed",
+    "Guarded": "NeedsConfirmation",
+    "HASTY": "RETRY_BRIEFLY",
+    "LimitBook": "RateLimiter",
+    "McpOffer": "ResolvedTools",
+    "Offer": "ResolvedTool",
+    "Patience": "RetryWhileUnavailable",
+    "Speech": "TokenStream",
+    "Standing": "RunSummary",
+    "Surroundings": "ToolContext",
+    "Tariff": "Pricing",
+    "Timekeeper": "ClockMonitor",
+    "batch_patience_s": "batch_max_wait_s",
+    "disown_partition": "release_partition",
+    "end_of_speech": "end_of_token_stream",
+    "is_looked_after": "has_live_scheduler",
+    "patience_ms": "max_wait_ms",
+    "patience_s": "max_wait_s",
+    "put_off": "shift_timers",
+    "recall_calls": "wake_calls",
+    "settle_call": "release_call",
+}
+RETIRED_NAME = re.compile(rf"(?<!\w)(?:{'|'.join(RETIRED_NAMES)})(?!\w)")
+# Not pages: a sentence may begin with any word.
+SOURCES = [
+    file
+    for package in ("graphs", "scheduler", "worker", "sleipnir", "tests", "docs")
+    for file in (ROOT / package).rglob("*")
+    if file.suffix in (".py", ".lua", ".yaml") and not file.is_symlink()
+]
+
 PRODUCT = [
     file
     for package in ("graphs", "scheduler", "worker")
@@ -113,5 +148,17 @@ def test_retired_phrases_do_not_come_back() -> None:
 
 def test_what_something_is_not_is_said_in_full() -> None:
     found = [f"{place}: …{match[0]}…" for place, text in texts() for match in IS_NO.finditer(text)]
+
+    assert found == []
+
+
+def test_retired_names_do_not_come_back() -> None:
+    this = Path(__file__).resolve()
+    texts = {file: file.read_text(encoding="utf-8") for file in SOURCES if file != this}
+    found = [
+        f"{file.relative_to(ROOT)}: {match[0]} is {RETIRED_NAMES[match[0]]} now"
+        for file, text in texts.items()
+        for match in RETIRED_NAME.finditer(f"{file.stem}\n{text}")
+    ]
 
     assert found == []

@@ -119,7 +119,7 @@ def _guarded(flower: type[Any], hosts: Hosts) -> type[Any]:
         async def get(self) -> None:
             await super().get()
 
-    class Guarded(flower):  # type: ignore[misc]  # not known before it is imported
+    class HostChecked(flower):  # type: ignore[misc]  # not known before it is imported
         def find_handler(self, request: Any, **arguments: Any) -> Any:
             stream = request.connection.stream.socket
             local = stream.getsockname()[0] if stream is not None else None
@@ -129,7 +129,7 @@ def _guarded(flower: type[Any], hosts: Hosts) -> type[Any]:
                 return self.get_handler_delegate(request, Figures)
             return super().find_handler(request, **arguments)
 
-    return Guarded
+    return HostChecked
 
 
 def _exposure(address: str, auth: str | None) -> str | None:

@@ -8,7 +8,7 @@ import sys
 
 from tests.support.model_server import ModelServer, calls, says
 
-# Audit hooks see every look-up and connection of the process, those of C code in `socket` too.
+# Hooks of `sys.addaudithook` see all look-ups and connections, those of C code in `socket` too.
 PROGRAM = """
 import sys
 
