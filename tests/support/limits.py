@@ -1,4 +1,4 @@
-"""Model calls without models: they arrive, wait and go as the limiter of limits tells them."""
+"""Model calls without models: they arrive, wait and go as the rate limiter tells them."""
 
 from __future__ import annotations
 

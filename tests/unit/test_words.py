@@ -71,7 +71,6 @@ RETIRED_NAMES = {
     "Answered": "Completed",
     "Audit": "ConsistencyCheck",
     "Endings": "CompletionFeed",
-    "Guarded": "NeedsConfirmation",
     "HASTY": "RETRY_BRIEFLY",
     "LimitBook": "RateLimiter",
     "McpOffer": "ResolvedTools",

@@ -71,7 +71,7 @@ class _Unanswered(Exception):
     default=Path(),
     help="Working directory. Default: the current directory.",
 )
-@click.option("--yes", is_flag=True, help="NeedsConfirmation functions go ahead without asking.")
+@click.option("--yes", is_flag=True, help="Guarded functions go ahead without asking.")
 @common_options(json=True)
 def tools(
     options: Options,
