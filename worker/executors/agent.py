@@ -9,7 +9,7 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import AgentNode
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
-from sleipnir.worker.executors.updates import apply_updates, require_rendered
+from sleipnir.worker.executors.updates import require_rendered, update_state
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.visit.context import Visit
@@ -33,26 +33,28 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
     output: Any = text
     writes: dict[str, Any] = {}
     if node.output_schema is not None:
-        calls = ModelCalls(visit, visit.graph.model or visit.services.models.default or "")
         try:
-            output = extract(node.output_schema, text, calls.complete, limit_s=visit.limits.check_s)
+            output, extracting = _extracted(visit, node.output_schema, text, usage)
         except MustWait as wait:
             return Deferred(wait.delay_s, wait.reason, wait.for_person)
-        except ExtractionFailed as error:
-            message = f"agent '{node.agent}': {error}"
-            raise NodeFailed("R018", message, usage + calls.usage) from error
-        usage += calls.usage
+        usage += extracting
         if isinstance(output, dict):
             writes.update(output)
-    apply_updates(
-        node.state_updates,
-        visit.state,
-        writes,
-        {"output": output},
-        stringify=visit.graph.settings.stringify_state_updates,
-        limit=visit.limits.value_bytes,
-    )
+    update_state(visit, writes, {"output": output})
     return Wrote(writes, node.targets, output, usage=usage)
+
+
+def _extracted(
+    visit: Visit[AgentNode], schema: dict[str, Any], text: str, usage: Usage
+) -> tuple[Any, Usage]:
+    """What of the child's output fits the schema, and what asking for it used."""
+    calls = ModelCalls(visit, visit.graph.model or visit.services.models.default or "")
+    try:
+        output = extract(schema, text, calls.complete, limit_s=visit.limits.check_s)
+    except ExtractionFailed as error:
+        message = f"agent '{visit.node.agent}': {error}"
+        raise NodeFailed("R018", message, usage + calls.usage) from error
+    return output, calls.usage
 
 
 def _result_of(visit: Visit[AgentNode], child: dict[str, Any], usage: Usage) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sleipnir.graphs.schema import ApprovalNode
-from sleipnir.worker.executors.updates import apply_updates, require_rendered
+from sleipnir.worker.executors.updates import require_rendered, update_state
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Asked, Outcome, Wrote
 
@@ -22,12 +22,5 @@ def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
         return Asked("approval", text, tuple(dict.fromkeys(node.options)))
     choice = visit.resumed_with["answer"]
     writes: dict[str, Any] = {}
-    apply_updates(
-        node.state_updates,
-        visit.state,
-        writes,
-        {"choice": choice},
-        stringify=visit.graph.settings.stringify_state_updates,
-        limit=visit.limits.value_bytes,
-    )
+    update_state(visit, writes, {"choice": choice})
     return Wrote(writes, (node.routes.get(choice, node.on_other),))

@@ -6,7 +6,7 @@ from typing import Any
 
 from sleipnir.graphs.schema import EndNode
 from sleipnir.graphs.template import render_lenient
-from sleipnir.worker.executors.updates import apply_updates
+from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Ended, Outcome
 
@@ -14,13 +14,6 @@ from sleipnir.worker.visit.outcome import Ended, Outcome
 def run_end(visit: Visit[EndNode]) -> Outcome:
     """Apply the updates, then render the output against their result."""
     writes: dict[str, Any] = {}
-    apply_updates(
-        visit.node.state_updates,
-        visit.state,
-        writes,
-        {},
-        stringify=visit.graph.settings.stringify_state_updates,
-        limit=visit.limits.value_bytes,
-    )
+    update_state(visit, writes)
     output = render_lenient(visit.node.output, writes, visit.state, limit=visit.limits.value_bytes)
     return Ended(writes, output)

@@ -8,7 +8,7 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.expression import Condition, parse_validation
 from sleipnir.graphs.schema import InputNode
 from sleipnir.graphs.template import render_lenient
-from sleipnir.worker.executors.updates import apply_updates, require_rendered
+from sleipnir.worker.executors.updates import require_rendered, update_state
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Asked, Outcome, Wrote
 
@@ -35,14 +35,7 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
             f"which does not satisfy {node.validation}",
         )
     writes: dict[str, Any] = {}
-    apply_updates(
-        node.state_updates,
-        visit.state,
-        writes,
-        {"input": text},
-        stringify=visit.graph.settings.stringify_state_updates,
-        limit=visit.limits.value_bytes,
-    )
+    update_state(visit, writes, {"input": text})
     return Wrote(writes, node.targets)
 
 

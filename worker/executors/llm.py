@@ -11,7 +11,7 @@ from sleipnir.graphs.template import render_strict
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract, schema_hint
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
-from sleipnir.worker.executors.updates import apply_updates
+from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed
@@ -68,7 +68,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         delay_s = _within_limit(calls, wait.delay_s)
         return Deferred(delay_s, visit.mask(wait.reason), wait.for_person)
     writes = dict(output) if node.output_schema is not None and isinstance(output, dict) else {}
-    _update(visit, writes, output)
+    update_state(visit, writes, {"output": output})
     return Wrote(writes, node.targets, output, usage=calls.usage, warnings=toolset.warnings)
 
 
@@ -157,16 +157,5 @@ def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:
         raise NodeFailed("R014", reason, calls.usage)
     output = f"LLM node failed: {reason}"
     writes: dict[str, Any] = {}
-    _update(visit, writes, output)
+    update_state(visit, writes, {"output": output})
     return Wrote(writes, targets, output, failure=reason, usage=calls.usage)
-
-
-def _update(visit: Visit[LlmNode], writes: dict[str, Any], output: Any) -> None:
-    apply_updates(
-        visit.node.state_updates,
-        visit.state,
-        writes,
-        {"output": output},
-        stringify=visit.graph.settings.stringify_state_updates,
-        limit=visit.limits.value_bytes,
-    )

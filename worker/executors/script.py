@@ -18,7 +18,7 @@ from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.temporary import scratch
-from sleipnir.worker.executors.updates import apply_updates
+from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.sandbox.child_process import Finished, base_environment, run_process
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
@@ -52,14 +52,7 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
         target = _taken_next(writes)
     except ScriptFailed as failure:
         return _tolerated(visit, str(failure))
-    apply_updates(
-        node.state_updates,
-        visit.state,
-        writes,
-        {},
-        stringify=visit.graph.settings.stringify_state_updates,
-        limit=visit.limits.value_bytes,
-    )
+    update_state(visit, writes)
     if visit.item_index is not None:
         warnings = (f"'{visit.node_id}' is a map's branch; its _next is ignored",) if target else ()
         return Wrote(writes, warnings=warnings)

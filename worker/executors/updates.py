@@ -32,6 +32,24 @@ def apply_updates(
         writes[key] = evaluate(template, scoped, writes, state, limit=limit)
 
 
+def update_state(
+    visit: Visit[Any], writes: dict[str, Any], scoped: Mapping[str, Any] | None = None
+) -> None:
+    """Add what the node's `state_updates` make to its writes, as its graph and the engine say.
+
+    Raises:
+        TextTooLong: a value is larger than a state may hold.
+    """
+    apply_updates(
+        visit.node.state_updates,
+        visit.state,
+        writes,
+        scoped or {},
+        stringify=visit.graph.settings.stringify_state_updates,
+        limit=visit.limits.value_bytes,
+    )
+
+
 def require_rendered(template: str, field: str, visit: Visit[Any]) -> str:
     """A strict field, rendered.
 
