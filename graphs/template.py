@@ -30,14 +30,14 @@ _STEP = re.compile(r"([A-Za-z0-9_]+)|\[([0-9]+)\]")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_]+")
 
 
-class Missing(Enum):
+class MissingValue(Enum):
     """The type of `MISSING`."""
 
     MISSING = "missing"
 
 
 # What a path resolves to when nothing is there; `None` is a value.
-MISSING: Final = Missing.MISSING
+MISSING: Final = MissingValue.MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def references(template: str) -> tuple[Reference, ...]:
     return _compile(template).references
 
 
-def resolve(path: Path, layers: Sequence[Layer]) -> Any | Literal[Missing.MISSING]:
+def resolve(path: Path, layers: Sequence[Layer]) -> Any | Literal[MissingValue.MISSING]:
     """The value at `path` in the first layer that holds its root key, or `MISSING`."""
     root = path[0]
     for layer in layers:
@@ -164,7 +164,7 @@ def _index(digits: str) -> int:
     return int(significant or "0") if len(significant) < 19 else sys.maxsize
 
 
-def _descend(value: Any, path: Path) -> Any | Literal[Missing.MISSING]:
+def _descend(value: Any, path: Path) -> Any | Literal[MissingValue.MISSING]:
     for step in path[1:]:
         if isinstance(step, str):
             if not isinstance(value, dict) or step not in value:
@@ -193,7 +193,7 @@ def _render(compiled: _Compiled, layers: Sequence[Layer], limit: int) -> tuple[s
     return "".join(texts), missing
 
 
-def _text(reference: Reference, layers: Sequence[Layer]) -> str | Literal[Missing.MISSING]:
+def _text(reference: Reference, layers: Sequence[Layer]) -> str | Literal[MissingValue.MISSING]:
     value = MISSING if reference.path is None else resolve(reference.path, layers)
     if value is MISSING:
         return MISSING

@@ -15,7 +15,7 @@ SERVER_PREFIX = "mcp:"
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ToolSelection:
     """What the `tools` of one node stand for, each once and in their order."""
 
     functions: tuple[Function, ...] = ()
@@ -63,7 +63,7 @@ class Toolbox:
         """What an entry of the agent's `global_tools` stands for."""
         return self._resolved[entry]
 
-    def select(self, entries: Iterable[str]) -> Selection:
+    def select(self, entries: Iterable[str]) -> ToolSelection:
         """The functions and servers that a node's `tools` name."""
         functions: dict[str, Function] = {}
         servers: dict[str, None] = {}
@@ -75,7 +75,7 @@ class Toolbox:
                 functions.update((function.name, function) for function in found)
             else:
                 others[entry] = None
-        return Selection(tuple(functions.values()), tuple(servers), tuple(others))
+        return ToolSelection(tuple(functions.values()), tuple(servers), tuple(others))
 
     def exists(self, entry: str) -> bool:
         """Whether an entry names global tools, of this agent or not."""

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.cli.exit_codes import ExitCode
-from sleipnir.scheduler.embedded.supervisor import Child
+from sleipnir.scheduler.embedded.supervisor import ChildProcess
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import Settings
@@ -18,13 +18,13 @@ _PYTHON = (sys.executable, "-P", "-m")
 
 def worker_children(
     settings: Settings, processes: int, *, with_scheduler: bool, verbosity: int = 0
-) -> list[Child]:
+) -> list[ChildProcess]:
     """Worker processes on the configured Redis; the first one runs the scheduler, if asked."""
     command = [*_PYTHON, "sleipnir.worker", "--concurrency", str(settings.concurrency)]
     command += ["--verbose"] * verbosity
     environment = environment_of(settings)
     return [
-        Child(
+        ChildProcess(
             f"worker {number}",
             [*command, "--scheduler"] if with_scheduler and number == 1 else command,
             env=environment,
@@ -33,11 +33,11 @@ def worker_children(
     ]
 
 
-def monitor_child(settings: Settings) -> Child:
+def monitor_child(settings: Settings) -> ChildProcess:
     """The web pages."""
     command = [*_PYTHON, "sleipnir", "monitor"]
     # A taken port, say, is a mistake in how it is called.
-    return Child(
+    return ChildProcess(
         "monitor", command, env=environment_of(settings), gives_up_with=int(ExitCode.USAGE)
     )
 

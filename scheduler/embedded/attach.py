@@ -28,7 +28,7 @@ from sleipnir.scheduler.embedded.process import (
     Place,
     lock,
 )
-from sleipnir.scheduler.embedded.supervisor import Child, Pauses, say
+from sleipnir.scheduler.embedded.supervisor import ChildProcess, Pauses, say
 from sleipnir.scheduler.errors import EngineUnreachable, Terminated
 from sleipnir.scheduler.periodic import pause
 
@@ -85,7 +85,7 @@ def run_foreground(
     settings: EngineSettings,
     *,
     processes: int | None = None,
-    companions: Callable[[Engine], Sequence[Child]] = lambda _engine: (),
+    companions: Callable[[Engine], Sequence[ChildProcess]] = lambda _engine: (),
 ) -> None:
     """Be the engine of `data_dir` until SIGTERM or Ctrl-C; a second Ctrl-C kills.
 

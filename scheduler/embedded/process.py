@@ -30,7 +30,7 @@ from time import monotonic
 
 from sleipnir.scheduler.embedded.append_only import unwritten
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
-from sleipnir.scheduler.embedded.supervisor import Child, Supervisor, say
+from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor, say
 from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.periodic import pause
 
@@ -181,13 +181,13 @@ def rotate(log_file: Path, limit_bytes: int = LOG_BYTES) -> None:
 
 def worker_children(
     redis_url: str, processes: int, concurrency: int, environment: Mapping[str, str] | None = None
-) -> list[Child]:
+) -> list[ChildProcess]:
     """Worker processes of one machine; the first one runs the scheduler as well."""
     # -P: a directory of the user's that happens to be called `worker` is not ours.
     command = [sys.executable, "-P", "-m", "sleipnir.worker", "--redis", redis_url]
     command += ["--concurrency", str(concurrency)]
     return [
-        Child(
+        ChildProcess(
             f"worker {n}",
             [*command, "--scheduler"] if n == 1 else command,
             env=environment,
@@ -241,7 +241,7 @@ class EngineProcess:
         rotate(self._place.log_file)
         self._supervisor.call_in(_LOG_LOOK_S, self.bound_log)
 
-    def stay(self, request: EngineRequest, companions: Sequence[Child]) -> None:
+    def stay(self, request: EngineRequest, companions: Sequence[ChildProcess]) -> None:
         """Be used by ourselves: run what `request` asks for, and `companions`, until a signal."""
         self._stays = True
         self._provide(request)
@@ -282,7 +282,7 @@ class EngineProcess:
         self._redis.directory.mkdir(mode=0o700, exist_ok=True)
         data_lock = self._lock_data()
         self._locks.append(data_lock)
-        server = Child(
+        server = ChildProcess(
             _REDIS,
             self._redis.command_line(self._redis.find_program()),
             umask=0o077,

@@ -37,7 +37,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildProcess:
     """A process to keep running; `name` identifies it among its siblings and in the log."""
 
     name: str
@@ -88,7 +88,7 @@ def die_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
 class _Member:
     """A child with its current process; `starts_at` is set while it waits for its next start."""
 
-    child: Child
+    child: ChildProcess
     process: subprocess.Popen[bytes] | None = None
     wanted: bool = True
     began_at: float = 0.0
@@ -149,7 +149,7 @@ class Supervisor:
         self._adopts = adopts and orphans.adopt()
         self._others = frozenset(orphans.children()) if self._adopts else frozenset()
 
-    def start(self, child: Child) -> subprocess.Popen[bytes]:
+    def start(self, child: ChildProcess) -> subprocess.Popen[bytes]:
         """Start a child; one of that name that is there already stays as it is.
 
         Raises:

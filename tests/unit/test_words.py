@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,3 +162,13 @@ def test_retired_names_do_not_come_back() -> None:
     ]
 
     assert found == []
+
+
+def test_one_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for file in PRODUCT:
+        if file.suffix == ".py" and not {"agents", "functions"} & set(file.parts):
+            for name in re.findall(r"^class ([A-Z]\w*)", file.read_text("utf-8"), re.M):
+                homes[name].append(str(file.relative_to(ROOT)))
+
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

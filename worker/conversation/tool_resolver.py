@@ -10,7 +10,7 @@ from typing import Any
 
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.tools.function import Function
-from sleipnir.graphs.tools.toolbox import Selection
+from sleipnir.graphs.tools.toolbox import ToolSelection
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
@@ -43,7 +43,7 @@ class ToolResolver:
         return ResolvedTool(function.declaration(), partial(self._call, function, visit))
 
     def _of_servers(
-        self, selection: Selection, visit: Visit[LlmNode]
+        self, selection: ToolSelection, visit: Visit[LlmNode]
     ) -> tuple[Sequence[ResolvedTool], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()

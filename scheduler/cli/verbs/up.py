@@ -13,7 +13,7 @@ from sleipnir.scheduler.cli.processes import monitor_child, worker_children
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.embedded.attach import Engine, run_foreground
 from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
-from sleipnir.scheduler.embedded.supervisor import Child, Supervisor
+from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import Settings
@@ -40,7 +40,7 @@ def up(options: Options, processes: int | None, concurrency: int | None, monitor
         _on_configured_redis(settings, options, processes, monitor=monitor)
         return
 
-    def companions(engine: Engine) -> Sequence[Child]:
+    def companions(engine: Engine) -> Sequence[ChildProcess]:
         ready = settings.model_copy(update={"redis_url": engine.redis_url})
         options.say(f"engine is up (pid {engine.pid}, data in {data_dir()}); Ctrl-C stops it")
         return [monitor_child(ready)] if monitor else []

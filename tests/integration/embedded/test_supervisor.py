@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.scheduler.embedded.supervisor import Child, Pauses, Supervisor
+from sleipnir.scheduler.embedded.supervisor import ChildProcess, Pauses, Supervisor
 from tests.support.processes import children_of, is_alive
 from tests.support.wait import wait_until
 
@@ -17,8 +17,10 @@ STUBBORN = "trap '' TERM; sleep 600 & touch $0; wait"
 TELLS_ITS_END = "trap 'echo $1 >> $2; exit' TERM; touch $0; while :; do sleep 0.01; done"
 
 
-def shell(name: str, script: str, *arguments: str | Path, outlives_others: bool = False) -> Child:
-    return Child(
+def shell(
+    name: str, script: str, *arguments: str | Path, outlives_others: bool = False
+) -> ChildProcess:
+    return ChildProcess(
         name, ["/bin/sh", "-c", script, *map(str, arguments)], outlives_others=outlives_others
     )
 
@@ -59,7 +61,7 @@ def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
 
 def test_a_child_that_gives_up_is_not_started_again(tmp_path: Path) -> None:
     supervisor = Supervisor(grace_s=10)
-    giving_up = Child(
+    giving_up = ChildProcess(
         "hopeless",
         ["/bin/sh", "-c", "echo life >> $0; exit 2", str(tmp_path / "lives")],
         gives_up_with=2,
@@ -123,14 +125,16 @@ def test_children_die_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     supervisor = Supervisor(grace_s=10)
     program = (
         "import pathlib, sys\n"
-        "from sleipnir.scheduler.embedded.supervisor import Child, Supervisor\n"
+        "from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor\n"
         "supervisor = Supervisor(grace_s=10)\n"
-        "child = supervisor.start(Child('child', ['sleep', '600']))\n"
+        "child = supervisor.start(ChildProcess('child', ['sleep', '600']))\n"
         "pathlib.Path(sys.argv[1]).write_text(f'{child.pid}\\n')\n"
         "supervisor.run()\n"
     )
     pid_file = tmp_path / "pid"
-    parent = supervisor.start(Child("parent", [sys.executable, "-c", program, str(pid_file)]))
+    parent = supervisor.start(
+        ChildProcess("parent", [sys.executable, "-c", program, str(pid_file)])
+    )
     wait_until(lambda: pid_file.exists() and pid_file.read_text(), "it has a child")
 
     parent.kill()
