@@ -8,6 +8,11 @@ from typing import Any, Final
 
 from sleipnir.graphs.drawing.outline import Arrow, Box, Kind, Outline
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
+from sleipnir.lazy import lazy_imports
+
+# Native code that only drawing needs.
+with lazy_imports():
+    import graphlay
 
 TEXT_LENGTH: Final = 40
 LABEL_LENGTH: Final = 32
@@ -65,8 +70,6 @@ class Picture:
 
 def place(outline: Outline) -> Picture:
     """Lay a graph out in layers, top to bottom. The same graph always looks the same."""
-    import graphlay  # noqa: PLC0415 - native code that only drawing needs
-
     request = graphlay.Graph()
     texts = [_texts(box) for box in outline.boxes]
     for box, (name, caption) in zip(outline.boxes, texts, strict=True):

@@ -8,6 +8,11 @@ from sleipnir.graphs.drawing.outline import Progress
 from sleipnir.graphs.drawing.svg import FONT, to_svg
 from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.schema import Graph
+from sleipnir.lazy import lazy_imports
+
+# Native code that only PNG needs.
+with lazy_imports():
+    import resvg_py
 
 ZOOM = 2.0  # sharp on dense screens and in print
 
@@ -38,6 +43,4 @@ def _letters(text: str) -> str:
 
 
 def _render(svg: str, zoom: float = 1.0) -> bytes:
-    import resvg_py  # noqa: PLC0415 - native code that only PNG needs
-
     return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=zoom))

@@ -8,6 +8,15 @@ from typing import Any, TypeAlias
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.validator.context import Context
+from sleipnir.lazy import lazy_imports
+
+# They take a tenth of a second, and most graphs have no schema.
+with lazy_imports():
+    import jsonschema
+    import referencing
+    from jsonschema import validators
+    from referencing import exceptions
+    from referencing import jsonschema as dialects
 
 _DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -36,19 +45,19 @@ def output_schemas_are_schemas(context: Context) -> Iterator[Finding]:
 
 def find_flaw(schema: dict[str, Any]) -> Flaw | None:
     """The first reason why a schema cannot be used; None if it can."""
-    # Takes a tenth of a second to import, and most graphs have no schema.
-    from jsonschema import SchemaError  # noqa: PLC0415
-    from jsonschema.validators import validator_for  # noqa: PLC0415
-
     dialect = schema.get("$schema", _DEFAULT_DIALECT)
     # The stubs do not know it, but the default comes back as it is.
     unknown: Any = None
-    validator = validator_for({"$schema": dialect}, unknown) if isinstance(dialect, str) else None
+    validator = (
+        validators.validator_for({"$schema": dialect}, unknown)
+        if isinstance(dialect, str)
+        else None
+    )
     if validator is None:
         return f"unknown dialect {encode(dialect)}", ("$schema",)
     try:
         validator.check_schema(schema)
-    except SchemaError as error:
+    except jsonschema.SchemaError as error:
         detail = error.message
         if len(detail) > _MAX_DETAIL_CHARS:
             detail = f"{detail[:_MAX_DETAIL_CHARS]}…"
@@ -57,19 +66,15 @@ def find_flaw(schema: dict[str, Any]) -> Flaw | None:
 
 
 def _dangling_reference(schema: dict[str, Any], dialect: str) -> Flaw | None:
-    from referencing import Registry  # noqa: PLC0415 - comes with jsonschema
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
-    from referencing.jsonschema import specification_with  # noqa: PLC0415
-
-    resource = specification_with(dialect).create_resource(schema)
-    resolver = Registry[Any]().resolver_with_root(resource)
+    resource = dialects.specification_with(dialect).create_resource(schema)
+    resolver = referencing.Registry[Any]().resolver_with_root(resource)
     for path, reference, is_rebased in _references(schema):
         if not reference.startswith("#"):
             return f"'{reference}' is not inside the schema; only references to '#…' are", path
         try:
             if not is_rebased:
                 resolver.lookup(reference)
-        except (Unresolvable, ValueError):  # ValueError: `#/allOf/x`
+        except (exceptions.Unresolvable, ValueError):  # ValueError: `#/allOf/x`
             return f"'{reference}' cannot be resolved", path
     return None
 

@@ -14,7 +14,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from sleipnir.graphs.files import MIB
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import config_dir, data_dir
+from sleipnir.scheduler.errors import SleipnirError
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import connect, options
+    from sleipnir.scheduler.embedded import process
+    from sleipnir.scheduler.store import connection, queries
 
 # More than a state may hold by default: what it may hold is checked at submission.
 _PIPED_LIMIT_CHARS = 64 * MIB
@@ -131,20 +138,12 @@ def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
 
 
 def _recent_runs(redis_url: str | None) -> list[tuple[str, str, str]]:
-    # What talks to Redis is loaded for this completion only.
-    from sleipnir.scheduler.cli.connect import settings_of  # noqa: PLC0415
-    from sleipnir.scheduler.cli.options import Options  # noqa: PLC0415
-    from sleipnir.scheduler.embedded.process import Place  # noqa: PLC0415
-    from sleipnir.scheduler.errors import SleipnirError  # noqa: PLC0415
-    from sleipnir.scheduler.store.connection import connect  # noqa: PLC0415
-    from sleipnir.scheduler.store.queries import RunQueries  # noqa: PLC0415
-
     try:
-        found = settings_of(Options(redis=redis_url)).redis_url
-        embedded = Place(data_dir()).recorded_engine()
+        found = connect.settings_of(options.Options(redis=redis_url)).redis_url
+        embedded = process.Place(data_dir()).recorded_engine()
         if found is None and embedded is not None:
             found = embedded[0].redis_url
-        runs = RunQueries(connect(found)).recent(100) if found else []
+        runs = queries.RunQueries(connection.connect(found)).recent(100) if found else []
     except SleipnirError:
         return []
     return [(run.run_id, run.agent, str(run.status)) for run in runs]

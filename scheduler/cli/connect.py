@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.lazy import lazy_imports, load
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.embedded.attach import Engine, EngineSettings, attach
 from sleipnir.scheduler.errors import RunNotFound
+
+with lazy_imports():
+    from sleipnir.graphs.document import references
+    from sleipnir.scheduler import client as client_api
+    from sleipnir.scheduler.config import settings as configuration
+    from sleipnir.scheduler.embedded import acceptances as acceptance_log
+    from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.references import AgentSearch
@@ -44,25 +52,19 @@ def settings_of(options: Options, **flags: object) -> Settings:
     Raises:
         SettingInvalid: one of them cannot be used.
     """
-    # pydantic, which help and completion do without.
-    from sleipnir.scheduler.config.settings import load_settings  # noqa: PLC0415
-
-    settings = load_settings({"redis_url": options.redis, **flags}).values
+    settings = configuration.load_settings({"redis_url": options.redis, **flags}).values
     directories = (*options.agents_dir, *settings.agents_dir)
     return settings.model_copy(update={"agents_dir": directories})
 
 
 def agent_search(settings: Settings) -> AgentSearch:
     """Where agents are looked for by name, in order."""
-    # The loader of agents comes with it.
-    from sleipnir.graphs.document.references import SHIPPED_AGENTS, AgentSearch  # noqa: PLC0415
-
-    return AgentSearch(
+    return references.AgentSearch(
         (
             Path("agents").absolute(),
             *(Path(directory).expanduser() for directory in settings.agents_dir),
             config_dir() / "agents",
-            SHIPPED_AGENTS,
+            references.SHIPPED_AGENTS,
         )
     )
 
@@ -92,7 +94,7 @@ def open_client(
             settings = settings_of(options)
             if starting is None and settings.redis_url is None:
                 starting = start(settings)
-            import sleipnir.scheduler.client  # noqa: F401, PLC0415 - redis and the validator
+            load(client_api)
         if starting is None:
             yield _connect(settings)
             return
@@ -125,9 +127,10 @@ def require_redis(settings: Settings) -> None:
             "no Redis is configured: give one with --redis or SLEIPNIR_REDIS_URL; "
             "`sleipnir up` runs the embedded engine"
         )
-    from sleipnir.scheduler.store.connection import connect, require_fit  # noqa: PLC0415 - redis
 
-    require_fit(connect(settings.redis_url), allow_unsafe=settings.allow_unsafe_redis)
+    connection.require_fit(
+        connection.connect(settings.redis_url), allow_unsafe=settings.allow_unsafe_redis
+    )
 
 
 def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
@@ -172,14 +175,11 @@ def say_run_goes_on(options: Options, run_id: str) -> None:
 
 def _connect(settings: Settings, home: Path | None = None) -> Client:
     """A client; `home` is the data directory of an embedded engine."""
-    from sleipnir.scheduler.client import Client  # noqa: PLC0415 - redis and the validator
-    from sleipnir.scheduler.embedded.acceptances import Acceptances  # noqa: PLC0415 - loaded with the client
-
     acceptances = None
     if home is not None:
         assert settings.redis_url is not None
-        acceptances = Acceptances.of(home, settings.redis_url, settings.retention_s)
-    return Client.connect(settings, agent_search(settings), acceptances)
+        acceptances = acceptance_log.Acceptances.of(home, settings.redis_url, settings.retention_s)
+    return client_api.Client.connect(settings, agent_search(settings), acceptances)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,13 @@ from sleipnir.graphs.errors import (
     InvalidAgent,
     MissingVariables,
 )
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler import errors
+
+# Not every error comes from a process that has loaded Redis, which takes its time.
+with lazy_imports():
+    from sleipnir.scheduler.store import connection
+    from sleipnir.scheduler.store import errors as store_errors
 
 
 class ExitCode(IntEnum):
@@ -91,8 +97,4 @@ def _judge(error: BaseException) -> tuple[ExitCode, str]:
 
 def _judge_redis(error: BaseException) -> str | None:
     """What to say of an error of Redis; None for others."""
-    # Not every error comes from a process that has loaded Redis, which takes its time.
-    from sleipnir.scheduler.store.connection import describe  # noqa: PLC0415
-    from sleipnir.scheduler.store.errors import RedisError  # noqa: PLC0415
-
-    return describe(error) if isinstance(error, RedisError) else None
+    return connection.describe(error) if isinstance(error, store_errors.RedisError) else None

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.formatting import age, cost, tokens
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.terminal_output import printable
+
+# Only a terminal needs them.
+with lazy_imports():
+    from rich import console as rich_console
+    from rich import progress as rich_progress
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.batch.drive import Progress
@@ -115,17 +121,13 @@ def _spent(progress: Progress) -> Iterator[str]:
 
 
 def _bar(name: str, *, color: bool) -> Any:
-    # Only a terminal needs it.
-    from rich import progress  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
-
-    bar = progress.Progress(
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("{task.fields[counts]}", markup=False),
+    bar = rich_progress.Progress(
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TextColumn("{task.fields[counts]}", markup=False),
         # Its own control sequences must reach the terminal as they are.
-        console=Console(file=sys.__stderr__, no_color=not color, highlight=False),
+        console=rich_console.Console(file=sys.__stderr__, no_color=not color, highlight=False),
         transient=True,
         redirect_stdout=False,
     )

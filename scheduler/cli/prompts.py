@@ -6,9 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.terminal import read_line, show
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.model import Question
+
+with lazy_imports():
+    from sleipnir.graphs import expression
+    from sleipnir.scheduler.cli import menu
 
 Echo = Callable[[str], None]
 ReadLine = Callable[[], str]
@@ -29,10 +34,7 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
         return ask_for_consent(show, read)
     options = question.options
     if options and os.environ.get("TERM", "dumb") != "dumb":
-        # termios, which not every platform has; there, options are chosen by number.
-        from sleipnir.scheduler.cli.menu import choose  # noqa: PLC0415
-
-        chosen = choose(options, is_open)
+        chosen = menu.choose(options, is_open)
         if chosen is not None:
             return chosen
         options = ()
@@ -41,10 +43,9 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
 
 def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
     """One line that the question's validation accepts; an empty one stands for the default."""
-    # The expression language, which most questions do without.
-    from sleipnir.graphs.expression import parse_validation  # noqa: PLC0415
-
-    accepts = parse_validation(question.validation).accepts if question.validation else None
+    accepts = (
+        expression.parse_validation(question.validation).accepts if question.validation else None
+    )
     prompt = f"[default: {question.default}] > " if question.default else "> "
     while True:
         echo(prompt)

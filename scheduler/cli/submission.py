@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import (
     ExistingDirectory,
     PositiveNumber,
@@ -22,10 +23,18 @@ from sleipnir.scheduler.cli.arguments import (
     pairs,
     piped_text,
 )
+from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.recording_flags import stored_recording
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.store.keys import new_run_id
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.runs import submit
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Variable
@@ -139,13 +148,10 @@ class Submission:
         client.submit(prepared, request)
 
     def _request(self, prepared: PreparedAgent, run_id: str) -> Request:
-        # The language's schema comes with it.
-        from sleipnir.scheduler.runs.submit import Request  # noqa: PLC0415
-
         answers: dict[str, list[str]] = defaultdict(list)
         for node, text in self.answers:
             answers[node].append(text)
-        return Request(
+        return submit.Request(
             prompt=self.prompt,
             state={key: json_or_text(text) for key, text in self.seeds},
             variables=variable_values(
@@ -177,6 +183,19 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     for parameter in reversed(_PARAMETERS):
         decorated = parameter(decorated)
     return decorated
+
+
+def submit_only(options: Options, submission: Submission) -> ExitCode:
+    """Submit, print the run's id, and say what it takes for it to go on."""
+    with open_client(options, workers=False) as client:
+        run_id = new_run_id()
+        submission.submit(client, run_id, attached=False)
+        if options.json:
+            run_result.print_json(run_result.document_of(client, client.records.run(run_id), ()))
+        else:
+            click.echo(run_id)
+        say_who_goes_on(client, options, run_id)
+    return ExitCode.SUCCEEDED
 
 
 def variable_values(

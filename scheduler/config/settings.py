@@ -19,11 +19,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from sleipnir.graphs.files import read_text, reason
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
+
+with lazy_imports():
+    from sleipnir.graphs.document import shape
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -254,9 +258,7 @@ def _complaint(error: ErrorDetails, origins: Mapping[str, str]) -> str:
         case "value_error":
             return f"{where}: {error['ctx']['error']}"
         case _:
-            from sleipnir.graphs.document.shape import expected_by  # noqa: PLC0415  (brings the whole language)
-
-            return f"{where}: expected {expected_by(error)}, got {error['input']!r}"
+            return f"{where}: expected {shape.expected_by(error)}, got {error['input']!r}"
 
 
 def _from_environment() -> dict[str, Any]:

@@ -13,8 +13,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.models import ModelSettings, RateLimits, RunBudget, SharedBudget
 from sleipnir.scheduler.errors import SettingInvalid
+
+with lazy_imports():
+    from sleipnir.graphs.document import shape
 
 Scope = Literal["run", "batch", "day"]
 Changes = Mapping[str, str]
@@ -181,7 +185,5 @@ def _read(name: str, setting: str, text: str) -> Any:
     try:
         return getattr(section.model_validate({setting: text}), setting)
     except ValidationError as error:
-        from sleipnir.graphs.document.shape import expected_by  # noqa: PLC0415  (brings the whole language)
-
-        problem = f"expected {expected_by(error.errors()[0])}"
+        problem = f"expected {shape.expected_by(error.errors()[0])}"
         raise SettingInvalid(f"{name}.{setting}={text}: {problem}") from error

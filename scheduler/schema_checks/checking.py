@@ -8,6 +8,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from sleipnir.lazy import lazy_imports
+
+# They take a tenth of a second, and most graphs have no schema.
+with lazy_imports():
+    import jsonschema
+    import referencing
+    from jsonschema import validators
+    from referencing import exceptions
+
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
@@ -48,12 +57,10 @@ def misfits(schema_text: str, value: Any) -> list[Misfit]:
         SchemaInvalid: the schema is none.
         Unchecked: it refers to what it does not hold, or in a circle; or a number is too large.
     """
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415  (slow, see `_validator`)
-
     try:
         validator = _validator(schema_text)
         errors = sorted(validator.iter_errors(value), key=lambda error: error.json_path)
-    except Unresolvable as error:
+    except exceptions.Unresolvable as error:
         raise Unchecked(f"the schema has a reference that cannot be resolved: {error}") from error
     except (RecursionError, OverflowError, MemoryError) as error:
         # References in a circle; 10^400 to a float.
@@ -98,20 +105,16 @@ def _validator(schema_text: str) -> Validator:
     Raises:
         SchemaInvalid: the schema is none; validation before the run may be switched off.
     """
-    # Imported late: most graphs have no schema, and these take a tenth of a second.
-    from jsonschema import Draft202012Validator, SchemaError, validators  # noqa: PLC0415
-    from referencing import Registry  # noqa: PLC0415
-
     schema = json.loads(schema_text)
-    dialect: Any = validators.validator_for(schema, default=Draft202012Validator)
+    dialect: Any = validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
         dialect.check_schema(schema)
-    except SchemaError as error:
+    except jsonschema.SchemaError as error:
         raise SchemaInvalid(f"{_shortened(error.message)} at {error.json_path}") from error
     noting = {name: _noting(dialect.VALIDATORS[name]) for name in _PATTERN_KEYWORDS}
     # An empty registry: a reference is never looked up over the network.
     extend: Any = validators.extend  # has no types
-    validator: Validator = extend(dialect, noting)(schema, registry=Registry())
+    validator: Validator = extend(dialect, noting)(schema, registry=referencing.Registry())
     return validator
 
 

@@ -12,9 +12,15 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.store.connection import kombu_url, transport_options
 from sleipnir.scheduler.store.keys import QUEUE
 from sleipnir.scheduler.store.scripts import Woken
+
+# Slow to import, and rarely needed here.
+with lazy_imports():
+    import celery
+    from kombu import exceptions as kombu_errors
 
 logger = logging.getLogger("sleipnir.dispatch")
 
@@ -122,10 +128,6 @@ def make_dispatcher(redis_url: str, broker_url: str | None) -> Dispatcher:
     """The dispatcher that fits the configured broker."""
     if broker_url is None or broker_url == redis_url:
         return DirectDispatcher()
-    # Slow to import, and rarely needed here.
-    from celery import Celery  # noqa: PLC0415
-    from kombu.exceptions import OperationalError  # noqa: PLC0415
-
-    app = Celery(broker=kombu_url(broker_url), set_as_current=False)
+    app = celery.Celery(broker=kombu_url(broker_url), set_as_current=False)
     app.conf.broker_transport_options = transport_options(broker_url)
-    return CeleryDispatcher(app, OperationalError)
+    return CeleryDispatcher(app, kombu_errors.OperationalError)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from redis.exceptions import RedisError
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.connection import is_transient, kombu_url, transport_options
+
+# Slow to import.
+with lazy_imports():
+    import celery
 
 # A worker that does not answer in this time is as good as none.
 MAX_WAIT_S = 1.0
@@ -46,9 +51,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _ask(broker_url: str, max_wait_s: float) -> dict[str, int]:
-    from celery import Celery  # noqa: PLC0415 - slow to import
-
-    app = Celery(broker=kombu_url(broker_url), set_as_current=False)
+    app = celery.Celery(broker=kombu_url(broker_url), set_as_current=False)
     app.conf.broker_transport_options = transport_options(broker_url)
     with app.connection_for_write() as connection:
         inspect = app.control.inspect(timeout=max_wait_s, connection=connection)

@@ -14,6 +14,7 @@ from time import monotonic, perf_counter, process_time
 
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.state import Snapshot
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings, load_settings
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext
 from sleipnir.scheduler.store.connection import connect
@@ -29,14 +30,16 @@ from sleipnir.worker.visit.loaded_agent import LoadedAgent
 from sleipnir.worker.visit.run_log import RunLog
 from sleipnir.worker.visit.services import VisitServices
 
+# It takes seconds, and the other contender has its own way.
+with lazy_imports():
+    import litellm
+
 MODEL = "openai:0"
 PROMPT = "Say nothing."
 
 
 def bare(_redis_url: str) -> Callable[[], object]:
     """The model library alone, set up as it comes."""
-    import litellm  # noqa: PLC0415  (seconds, and the other contender has its own way)
-
     messages = [{"role": "user", "content": PROMPT}]
     name = MODEL.replace(":", "/", 1)
     return lambda: litellm.completion(name, messages, timeout=60, max_retries=0)

@@ -13,12 +13,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents, pairs, piped_text
 from sleipnir.scheduler.cli.connect import agent_search, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.cli.terminal import is_terminal
+from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
 from sleipnir.scheduler.cli.terminal_output import printable
+
+with lazy_imports():
+    from sleipnir.graphs.document import loader
+    from sleipnir.scheduler.cli import prompts, submission
+    from sleipnir.scheduler.runs import submit
+    from sleipnir.worker.cli import arguments as call_arguments
+    from sleipnir.worker.cli import tool_list
+    from sleipnir.worker.tools import manual_call
 
 if TYPE_CHECKING:
     from sleipnir.graphs.tools.function import Function
@@ -114,29 +124,22 @@ def _named(agent: str | None, name: str | None, of_all: bool) -> tuple[str | Non
 
 @contextmanager
 def _workbench(options: Options, reference: str | None) -> Iterator[Workbench]:
-    # The language, and what calls tools and servers: help and completion do without.
-    from sleipnir.graphs.document.loader import load_agent  # noqa: PLC0415
-    from sleipnir.graphs.errors import InvalidAgent  # noqa: PLC0415
-    from sleipnir.worker.tools.manual_call import Workbench, global_tools  # noqa: PLC0415
-
     settings = settings_of(options)
     search = agent_search(settings)
     if reference is None:
-        with global_tools(settings, search) as bench:
+        with manual_call.global_tools(settings, search) as bench:
             yield bench
         return
-    agent = load_agent(search.find(reference))
+    agent = loader.load_agent(search.find(reference))
     if agent.graph is None and agent.normal is None:
         raise InvalidAgent(agent.findings)
-    yield Workbench(agent, settings, search)
+    yield manual_call.Workbench(agent, settings, search)
 
 
 # ---- list
 
 
 def _list(options: Options, bench: Workbench, workdir: Path, *, mcp: bool) -> ExitCode:
-    from sleipnir.worker.cli.tool_list import lines_of  # noqa: PLC0415 - loaded with the workbench
-
     functions: list[AnyFunction] = [*bench.toolbox().functions]
     servers = bench.agent.mcp_servers
     if mcp and servers:
@@ -146,7 +149,7 @@ def _list(options: Options, bench: Workbench, workdir: Path, *, mcp: bool) -> Ex
         click.echo(json.dumps(declarations, ensure_ascii=False))
     else:
         for place, function in enumerate(functions):
-            click.echo("\n" * bool(place) + "\n".join(lines_of(function)))
+            click.echo("\n" * bool(place) + "\n".join(tool_list.lines_of(function)))
     if servers and not mcp:
         options.say(f"MCP servers, which --mcp starts and asks: {', '.join(servers)}")
     if not functions:
@@ -186,16 +189,16 @@ def _run(options: Options, bench: Workbench, call: _Call) -> ExitCode:
 
 
 def _value_of_file(options: Options, bench: Workbench, function: Function, call: _Call) -> Any:
-    from sleipnir.scheduler.cli.submission import variable_values  # noqa: PLC0415 - only for calls
-    from sleipnir.scheduler.runs.submit import require_declared  # noqa: PLC0415 - loaded with the workbench
-    from sleipnir.worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
-
     agent = bench.agent
     described = agent.graph or agent.normal
     assert described is not None
-    arguments = read_arguments(function.parameters, call.arguments, call.whole, function.bash)
-    variables = variable_values(agent.name, described.variables, call.variables, asks=is_terminal())
-    require_declared(agent.name, described.variables, variables)
+    arguments = call_arguments.read_arguments(
+        function.parameters, call.arguments, call.whole, function.bash
+    )
+    variables = submission.variable_values(
+        agent.name, described.variables, call.variables, asks=is_terminal()
+    )
+    submit.require_declared(agent.name, described.variables, variables)
     with bench.calls(variables, call.workdir) as calls:
         return calls.call(
             call.name,
@@ -207,14 +210,14 @@ def _value_of_file(options: Options, bench: Workbench, function: Function, call:
 
 
 def _value_of_server(bench: Workbench, call: _Call, others: Sequence[str]) -> Any:
-    from sleipnir.worker.cli.arguments import read_arguments  # noqa: PLC0415 - only for calls
-
     with bench.servers(call.workdir) as servers:
         resolved = servers.resolve((), [call.name])
         if not resolved.functions:
             _unknown(call.name, others, resolved.warnings)
         (function,) = resolved.functions
-        return function.call(read_arguments(function.parameters, call.arguments, call.whole))
+        return function.call(
+            call_arguments.read_arguments(function.parameters, call.arguments, call.whole)
+        )
 
 
 def _is_failure(value: Any) -> bool:
@@ -231,13 +234,10 @@ def _unknown(name: str, others: Sequence[str], reasons: Sequence[str] = ()) -> N
 
 def _consents(question: str) -> bool:
     """What the person at the terminal says."""
-    from sleipnir.scheduler.cli.prompts import ask_for_consent  # noqa: PLC0415 - only for guarded functions
-    from sleipnir.scheduler.cli.terminal import read_line, show  # noqa: PLC0415 - likewise
-
     if not is_terminal():
         raise _Unanswered(question)
     show(f"? {question}\n")
-    return ask_for_consent(show, read_line) == "yes"
+    return prompts.ask_for_consent(show, read_line) == "yes"
 
 
 def _print(options: Options, value: Any) -> None:

@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sleipnir.graphs.models import missing_keys, standard_model
+from sleipnir.lazy import lazy_imports, load
 from sleipnir.scheduler.config.models import Price
 from sleipnir.scheduler.limits.records import ProviderFailureKind
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.visit.cancellation import Cancellation
+
+# It imports litellm, which takes seconds.
+with lazy_imports():
+    from sleipnir.worker.llm.provider import gateway
 
 # How litellm calls a server that speaks OpenAI's protocol, whoever runs it.
 OPENAI_COMPATIBLE = "custom_openai"
@@ -156,8 +161,6 @@ def complete(
         if missing := missing_keys(request.model, os.environ):
             raise ModelCallFailed(no_key(missing))
         endpoint = Endpoint(standard_model(request.model).replace(":", "/", 1))
-    from sleipnir.worker.llm.provider import gateway  # noqa: PLC0415  (imports litellm, which takes seconds)
-
     return gateway.call(request, timeout_s, endpoint, listener, cancellation, limit_bytes)
 
 
@@ -169,4 +172,4 @@ def no_key(variables: Sequence[str]) -> str:
 
 def preload() -> None:
     """Import litellm now, so that the first call need not; for a thread at worker start."""
-    from sleipnir.worker.llm.provider import gateway  # noqa: F401, PLC0415  (the import is the point)
+    load(gateway)

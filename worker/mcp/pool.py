@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleipnir.graphs.mcp.config import McpServer
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
@@ -21,6 +22,9 @@ from sleipnir.worker.mcp.loop import LoopThread
 from sleipnir.worker.mcp.target import Target
 from sleipnir.worker.mcp.tool import McpTool
 from sleipnir.worker.visit.cancellation import Cancellation
+
+with lazy_imports():
+    from sleipnir.worker.mcp import session as mcp_session
 
 if TYPE_CHECKING:
     from sleipnir.worker.mcp.session import McpSession
@@ -179,18 +183,16 @@ class McpPool:
         repeatable: bool = False,
     ) -> T:
         """Ask a live session; once more if the first was gone before it did anything."""
-        from sleipnir.worker.mcp.session import SessionLost  # noqa: PLC0415 - loaded by then
-
         session = await self._session(target)
         try:
             return await request(session)
-        except SessionLost as lost:
+        except mcp_session.SessionLost as lost:
             if not (repeatable or lost.refused):
                 raise McpFailed(lost.reason) from lost
         session = await self._session(target)
         try:
             return await request(session)
-        except SessionLost as lost:
+        except mcp_session.SessionLost as lost:
             raise McpFailed(lost.reason) from lost
 
     async def _session(self, target: Target) -> McpSession:
@@ -210,13 +212,11 @@ class McpPool:
         failed_at, reason = self._failures.get(key, (float("-inf"), ""))
         if self._clock() - failed_at < RETRY_PAUSE_S:
             raise McpUnavailable(reason)
-        # It takes two seconds; workers without servers do not need it.
-        from sleipnir.worker.mcp.session import McpSession  # noqa: PLC0415
 
         if self._reaper is None:
             self._reaper = asyncio.create_task(self._keep_reaping())
         self._tools.pop(key, None)  # the program may be another one by now
-        return McpSession(
+        return mcp_session.McpSession(
             target,
             self._limits.start_s,
             self._limits.check_s,

@@ -16,11 +16,19 @@ import signal
 import sys
 from typing import Any
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings, load_settings
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.app import make_app
 from sleipnir.worker.monitor.hosts import Hosts, is_loopback
+
+# They read the command line's definitions when they are imported.
+with lazy_imports():
+    from flower import app, urls
+    from flower import options as flower_options
+    from flower.views import monitor
+    from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 # Not an argument: everybody can read command lines.
 AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
@@ -80,11 +88,7 @@ def serve(settings: Settings, address: str, port: int, auth: str | None) -> int:
 
 
 def _flower(settings: Settings, address: str, port: int, auth: str | None) -> Any:
-    # Both read the command line's definitions when they are imported.
-    from flower.app import Flower  # noqa: PLC0415
-    from flower.options import options  # noqa: PLC0415
-    from flower.urls import settings as pages  # noqa: PLC0415
-
+    options = flower_options.options
     options.address = address
     options.port = port
     options.basic_auth = [auth] if auth else []
@@ -96,15 +100,13 @@ def _flower(settings: Settings, address: str, port: int, auth: str | None) -> An
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
     hosts = Hosts(address, settings.monitor_hosts)
     celery = make_app(broker_url, settings.concurrency)
-    return _guarded(Flower, hosts)(capp=celery, options=options, **pages)
+    return _guarded(hosts)(capp=celery, options=options, **urls.settings)
 
 
-def _guarded(flower: type[Any], hosts: Hosts) -> type[Any]:
+def _guarded(hosts: Hosts) -> type[Any]:
     """Flower that answers to its own names only, and shows figures to whom it shows pages."""
-    from flower.views.monitor import Metrics  # noqa: PLC0415 - see above
-    from tornado.web import RequestHandler, authenticated  # noqa: PLC0415 - comes with it
 
-    class OtherHost(RequestHandler):  # type: ignore[misc]  # no stubs
+    class OtherHost(web.RequestHandler):  # type: ignore[misc]  # no stubs
         """Somebody took us for another server, or wants their page to read ours."""
 
         def prepare(self) -> None:
@@ -112,14 +114,14 @@ def _guarded(flower: type[Any], hosts: Hosts) -> type[Any]:
             self.set_header("Content-Type", "text/plain")
             self.finish(_OTHER_HOST)
 
-    class Figures(Metrics):  # type: ignore[misc]  # no stubs
+    class Figures(monitor.Metrics):  # type: ignore[misc]  # no stubs
         """Flower serves them to everybody."""
 
-        @authenticated  # type: ignore[untyped-decorator]
+        @web.authenticated  # type: ignore[untyped-decorator]
         async def get(self) -> None:
             await super().get()
 
-    class HostChecked(flower):  # type: ignore[misc]  # not known before it is imported
+    class HostChecked(app.Flower):  # type: ignore[misc]  # not known before it is imported
         def find_handler(self, request: Any, **arguments: Any) -> Any:
             stream = request.connection.stream.socket
             local = stream.getsockname()[0] if stream is not None else None

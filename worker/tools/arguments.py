@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.document.document import printable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.tools.function import BashDetails, BashParameter, Choices, Function
+from sleipnir.lazy import lazy_imports
+
+# It takes a tenth of a second, and tools in bash do without.
+with lazy_imports():
+    import jsonschema
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -212,10 +217,7 @@ def _is_list(parameter: BashParameter) -> bool:
 
 @lru_cache(maxsize=1_024)
 def _validator(schema_text: str) -> Validator:
-    # Imported late: it takes a tenth of a second, and tools in bash do without.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-
-    return Draft202012Validator(json.loads(schema_text))
+    return jsonschema.Draft202012Validator(json.loads(schema_text))
 
 
 def _expected(error: Any) -> str:

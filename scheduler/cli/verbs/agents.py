@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import agent_search, settings_of
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.graphs.document import loader
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
@@ -24,11 +29,9 @@ if TYPE_CHECKING:
 @common_options(json=True)
 def agents(options: Options, name: str | None) -> None:
     """List the agents that can be named, or show one."""
-    from sleipnir.graphs.document.loader import load_agent  # noqa: PLC0415 - the language, which help does without
-
     search = agent_search(settings_of(options))
     if name is not None:
-        _show(options, load_agent(search.find(name)))
+        _show(options, loader.load_agent(search.find(name)))
         return
     rows = [_row(agent_name, directory) for agent_name, directory in search.names().items()]
     if options.json:
@@ -43,11 +46,8 @@ def agents(options: Options, name: str | None) -> None:
 
 
 def _row(name: str, directory: Path) -> dict[str, Any]:
-    from sleipnir.graphs.document.loader import load_agent  # noqa: PLC0415 - see above
-    from sleipnir.graphs.errors import InvalidAgent  # noqa: PLC0415 - see above
-
     try:
-        agent = load_agent(directory)
+        agent = loader.load_agent(directory)
     except InvalidAgent:
         kind, description = "invalid", f"see: sleipnir validate {name}"
     else:

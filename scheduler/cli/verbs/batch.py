@@ -9,11 +9,15 @@ from typing import Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import PositiveNumber, complete_agents
 from sleipnir.scheduler.cli.connect import open_client, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place
 from sleipnir.scheduler.cli.submission import REQUEST_OPTIONS
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import batch_command
 
 _PARAMETERS = (
     click.argument("agent", required=False, shell_complete=complete_agents),
@@ -85,17 +89,12 @@ def batch(options: Options, status: str | None, **parameters: Any) -> int:
     """
     if status is not None:
         with open_client(options, workers=False) as client:
-            # Loaded while the engine starts.
-            from sleipnir.scheduler.cli.batch_command import print_status  # noqa: PLC0415
-
-            return print_status(client, options, status)
+            return batch_command.print_status(client, options, status)
     _require(parameters)
     require_place(parameters["record"], parameters["detach"], parameters["replay"])
     processes = settings_of(options).workers or os.cpu_count() or 1
     with open_client(options, workers=not parameters["detach"], processes=processes) as client:
-        from sleipnir.scheduler.cli.batch_command import Call, run_batch  # noqa: PLC0415 - as above
-
-        return run_batch(client, options, Call(**parameters), processes)
+        return batch_command.run_batch(client, options, batch_command.Call(**parameters), processes)
 
 
 def _require(parameters: dict[str, Any]) -> None:

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal_output import style
 from sleipnir.scheduler.config.directories import config_dir, data_dir
+
+with lazy_imports():
+    from sleipnir.scheduler.config import secrets, settings
+    from sleipnir.scheduler.doctor import consistency, diagnosis
+    from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import LoadedSettings
@@ -32,13 +38,12 @@ def doctor(options: Options, verify: bool) -> ExitCode:
     """
     if verify:
         return _verify(options)
-    # All that is checked comes with it.
-    from sleipnir.scheduler.config.settings import load_settings  # noqa: PLC0415
-    from sleipnir.scheduler.doctor.diagnosis import diagnose  # noqa: PLC0415
 
-    loaded = load_settings({"redis_url": options.redis, "agents_dir": options.agents_dir or None})
+    loaded = settings.load_settings(
+        {"redis_url": options.redis, "agents_dir": options.agents_dir or None}
+    )
     checks: list[Check] = []
-    for check in diagnose(loaded.values):
+    for check in diagnosis.diagnose(loaded.values):
         checks.append(check)
         if not options.json:
             _print(check)
@@ -54,11 +59,8 @@ def doctor(options: Options, verify: bool) -> ExitCode:
 
 def _verify(options: Options) -> ExitCode:
     """Read every run, and tell what contradicts itself; safe while the engine is at work."""
-    # Redis comes with it.
-    from sleipnir.scheduler.doctor.consistency import ConsistencyCheck  # noqa: PLC0415
-
     with open_client(options, workers=False) as client:
-        audit = ConsistencyCheck(client.store.client)
+        audit = consistency.ConsistencyCheck(client.store.client)
         violations = list(audit.violations())
     if options.json:
         found = [
@@ -110,11 +112,11 @@ def _setting_lines(loaded: LoadedSettings) -> Iterator[str]:
 
 def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
     """Every setting, passwords and secrets masked."""
-    from sleipnir.scheduler.config.secrets import hidden  # noqa: PLC0415 - loaded already
-    from sleipnir.scheduler.store.connection import masked  # noqa: PLC0415 - loaded already
-
     for name, value in loaded.values.model_dump(mode="json").items():
-        yield name, hidden(masked(value) if name.endswith("_url") and value else value)
+        yield (
+            name,
+            secrets.hidden(connection.masked(value) if name.endswith("_url") and value else value),
+        )
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents, complete_runs
 from sleipnir.scheduler.cli.connect import agent_search, open_client, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.output_files import write_file
+
+with lazy_imports():
+    from sleipnir.graphs import drawing
+    from sleipnir.graphs.document import loader
+    from sleipnir.scheduler.runs import history
 
 if TYPE_CHECKING:
     from sleipnir.graphs.drawing import Progress
@@ -60,16 +67,13 @@ def draw(options: Options, agent: str | None, target: Path | None, run_id: str |
 
 
 def _writer(target: Path | None) -> Writer:
-    # Layout is heavy; help does without.
-    from sleipnir.graphs.drawing import to_dot, to_mermaid, to_png, to_svg  # noqa: PLC0415
-
     writers: dict[str, Writer] = {
-        ".mmd": to_mermaid,
-        ".mermaid": to_mermaid,
-        ".dot": to_dot,
-        ".gv": to_dot,
-        ".svg": to_svg,
-        ".png": to_png,
+        ".mmd": drawing.to_mermaid,
+        ".mermaid": drawing.to_mermaid,
+        ".dot": drawing.to_dot,
+        ".gv": drawing.to_dot,
+        ".svg": drawing.to_svg,
+        ".png": drawing.to_png,
     }
     suffix = ".mmd" if target is None else target.suffix.lower()
     if suffix not in writers:
@@ -80,10 +84,7 @@ def _writer(target: Path | None) -> Writer:
 
 
 def _graph_of_agent(options: Options, reference: str) -> Graph:
-    from sleipnir.graphs.document.loader import load_agent  # noqa: PLC0415 - see above
-    from sleipnir.graphs.errors import InvalidAgent  # noqa: PLC0415 - see above
-
-    agent = load_agent(agent_search(settings_of(options)).find(reference))
+    agent = loader.load_agent(agent_search(settings_of(options)).find(reference))
     if not agent.is_graph:
         raise click.UsageError(f"'{agent.name}' is a normal agent; it has no graph to draw")
     if agent.graph is None:
@@ -99,10 +100,8 @@ def _graph_of_run(client: Client, run_id: str) -> tuple[Graph, Colours]:
 
 def progress_of(run: Run, records: RunQueries) -> dict[str, Progress]:
     """What to say of each node that the run has come to."""
-    from sleipnir.scheduler.runs.history import node_times  # noqa: PLC0415 - see above
-
     progress: dict[str, Progress] = {
-        row.node: "done" for row in node_times(records.history(run.run_id))
+        row.node: "done" for row in history.node_times(records.history(run.run_id))
     }
     if not run.is_final:
         waiting = {question.node for question in records.questions(run.run_id)}

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import formatting, run_result
+    from sleipnir.scheduler.views import documents
 
 
 @click.command
@@ -14,14 +19,10 @@ def inbox(options: Options) -> None:
     """List every open question, oldest first."""
     with open_client(options, workers=False) as client:
         questions, now_ms = client.records.inbox(), client.records.now_ms()
-    # They need what the client has loaded by now.
-    from sleipnir.scheduler.cli.formatting import age, columns, first_line  # noqa: PLC0415
-    from sleipnir.scheduler.cli.run_result import print_json  # noqa: PLC0415
-    from sleipnir.scheduler.views.documents import question_document  # noqa: PLC0415
 
     if options.json:
         for question in questions:
-            print_json(question_document(question))
+            run_result.print_json(documents.question_document(question))
         return
     if not questions:
         options.say("no open questions")
@@ -31,12 +32,12 @@ def inbox(options: Options) -> None:
             question.run_id,
             question.agent,
             question.place,
-            age((now_ms - question.asked_at) / 1000),
-            first_line(question.text),
-            first_line(" | ".join(question.options) or (question.default or "")),
+            formatting.age((now_ms - question.asked_at) / 1000),
+            formatting.first_line(question.text),
+            formatting.first_line(" | ".join(question.options) or (question.default or "")),
         )
         for question in questions
     ]
-    for line in columns(("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS"), rows):
+    for line in formatting.columns(("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS"), rows):
         click.echo(line)
     options.say("answer one with: sleipnir answer RUN TEXT")

@@ -10,7 +10,7 @@ import click
 
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.output_files import write_file
-from sleipnir.scheduler.cli.verbs.schema import modeline, schema_text
+from sleipnir.scheduler.cli.schema_file import modeline, schema_text
 
 _TEMPLATES = Path(__file__).parents[2] / "templates"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

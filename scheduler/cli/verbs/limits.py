@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import formatting, run_result
+    from sleipnir.scheduler.limits import commands as limit_commands
+    from sleipnir.scheduler.limits import report
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.limits.commands import LimitCommands
@@ -52,11 +58,7 @@ def limits(
     run:ID, batch:NAME or day.
     """
     with open_client(options, workers=False) as client:
-        # Redis comes with it.
-        from sleipnir.scheduler.limits.commands import LimitCommands  # noqa: PLC0415
-        from sleipnir.scheduler.limits.report import report  # noqa: PLC0415
-
-        commands = LimitCommands(client.store)
+        commands = limit_commands.LimitCommands(client.store)
         for text in changes:
             commands.set(text)
         for text in unset:
@@ -66,7 +68,7 @@ def limits(
         if resume is not None:
             _resume(commands, resume, options)
         rules = commands.rules()
-        _print(report(commands.limiter.queries, rules), options, budgets=bool(rules.budgets))
+        _print(report.report(commands.limiter.queries, rules), options, budgets=bool(rules.budgets))
 
 
 def _resume(commands: LimitCommands, name: str, options: Options) -> None:
@@ -75,11 +77,8 @@ def _resume(commands: LimitCommands, name: str, options: Options) -> None:
 
 
 def _print(found: Report, options: Options, *, budgets: bool) -> None:
-    # They need what the client has loaded by now.
-    from sleipnir.scheduler.cli.run_result import print_json  # noqa: PLC0415
-
     if options.json:
-        print_json(found.to_json())
+        run_result.print_json(found.to_json())
         return
     lines = list(_lines(found))
     if not lines and budgets:
@@ -91,10 +90,13 @@ def _print(found: Report, options: Options, *, budgets: bool) -> None:
 
 
 def _lines(found: Report) -> Iterator[str]:
-    from sleipnir.scheduler.cli.formatting import columns, first_line  # noqa: PLC0415 - as above
-
     pauses = [
-        (pause.name, pause.until or "resumed", str(pause.waiting), first_line(pause.reason))
+        (
+            pause.name,
+            pause.until or "resumed",
+            str(pause.waiting),
+            formatting.first_line(pause.reason),
+        )
         for pause in found.pauses
     ]
     parts: tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...] = (
@@ -104,7 +106,7 @@ def _lines(found: Report) -> Iterator[str]:
     )
     for number, (head, rows) in enumerate(part for part in parts if part[1]):
         yield from ("",) * bool(number)
-        yield from columns(head, rows)
+        yield from formatting.columns(head, rows)
 
 
 def _limit(limit: LimitLine) -> tuple[str, ...]:

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.periodic import pause
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import formatting, run_result
+    from sleipnir.scheduler.runs import model
+    from sleipnir.scheduler.views import documents
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -54,15 +60,9 @@ def ps(
 
 
 def _print(client: Client, options: Options, chosen: _Filter) -> None:
-    # They need what the client has loaded by now.
-    from sleipnir.scheduler.cli.formatting import columns  # noqa: PLC0415
-    from sleipnir.scheduler.cli.run_result import print_json  # noqa: PLC0415
-    from sleipnir.scheduler.runs.model import Status  # noqa: PLC0415
-    from sleipnir.scheduler.views.documents import row_document  # noqa: PLC0415
-
     runs = client.records.recent(
         chosen.limit,
-        status=Status(chosen.status) if chosen.status else None,
+        status=model.Status(chosen.status) if chosen.status else None,
         agent=chosen.agent,
         batch=chosen.batch,
     )
@@ -70,28 +70,28 @@ def _print(client: Client, options: Options, chosen: _Filter) -> None:
     waits = client.waits_for(runs)
     if options.json:
         for run in runs:
-            print_json(row_document(run, now_ms=now_ms, waits_for=waits.get(run.run_id)))
+            run_result.print_json(
+                documents.row_document(run, now_ms=now_ms, waits_for=waits.get(run.run_id))
+            )
         return
-    for line in columns(_HEAD, [_row(run, now_ms, waits.get(run.run_id)) for run in runs]):
+    for line in formatting.columns(
+        _HEAD, [_row(run, now_ms, waits.get(run.run_id)) for run in runs]
+    ):
         click.echo(line)
 
 
 def _row(run: Run, now_ms: int, waits_for: str | None) -> tuple[str, ...]:
-    from sleipnir.scheduler.cli.formatting import age, colored, cost, tokens  # noqa: PLC0415
-
     return (
         run.run_id,
         run.agent,
-        colored(run.status),
+        formatting.colored(run.status),
         _place(run, waits_for),
-        age((now_ms - run.created_at) / 1000),
-        tokens(run.usage),
-        cost(run.usage),
+        formatting.age((now_ms - run.created_at) / 1000),
+        formatting.tokens(run.usage),
+        formatting.cost(run.usage),
     )
 
 
 def _place(run: Run, waits_for: str | None) -> str:
-    from sleipnir.scheduler.views.documents import place_of  # noqa: PLC0415 - as above
-
-    place = place_of(run) or ""
+    place = documents.place_of(run) or ""
     return f"{place} ({waits_for})" if waits_for is not None else place

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place, write_recording
-from sleipnir.scheduler.cli.submission import Submission, submission_parameters
+from sleipnir.scheduler.cli.submission import Submission, submission_parameters, submit_only
 from sleipnir.scheduler.cli.terminal import is_terminal
-from sleipnir.scheduler.cli.verbs.submit import submit_only
 from sleipnir.scheduler.errors import RunNotFound, Terminated
 from sleipnir.scheduler.store.keys import new_run_id
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import attach, run_result
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.attach import Attachment
@@ -54,15 +57,11 @@ def run(
     if detach:
         return submit_only(options, submission)
     with open_client(options, workers=True) as client:
-        # They need what the client has loaded by now.
-        from sleipnir.scheduler.cli.attach import Attachment  # noqa: PLC0415
-        from sleipnir.scheduler.cli.run_result import print_result  # noqa: PLC0415
-
         # Known before it is submitted, so that no Ctrl-C finds a run without a name.
         run_id = new_run_id()
         asks = is_terminal() and not submission.headless
         hears = options.follows_speech if stream is None else stream and not options.quiet
-        attachment = Attachment(client, run_id, options, asks=asks, stays=False, hears=hears)
+        attachment = attach.Attachment(client, run_id, options, asks=asks, stays=False, hears=hears)
         recorded = record is not None
         try:
             submission.submit(client, run_id, attached=True, recorded=recorded, streamed=hears)
@@ -74,18 +73,16 @@ def run(
             raise
         if record is not None:
             write_recording(client, [run_id], record, options)
-        return print_result(client, found, options, attachment.open_questions())
+        return run_result.print_result(client, found, options, attachment.open_questions())
 
 
 def _cancelled(client: Client, attachment: Attachment, options: Options) -> ExitCode:
     """The run may be costing money: end it, and see its end."""
-    from sleipnir.scheduler.cli.run_result import print_result  # noqa: PLC0415 - loaded already
-
     with contextlib.suppress(RunNotFound):  # it was not submitted yet
         client.cancel(attachment.run_id)
         options.say(f"cancelling run {attachment.run_id}; Ctrl-C again exits at once")
         try:
-            print_result(client, attachment.follow(), options, ())
+            run_result.print_result(client, attachment.follow(), options, ())
         except KeyboardInterrupt:
             # Without waiting for an engine of ours: it ends by itself once we are gone.
             os._exit(ExitCode.INTERRUPTED)

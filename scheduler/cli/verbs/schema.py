@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.output_files import write_file
+from sleipnir.scheduler.cli.schema_file import modeline, schema_text
 
 
 @click.command
@@ -28,15 +28,3 @@ def schema(options: Options, target: Path | None) -> None:
         return
     write_file(target, text.encode())
     options.say(f"wrote {target}; let a graph.yaml begin with: {modeline(target.name)}")
-
-
-def schema_text() -> str:
-    """The schema as a file holds it."""
-    from sleipnir.graphs.json_schema import json_schema  # noqa: PLC0415 - pydantic, which help does without
-
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def modeline(schema_file: str) -> str:
-    """The comment by which editors find a YAML file's schema."""
-    return f"# yaml-language-server: $schema={schema_file}"

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.graphs.errors import BundleError
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import run_argument
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import run_page, run_result
+    from sleipnir.scheduler.runs import events, history
+    from sleipnir.scheduler.views import documents
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -22,42 +29,34 @@ if TYPE_CHECKING:
 def show(options: Options, run_id: str) -> None:
     """Show RUN: nodes visited, timings, usage, error, children, pending questions."""
     with open_client(options, workers=False) as client:
-        # They need what the client has loaded by now.
-        from sleipnir.scheduler.cli.run_page import page  # noqa: PLC0415
-        from sleipnir.scheduler.cli.run_result import document_of, print_json  # noqa: PLC0415
-        from sleipnir.scheduler.runs.history import node_times  # noqa: PLC0415
-        from sleipnir.scheduler.views.documents import show_document  # noqa: PLC0415
-
         records = client.records
         run = records.run(records.resolve(run_id))
-        times = node_times(records.history(run.run_id))
+        times = history.node_times(records.history(run.run_id))
         children = records.children(run.run_id)
         questions = client.open_questions(run.run_id)
         types = _node_types(client, run)
         waits_for = client.waits_for([run]).get(run.run_id)
         if options.json:
-            document = {**document_of(client, run, questions), "waits_for": waits_for}
-            print_json(show_document(document, times, types, children))
+            document = {**run_result.document_of(client, run, questions), "waits_for": waits_for}
+            run_result.print_json(documents.show_document(document, times, types, children))
         else:
             waits = waits_for or _rests_for(client, run)
             now_ms = records.now_ms()
-            for line in page(run, times, types, children, questions, waits=waits, now_ms=now_ms):
+            for line in run_page.page(
+                run, times, types, children, questions, waits=waits, now_ms=now_ms
+            ):
                 click.echo(line)
 
 
 def _rests_for(client: Client, run: Run) -> str | None:
     """What a run rests for that ends by itself, such as a rate or a pause of a provider."""
-    from sleipnir.scheduler.runs.events import VisitDelayed  # noqa: PLC0415 - as above
-
     newest = None if run.is_final else client.records.newest_entry(run.run_id)
-    if newest is None or not isinstance(newest.event, VisitDelayed):
+    if newest is None or not isinstance(newest.event, events.VisitDelayed):
         return None
     return newest.event.reason
 
 
 def _node_types(client: Client, run: Run) -> Mapping[str, str]:
-    from sleipnir.graphs.errors import BundleError  # noqa: PLC0415 - as above
-
     try:
         return {node_id: node.type for node_id, node in client.graph_of(run).nodes.items()}
     except BundleError:

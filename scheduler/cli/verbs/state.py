@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import run_argument
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import history as run_history
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.model import Checkpoint
@@ -44,10 +48,8 @@ def state(options: Options, run_id: str, key: str | None, step: int | None, diff
 
 
 def _after(records: RunQueries, run_id: str, step: int) -> dict[str, Any]:
-    from sleipnir.scheduler.runs.history import state_after  # noqa: PLC0415 - the client has loaded it
-
     try:
-        return state_after(records.history(run_id), step)
+        return run_history.state_after(records.history(run_id), step)
     except IndexError as error:
         raise click.UsageError(str(error)) from error
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import agent_argument
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import test_command
 
 
 @click.command
@@ -29,8 +33,7 @@ def test(
     Models are not called: a case gives their replies, or names a recording.
     """
     with open_client(options, workers=True) as client:
-        # It needs what the client has loaded by now.
-        from sleipnir.scheduler.cli.test_command import Selection, run_tests  # noqa: PLC0415
-
-        selection = Selection(names, part)
-        return run_tests(client, options, agent, selection, exitfirst=exitfirst, record=record)
+        selection = test_command.Selection(names, part)
+        return test_command.run_tests(
+            client, options, agent, selection, exitfirst=exitfirst, record=record
+        )

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import agent_search, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.graphs import validator
+    from sleipnir.graphs.document import loader
+    from sleipnir.graphs.validator import unasked as unasked_tools
+    from sleipnir.scheduler import client
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.finding import Finding
@@ -31,11 +39,8 @@ def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCod
     Exits with 3 if there are errors. Also names the nodes that may use guarded tools without
     confirmation, as graph agents do unless `run --ask` or `auto_confirm` requires it.
     """
-    # The language, which help does without.
-    from sleipnir.scheduler.client import resources_of  # noqa: PLC0415
-
     settings = settings_of(options)
-    resources = resources_of(settings, agent_search(settings))
+    resources = client.resources_of(settings, agent_search(settings))
     checked = [_check(agent, resources, asks=not settings.auto_confirm) for agent in agents]
     findings = [finding for found, _ in checked for finding in found]
     unasked = [node for _, nodes in checked for node in nodes]
@@ -59,17 +64,12 @@ def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCod
 def _check(
     reference: str, resources: Resources, *, asks: bool
 ) -> tuple[tuple[Finding, ...], tuple[Unasked, ...]]:
-    from sleipnir.graphs.document.loader import load_agent  # noqa: PLC0415 - see above
-    from sleipnir.graphs.errors import InvalidAgent  # noqa: PLC0415 - see above
-    from sleipnir.graphs.validator import validate as validate_agent  # noqa: PLC0415 - see above
-    from sleipnir.graphs.validator.unasked import unasked  # noqa: PLC0415 - see above
-
     try:
-        agent = load_agent(resources.search.find(reference))
-        findings = validate_agent(agent, resources)
+        agent = loader.load_agent(resources.search.find(reference))
+        findings = validator.validate(agent, resources)
     except InvalidAgent as error:  # nothing in it can be read
         return error.findings, ()
-    return findings, () if asks else unasked(agent, resources)
+    return findings, () if asks else unasked_tools.unasked(agent, resources)
 
 
 def _told(unasked: Sequence[Unasked]) -> str:

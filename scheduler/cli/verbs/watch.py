@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import run_argument
 from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on, say_what_is_left
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.errors import Terminated
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import attach, run_result
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -33,11 +37,7 @@ def watch(options: Options, run_id: str) -> ExitCode:
 
 
 def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
-    # They need what the client has loaded by now.
-    from sleipnir.scheduler.cli.attach import Attachment  # noqa: PLC0415
-    from sleipnir.scheduler.cli.run_result import print_result  # noqa: PLC0415
-
-    attachment = Attachment(
+    attachment = attach.Attachment(
         client, run_id, options, asks=False, stays=True, hears=options.follows_speech
     )
     try:
@@ -48,4 +48,4 @@ def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
     except Terminated:
         say_run_goes_on(options, run_id)
         raise
-    return print_result(client, run, options, ())
+    return run_result.print_result(client, run, options, ())

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.models import ModelSettings, Price
+
+# It imports litellm, which takes seconds.
+with lazy_imports():
+    from sleipnir.worker.llm.provider import gateway
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,4 @@ class Pricing:
 
 
 def _known(model: str) -> dict[str, Any]:
-    from sleipnir.worker.llm.provider import gateway  # noqa: PLC0415  (imports litellm, which takes seconds)
-
     return gateway.known(model)

@@ -1,0 +1,115 @@
+"""Modules that are imported lazily come with their first use, and nothing heavy comes with help."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.lazy import load
+from tests.support.pages import ROOT
+
+_PACKAGES = ("graphs", "scheduler", "worker")
+# What a command line that only explains itself has no use for.
+_HEAVY = (
+    "celery",
+    "faiss",
+    "jsonschema",
+    "litellm",
+    "pydantic",
+    "redis",
+    "rich",
+    "yaml",
+    "sleipnir.scheduler.client",
+)
+# `bench` brings what it measures.
+_LIST_HEAVY = f"""
+import sys
+import click
+from sleipnir.scheduler.cli.app import VERBS, cli
+context = click.Context(cli)
+for verb in VERBS:
+    if verb != "bench":
+        cli.get_command(context, verb).get_help(context)
+print(*(name for name in {_HEAVY!r} if name in sys.modules))
+"""
+
+
+def _run(lines: str) -> dict[str, Any]:
+    """The names of a module of these lines."""
+    space: dict[str, Any] = {"__name__": "importer"}
+    exec(f"from sleipnir.lazy import lazy_imports\n{lines}", space)
+    return space
+
+
+def test_a_lazy_module_is_imported_by_its_first_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "seldom_used.py").write_text("ANSWER = 42\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    space = _run("with lazy_imports():\n    import seldom_used as seldom")
+    assert "seldom_used" not in sys.modules
+    assert space["seldom"].ANSWER == 42
+    # From now on it is the module itself.
+    assert space["seldom"] is sys.modules.pop("seldom_used")
+
+
+def test_a_module_can_be_imported_before_its_first_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "soon_used.py").write_text("ANSWER = 42\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    space = _run("with lazy_imports():\n    import soon_used")
+    loaded = load(space["soon_used"])
+    assert loaded is sys.modules.pop("soon_used")
+    assert load(loaded) is loaded
+
+
+def test_a_missing_module_is_reported_at_its_first_use() -> None:
+    space = _run("with lazy_imports():\n    from sleipnir import absent")
+    with pytest.raises(ModuleNotFoundError, match=r"sleipnir\.absent"):
+        space["absent"].anything  # noqa: B018 - looking it up is the use
+
+
+def test_only_the_imports_of_the_block_are_lazy() -> None:
+    space = _run("with lazy_imports():\n    import antigravity\nimport string")
+    assert space["string"] is sys.modules["string"]
+    assert "antigravity" not in sys.modules
+
+
+def test_a_submodule_is_named_from_its_package() -> None:
+    with pytest.raises(ImportError, match=r"write `from xml\.dom import …`"):
+        _run("with lazy_imports():\n    import xml.dom.pulldom")
+
+
+def test_what_is_imported_lazily_are_modules() -> None:
+    missing = [name for name in _imported_lazily() if find_spec(name) is None]
+    assert not missing
+
+
+def test_help_of_all_verbs_imports_nothing_heavy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _LIST_HEAVY], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+def _imported_lazily() -> Iterator[str]:
+    for file in _sources():
+        for block in ast.walk(ast.parse(file.read_text())):
+            if isinstance(block, ast.With) and "lazy_imports" in ast.unparse(block.items[0]):
+                for line in block.body:
+                    if isinstance(line, ast.ImportFrom):
+                        yield from (f"{line.module}.{part.name}" for part in line.names)
+                    elif isinstance(line, ast.Import):
+                        yield from (part.name for part in line.names)
+
+
+def _sources() -> Iterator[Path]:
+    return (file for package in _PACKAGES for file in (ROOT / package).rglob("*.py"))
