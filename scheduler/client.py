@@ -1,38 +1,29 @@
 """The Python client: submit agents, watch and answer their runs, cancel them.
 
-The command line is built on it. It validates an agent and packs it together with the agents
-it may spawn, so a run needs no file of the submitting machine any more.
+The command line is built on it.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from sleipnir.graphs.bundles.archive import Part, pack, unpack
-from sleipnir.graphs.bundles.layout import agent_directory, bundle_parts
-from sleipnir.graphs.document.document import printable
-from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.document.loader import Agent, load_agent
+from sleipnir.graphs.bundles.archive import unpack
+from sleipnir.graphs.bundles.layout import agent_directory
+from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AgentSearch
-from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
-from sleipnir.graphs.schema import AgentNode, Graph
-from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
-from sleipnir.graphs.validator import Resources, validate
-from sleipnir.scheduler.config.directories import config_dir
-from sleipnir.scheduler.config.mcp_servers import configured_servers
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
-from sleipnir.scheduler.errors import AnswerRefused, NotKept, SubmissionRefused
+from sleipnir.scheduler.errors import AnswerRefused, NotKept
 from sleipnir.scheduler.limits.budget_check import BudgetCheck
 from sleipnir.scheduler.limits.report import held_up
+from sleipnir.scheduler.preparation import Preparation, PreparedAgent
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
 from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
-from sleipnir.scheduler.runs.submit import Request, new_run
+from sleipnir.scheduler.runs.submit import Request, new_run, require_fitting
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.limit_queries import LimitQueries
@@ -41,18 +32,6 @@ from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedAgent:
-    """An agent that was validated and whose bundles are in the store."""
-
-    name: str
-    graph: Graph
-    digest: str
-    agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
-    broken: Mapping[str, str]  # why others of those cannot start, by name
-    warnings: tuple[Finding, ...]
 
 
 class Client:
@@ -93,65 +72,8 @@ class Client:
             AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
             SubmissionRefused: it is of a kind this version cannot run.
         """
-        agent = load_agent(self.search.find(reference))
-        findings = self._require_valid(agent)
-        if agent.graph is None:
-            raise SubmissionRefused(
-                f"agent '{agent.name}' is defined by a config.yaml; "
-                "such agents are not available in this version"
-            )
-        agents: dict[str, str] = {}
-        broken: dict[str, str] = {}
-        digest = self._put(agent, agents, broken, {})
-        return PreparedAgent(agent.name, agent.graph, digest, agents, broken, findings)
-
-    def resources(self, *, require_knowledge: bool = False) -> Resources:
-        """What agents are validated against."""
-        settings = self.store.settings
-        return resources_of(settings, self.search, require_knowledge=require_knowledge)
-
-    def _put(
-        self,
-        agent: Agent,
-        agents: dict[str, str],
-        broken: dict[str, str],
-        packed: dict[Path, str],
-    ) -> str:
-        """Store the bundle of an agent and of all it may spawn; returns its digest."""
-        settings = self.store.settings
-        parts = parts_of(agent, settings, self.resources().library())
-        bundle = pack(parts, settings.bundle_limit_bytes)
-        self.store.bundles.put(bundle.digest, bundle.data)
-        packed[agent.directory] = bundle.digest
-        if agent.graph is None:
-            return bundle.digest
-        for _, node in agent.graph.nodes_of(AgentNode):
-            try:
-                child = load_agent(self.search.find(node.agent, agent.directory))
-                digest = packed.get(child.directory)
-                if digest is None:
-                    self._require_valid(child)
-            except (AgentNotFound, InvalidAgent) as error:
-                # It fails the run that comes to start it; many never do.
-                broken[node.agent] = _first_error(error)
-                continue
-            digest = digest or self._put(child, agents, broken, packed)
-            if agents.setdefault(node.agent, digest) != digest:
-                raise SubmissionRefused(
-                    f"'{node.agent}' resolves to different agents in different places; rename one"
-                )
-        return bundle.digest
-
-    def _require_valid(self, agent: Agent) -> tuple[Finding, ...]:
-        """What there is to warn of.
-
-        Raises:
-            InvalidAgent: there are errors.
-        """
-        findings = validate(agent, self.resources(require_knowledge=True))
-        if any(finding.severity == "error" for finding in findings):
-            raise InvalidAgent(findings)
-        return findings
+        preparation = Preparation(self.store.settings, self.search, self.store.bundles.put)
+        return preparation.prepare(reference)
 
     def machine_with_files(self) -> str | None:
         """The name of this machine, if only runs that are pinned to it would find its files.
@@ -225,7 +147,8 @@ class Client:
             broken=agent.broken,
             warnings=warnings,
         )
-        _require_fitting(run.state, self.store.settings)
+        settings = self.store.settings
+        require_fitting(run.state, settings.value_limit_bytes, settings.state_limit_bytes)
         return run
 
     # ---- follow
@@ -341,64 +264,3 @@ def _which_question(run_id: str, questions: Sequence[Question]) -> str:
         return f"run {run_id} asks several questions ({places}); name one with --node"
     asking = ", ".join(f"{question.place} of run {question.run_id}" for question in questions)
     return f"several child runs of {run_id} ask ({asking}); answer one of them"
-
-
-def _require_fitting(state: Mapping[str, str], settings: Settings) -> None:
-    total = 0
-    for key, text in state.items():
-        size = len(text.encode())
-        total += len(key.encode(errors="surrogatepass")) + size
-        if size > settings.value_limit_bytes:
-            raise SubmissionRefused(
-                f"the value of '{printable(key)}' has {size} bytes; the limit of a value is "
-                f"{settings.value_limit_bytes} (value_limit_bytes)"
-            )
-    if total > settings.state_limit_bytes:
-        raise SubmissionRefused(
-            f"the initial state has {total} bytes; the limit is "
-            f"{settings.state_limit_bytes} (state_limit_bytes)"
-        )
-
-
-def _first_error(error: AgentNotFound | InvalidAgent) -> str:
-    if isinstance(error, AgentNotFound):
-        return str(error)
-    errors = [finding for finding in error.findings if finding.severity == "error"]
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{replace(errors[0], hint=None)}{more}"
-
-
-def parts_of(agent: Agent, settings: Settings, library: ToolLibrary) -> list[Part]:
-    """What goes into the bundle of an agent."""
-    servers = None
-    if agent.mcp_servers:
-        servers = configured_servers(settings)[0].bundled(agent.mcp_servers)
-    return bundle_parts(agent, library, config_dir(), servers)
-
-
-def resources_of(
-    settings: Settings, search: AgentSearch, *, require_knowledge: bool = False
-) -> Resources:
-    """What agents are validated against under these settings."""
-    mcp, mcp_findings = configured_servers(settings)
-    return Resources(
-        search=search,
-        default_model=settings.model,
-        model_aliases=settings.models.aliases.keys(),
-        model_providers=settings.models.own_providers,
-        rag_defaults={
-            "embedding_model": settings.embedding_model,
-            "chunk_size": settings.chunk_size,
-            "chunk_overlap": settings.chunk_overlap,
-        },
-        allow_absolute_documents=settings.allow_absolute_documents,
-        tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
-        mapping_tools=settings.mapping_tools,
-        visible_tools=settings.visible_tools,
-        find_program=shutil.which,
-        environment=os.environ,
-        mcp_servers=frozenset(mcp.servers),
-        mcp_aliases=mcp.aliases,
-        mcp_findings=mcp_findings,
-        require_knowledge=require_knowledge,
-    )

@@ -15,8 +15,9 @@ from time import monotonic
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.lines import request_of
-from sleipnir.scheduler.client import Client, PreparedAgent
+from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import BudgetUsedUp, SubmissionRefused
+from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.queries import CompletionFeed, RunSummary

@@ -33,8 +33,9 @@ from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, final_lines
 from sleipnir.scheduler.cli.recording_flags import stored_recording, write_recording
 from sleipnir.scheduler.cli.submission import variables_from_environment
-from sleipnir.scheduler.client import Client, PreparedAgent
+from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SleipnirError, Terminated
+from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE

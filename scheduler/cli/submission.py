@@ -38,7 +38,8 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Variable
-    from sleipnir.scheduler.client import Client, PreparedAgent
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
 # What a request may say besides its prompt.

@@ -63,43 +63,59 @@ def new_run(
             not JSON.
     """
     require_declared(agent, graph.variables, request.variables)
-    for node_id in request.answers:
-        if node_id not in graph.nodes:
-            raise SubmissionRefused(
-                f"--answer names node '{printable(node_id)}', which does not exist"
-            )
-        if not isinstance(graph.nodes[node_id], ApprovalNode | InputNode):
-            raise SubmissionRefused(f"--answer names node '{node_id}', which asks nothing")
+    _require_asking(graph, request.answers)
     run_id = request.run_id or new_run_id()
-    variables = _variables(graph, request.variables)
+    context = _context(run_id, graph, request, agents, broken or {})
     return NewRun(
         run_id=run_id,
         agent=agent,
         digest=digest,
         start=graph.start,
         start_type=graph.nodes[graph.start].type,
-        state=_seeds(graph, variables, request.state, request.prompt),
-        context=RunContext(
-            root=run_id,
-            batch=request.batch,
-            workdir=request.workdir,
-            machine=request.machine,
-            guarded=request.guarded,
-            headless=request.headless,
-            recorded=request.recorded,
-            replay=request.replay,
-            streamed=request.streamed,
-            variables=variables,
-            secrets=_secrets(graph),
-            given=dict(request.variables),
-            answers=dict(request.answers),
-            agents=dict(agents),
-            broken=dict(broken or {}),
-        ),
+        state=_seeds(graph, context.variables, request.state, request.prompt),
+        context=context,
         timeout_s=_lower(graph.settings.timeout, request.timeout_s),
         batch=request.batch,
         item=request.item,
         warnings=warnings,
+    )
+
+
+def _require_asking(graph: Graph, answers: Iterable[str]) -> None:
+    """Check that the nodes that are answered in advance ask something."""
+    for node_id in answers:
+        if node_id not in graph.nodes:
+            raise SubmissionRefused(
+                f"--answer names node '{printable(node_id)}', which does not exist"
+            )
+        if not isinstance(graph.nodes[node_id], ApprovalNode | InputNode):
+            raise SubmissionRefused(f"--answer names node '{node_id}', which asks nothing")
+
+
+def _context(
+    run_id: str,
+    graph: Graph,
+    request: Request,
+    agents: Mapping[str, str],
+    broken: Mapping[str, str],
+) -> RunContext:
+    """What all visits of a root run share."""
+    return RunContext(
+        root=run_id,
+        batch=request.batch,
+        workdir=request.workdir,
+        machine=request.machine,
+        guarded=request.guarded,
+        headless=request.headless,
+        recorded=request.recorded,
+        replay=request.replay,
+        streamed=request.streamed,
+        variables=_variables(graph, request.variables),
+        secrets=_secrets(graph),
+        given=dict(request.variables),
+        answers=dict(request.answers),
+        agents=dict(agents),
+        broken=dict(broken),
     )
 
 
@@ -116,6 +132,30 @@ def require_declared(agent: str, variables: Iterable[Variable], given: Iterable[
             raise SubmissionRefused(
                 f"agent '{agent}' declares no variable '{printable(name)}' (it has: {known})"
             )
+
+
+def require_fitting(
+    state: Mapping[str, str], value_limit_bytes: int, state_limit_bytes: int
+) -> None:
+    """Check the size of a first state, key → JSON text.
+
+    Raises:
+        SubmissionRefused: a value, or all of it, is too large.
+    """
+    total = 0
+    for key, text in state.items():
+        size = len(text.encode())
+        total += len(key.encode(errors="surrogatepass")) + size
+        if size > value_limit_bytes:
+            raise SubmissionRefused(
+                f"the value of '{printable(key)}' has {size} bytes; the limit of a value is "
+                f"{value_limit_bytes} (value_limit_bytes)"
+            )
+    if total > state_limit_bytes:
+        raise SubmissionRefused(
+            f"the initial state has {total} bytes; the limit is "
+            f"{state_limit_bytes} (state_limit_bytes)"
+        )
 
 
 def child_digest(parent: RunContext, agent: str, max_depth: int) -> str:

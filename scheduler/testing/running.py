@@ -10,8 +10,9 @@ from time import monotonic
 from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.files import open_output, read_text, reason
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.client import Client, PreparedAgent
+from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
 from sleipnir.scheduler.runs.recording import LIMIT_BYTES, read, written
 from sleipnir.scheduler.runs.submit import Request

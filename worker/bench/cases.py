@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
-from sleipnir.scheduler.client import PreparedAgent
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.embedded.attach import attach
+from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.agents import PAUSE_MS

@@ -19,7 +19,7 @@ with lazy_imports():
     from sleipnir.graphs import validator
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.validator import unasked as unasked_tools
-    from sleipnir.scheduler import client
+    from sleipnir.scheduler import preparation
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.finding import Finding
@@ -40,7 +40,7 @@ def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCod
     confirmation, as graph agents do unless `run --ask` or `auto_confirm` requires it.
     """
     settings = settings_of(options)
-    resources = client.resources_of(settings, agent_search(settings))
+    resources = preparation.resources_of(settings, agent_search(settings))
     checked = [_check(agent, resources, asks=not settings.auto_confirm) for agent in agents]
     findings = [finding for found, _ in checked for finding in found]
     unasked = [node for _, nodes in checked for node in nodes]

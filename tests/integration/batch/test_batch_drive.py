@@ -15,8 +15,8 @@ from sleipnir.scheduler.batch.drive import Batch, Progress, Terms
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.intake import take_in
 from sleipnir.scheduler.batch.ledger import Ledger
-from sleipnir.scheduler.client import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.runs.submit import Request
 from tests.support.engine import Engine

@@ -1,0 +1,157 @@
+"""Makes an agent ready to be run: finds it, validates it, packs it with the agents it may spawn.
+
+From then on a run needs no file of the submitting machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sleipnir.graphs.bundles.archive import Part, pack
+from sleipnir.graphs.bundles.layout import bundle_parts
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import Agent, load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
+from sleipnir.graphs.schema import AgentNode, Graph
+from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
+from sleipnir.graphs.validator import Resources, validate
+from sleipnir.scheduler.config.directories import config_dir
+from sleipnir.scheduler.config.mcp_servers import configured_servers
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.errors import SubmissionRefused
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAgent:
+    """An agent that was validated and whose bundles are in the store."""
+
+    name: str
+    graph: Graph
+    digest: str
+    agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
+    broken: Mapping[str, str]  # why others of those cannot start, by name
+    warnings: tuple[Finding, ...]
+
+
+class Preparation:
+    """Of one agent; used once.
+
+    Args:
+        put_bundle: stores a bundle, given its digest and its bytes.
+    """
+
+    def __init__(
+        self, settings: Settings, search: AgentSearch, put_bundle: Callable[[str, bytes], None]
+    ) -> None:
+        self._settings = settings
+        self._search = search
+        self._put_bundle = put_bundle
+        self._resources = resources_of(settings, search, require_knowledge=True)
+        self._library = self._resources.library()
+        self._digests: dict[Path, str] = {}  # of the bundles stored so far, by directory
+        self._agents: dict[str, str] = {}
+        self._broken: dict[str, str] = {}
+
+    def prepare(self, reference: str) -> PreparedAgent:
+        """Find, validate and pack the agent, and store its bundles.
+
+        Raises:
+            AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
+            SubmissionRefused: it is of a kind this version cannot run.
+        """
+        agent = load_agent(self._search.find(reference))
+        warnings = self._require_valid(agent)
+        if agent.graph is None:
+            raise SubmissionRefused(
+                f"agent '{agent.name}' is defined by a config.yaml; "
+                "such agents are not available in this version"
+            )
+        digest = self._pack(agent)
+        return PreparedAgent(agent.name, agent.graph, digest, self._agents, self._broken, warnings)
+
+    def _pack(self, agent: Agent) -> str:
+        """Store the bundle of an agent and of all it may spawn; returns its digest."""
+        parts = parts_of(agent, self._settings, self._library)
+        bundle = pack(parts, self._settings.bundle_limit_bytes)
+        self._put_bundle(bundle.digest, bundle.data)
+        self._digests[agent.directory] = bundle.digest
+        if agent.graph is not None:
+            for _, node in agent.graph.nodes_of(AgentNode):
+                self._pack_spawned(node.agent, agent.directory)
+        return bundle.digest
+
+    def _pack_spawned(self, name: str, directory: Path) -> None:
+        """Pack what an agent in that directory spawns by that name, unless that was done."""
+        try:
+            child = load_agent(self._search.find(name, directory))
+            if child.directory not in self._digests:
+                self._require_valid(child)
+        except (AgentNotFound, InvalidAgent) as error:
+            # It fails the run that comes to start it; many never do.
+            self._broken[name] = _first_error(error)
+            return
+        digest = self._digests.get(child.directory) or self._pack(child)
+        if self._agents.setdefault(name, digest) != digest:
+            raise SubmissionRefused(
+                f"'{name}' resolves to different agents in different places; rename one"
+            )
+
+    def _require_valid(self, agent: Agent) -> tuple[Finding, ...]:
+        """What there is to warn of.
+
+        Raises:
+            InvalidAgent: there are errors.
+        """
+        findings = validate(agent, self._resources)
+        if any(finding.severity == "error" for finding in findings):
+            raise InvalidAgent(findings)
+        return findings
+
+
+def _first_error(error: AgentNotFound | InvalidAgent) -> str:
+    if isinstance(error, AgentNotFound):
+        return str(error)
+    errors = [finding for finding in error.findings if finding.severity == "error"]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{replace(errors[0], hint=None)}{more}"
+
+
+def parts_of(agent: Agent, settings: Settings, library: ToolLibrary) -> list[Part]:
+    """What goes into the bundle of an agent."""
+    servers = None
+    if agent.mcp_servers:
+        servers = configured_servers(settings)[0].bundled(agent.mcp_servers)
+    return bundle_parts(agent, library, config_dir(), servers)
+
+
+def resources_of(
+    settings: Settings, search: AgentSearch, *, require_knowledge: bool = False
+) -> Resources:
+    """What agents are validated against under these settings."""
+    mcp, mcp_findings = configured_servers(settings)
+    return Resources(
+        search=search,
+        default_model=settings.model,
+        model_aliases=settings.models.aliases.keys(),
+        model_providers=settings.models.own_providers,
+        rag_defaults={
+            "embedding_model": settings.embedding_model,
+            "chunk_size": settings.chunk_size,
+            "chunk_overlap": settings.chunk_overlap,
+        },
+        allow_absolute_documents=settings.allow_absolute_documents,
+        tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
+        mapping_tools=settings.mapping_tools,
+        visible_tools=settings.visible_tools,
+        find_program=shutil.which,
+        environment=os.environ,
+        mcp_servers=frozenset(mcp.servers),
+        mcp_aliases=mcp.aliases,
+        mcp_findings=mcp_findings,
+        require_knowledge=require_knowledge,
+    )
