@@ -8,68 +8,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from dataclasses import replace
 from time import monotonic
 
+from sleipnir.scheduler.batch.attempts import last_attempts
+from sleipnir.scheduler.batch.finished import Finished, InInputOrder, read_runs
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.lines import request_of
+from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.errors import BudgetUsedUp, SubmissionRefused
+from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
-from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
 from sleipnir.scheduler.store.queries import CompletionFeed, RunSummary
 
 _WAIT_S = 0.5
 # Putting what was submitted on disk takes about as long for one run as for many.
 _KEEP_EVERY_S = 1.0
 # What a lost publication costs, and what it takes to see that a run waits for a person.
-_LOOK_AGAIN_S = 2.0
+_POLL_EVERY_S = 2.0
 # Looking at many waiting runs must not become what the command does all the time.
-_LOOKING_SHARE = 0.1
-# Results are read with their outputs, which may be large.
-_READ_AT_ONCE = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How a batch is to be run."""
-
-    name: str
-    max_in_flight: int
-    budget_usd: float | None = None
-    retry_failed: bool = False
-    ordered: bool = False  # results in input order
-    defaults: Request = field(default_factory=Request)  # lines' own values go before
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a batch has come; earlier starts included."""
-
-    total: int
-    earlier: int = 0  # finished before this start
-    in_flight: int = 0
-    waiting: int = 0  # for a person
-    succeeded: int = 0
-    failed: int = 0  # or cancelled, or timed out
-    usage: Usage = NO_USAGE  # of what has finished
-    known_cost_usd: float = 0.0  # runs under way included
-    over_budget: bool = False
-
-    @property
-    def finished(self) -> int:
-        return self.succeeded + self.failed
-
-    @property
-    def left(self) -> int:
-        """Lines that no run was started for."""
-        return self.total - self.finished - self.in_flight - self.waiting
-
-
-Finished = tuple[Item, Run]
+_POLLING_SHARE = 0.1
 
 
 class Batch:
@@ -85,7 +45,7 @@ class Batch:
         client: Client,
         agent: PreparedAgent,
         ledger: Ledger,
-        terms: Terms,
+        options: BatchOptions,
         *,
         earlier: Usage = NO_USAGE,
         on_progress: Callable[[Progress], None] = lambda _progress: None,
@@ -93,7 +53,7 @@ class Batch:
         self._client = client
         self._agent = agent
         self._ledger = ledger
-        self._terms = terms
+        self._options = options
         self._on_progress = on_progress
         reported = ledger.count("reported")
         self.progress = Progress(
@@ -103,11 +63,11 @@ class Batch:
             usage=earlier,
             known_cost_usd=earlier.cost_usd or 0.0,
         )
-        self._looked_up = 0  # number of the last line whose runs were looked up
-        self._emitted = 0  # number of the last line that is done with, where order matters
+        self._reconciled = 0  # number of the last line whose runs were looked up
+        self._in_order = InInputOrder(ledger, client.records)
         self._ready: deque[tuple[Item, int]] = deque()  # to submit, with the attempt
         self._finished_cost = self.progress.known_cost_usd
-        self._look_at = 0.0
+        self._poll_at = 0.0
         self._unkept: list[str] = []  # runs that were submitted, and may not be on disk yet
         self._keep_at = 0.0
 
@@ -119,12 +79,12 @@ class Batch:
         Ends when every line is finished, waits for a person, or stays behind for the budget.
         What the ledger has as reported is not yielded again.
         """
-        if not self._terms.ordered:
+        if not self._options.ordered:
             yield from self._as_they_finish()
             return
         for _ in self._as_they_finish():
-            yield from self._in_order()
-        yield from self._leftovers()
+            yield from self._in_order.ready()
+        yield from self._in_order.leftovers()
 
     def submit_all(self) -> None:
         """Submit every line that has no run yet, and wait for none.
@@ -139,55 +99,55 @@ class Batch:
     # ---- the loop
 
     def _as_they_finish(self) -> Iterator[Finished]:
-        with self._client.records.completions(self._terms.name) as completions:
+        with self._client.records.completions(self._options.name) as completions:
             while True:
                 yield from self._start_more()
                 if self.progress.in_flight == 0:
                     # Only people can go on with the rest; has one done so just now?
-                    yield from self._look()
+                    yield from self._poll()
                     if self.progress.in_flight == 0 and not self._ready:
                         return
-                yield from self._listen(completions)
+                yield from self._follow(completions)
 
-    def _listen(self, completions: CompletionFeed) -> Iterator[Finished]:
+    def _follow(self, completions: CompletionFeed) -> Iterator[Finished]:
         self._on_progress(self.progress)
         self._keep_if_due()
         ended = completions.wait(_WAIT_S)
         items = [item for run_id in dict.fromkeys(ended) if (item := self._ledger.of_run(run_id))]
         yield from self._finish(items)
-        if monotonic() > self._look_at:
-            yield from self._look()
+        if monotonic() > self._poll_at:
+            yield from self._poll()
 
     # ---- starting runs
 
     def _start_more(self) -> Iterator[Finished]:
         """Submit while there is room; yields lines found finished on the way."""
-        while self.progress.in_flight < self._terms.max_in_flight:
+        while self.progress.in_flight < self._options.max_in_flight:
             self._keep_if_due()
             if self._ready:
                 item, attempt = self._ready.popleft()
                 # Without money, only runs that are under way already are still looked for.
                 if not self._over_budget():
                     self._submit(item, attempt)
-            elif page := self._ledger.page("todo", self._looked_up):
-                self._looked_up = page[-1].number
-                yield from self._sort_out(page)
+            elif page := self._ledger.page("todo", self._reconciled):
+                self._reconciled = page[-1].number
+                yield from self._reconcile(page)
                 self._on_progress(self.progress)
             else:
                 return
 
     def _over_budget(self) -> bool:
-        budget = self._terms.budget_usd
+        budget = self._options.budget_usd
         if budget is not None and self.progress.known_cost_usd >= budget:
             self.progress.over_budget = True
         return self.progress.over_budget
 
     def _submit(self, item: Item, attempt: int) -> None:
-        run_id = run_id_of(self._terms.name, item.item, attempt)
+        run_id = run_id_of(self._options.name, item.item, attempt)
         request = replace(
-            request_of(item.content, self._terms.defaults),
+            request_of(item.content, self._options.defaults),
             run_id=run_id,
-            batch=self._terms.name,
+            batch=self._options.name,
             item=item.item,
         )
         try:
@@ -209,11 +169,12 @@ class Batch:
         self._unkept = []
         self._keep_at = monotonic() + _KEEP_EVERY_S
 
-    def _sort_out(self, page: Sequence[Item]) -> Iterator[Finished]:
+    def _reconcile(self, page: Sequence[Item]) -> Iterator[Finished]:
         """Find out which lines have runs already, and what is to be done about each."""
         over: list[Item] = []
-        for item, (attempt, summary) in zip(page, self._last_attempts(page), strict=True):
-            run_id = run_id_of(self._terms.name, item.item, attempt)
+        attempts = last_attempts(self._client.records, self._options.name, self._agent.name, page)
+        for item, (attempt, summary) in zip(page, attempts, strict=True):
+            run_id = run_id_of(self._options.name, item.item, attempt)
             if self._is_reported(item, run_id, summary):
                 self._ledger.mark(item.number, "reported", item.run_id)
                 self.progress.failed += 1
@@ -221,9 +182,9 @@ class Batch:
             elif summary is None:
                 self._ready.append((item, attempt))
             elif not summary.status.is_final:
-                self._attach(item, run_id, summary)
-            elif summary.status != Status.SUCCEEDED and self._terms.retry_failed:
-                self._client.store.runs.leave_batch(self._terms.name, run_id)
+                self._track(item, run_id, summary)
+            elif summary.status != Status.SUCCEEDED and self._options.retry_failed:
+                self._client.store.runs.leave_batch(self._options.name, run_id)
                 self._ready.append((item, attempt + 1))
             else:
                 over.append(replace(item, run_id=run_id))
@@ -235,42 +196,11 @@ class Batch:
 
         Redis may have forgotten the run by now; it may also have a newer attempt.
         """
-        if item.run_id is None or self._terms.retry_failed:
+        if item.run_id is None or self._options.retry_failed:
             return False
         return summary is None or (item.run_id == run_id and summary.status.is_final)
 
-    def _last_attempts(self, items: Sequence[Item]) -> list[tuple[int, RunSummary | None]]:
-        """Each line's last attempt and how it stands; the first, and None, if it has no run."""
-        found: list[tuple[int, RunSummary | None]] = [(1, None)] * len(items)
-        attempt, positions = 1, list(range(len(items)))
-        while positions:
-            run_ids = [run_id_of(self._terms.name, items[at].item, attempt) for at in positions]
-            summaries = self._client.records.summaries(run_ids)
-            present = [
-                (position, summary)
-                for position, summary in zip(positions, summaries, strict=True)
-                if summary is not None
-            ]
-            for position, summary in present:
-                self._require_ours(summary)
-                found[position] = attempt, summary
-            # There is another attempt only after one that did not succeed.
-            positions = [
-                position
-                for position, summary in present
-                if summary.status.is_final and summary.status != Status.SUCCEEDED
-            ]
-            attempt += 1
-        return found
-
-    def _require_ours(self, summary: RunSummary) -> None:
-        if summary.agent != self._agent.name:
-            raise SubmissionRefused(
-                f"the batch '{self._terms.name}' has runs of agent '{summary.agent}'; "
-                "give this one another name with --name"
-            )
-
-    def _attach(self, item: Item, run_id: str, summary: RunSummary) -> None:
+    def _track(self, item: Item, run_id: str, summary: RunSummary) -> None:
         if summary.status == Status.WAITING:
             self._ledger.mark(item.number, "waiting", run_id)
             self.progress.waiting += 1
@@ -280,7 +210,7 @@ class Batch:
 
     # ---- following runs
 
-    def _look(self) -> Iterator[Finished]:
+    def _poll(self) -> Iterator[Finished]:
         """Look at every run that is followed: what has become of it, and what it has cost."""
         began_at = monotonic()
         cost = 0.0
@@ -298,25 +228,25 @@ class Batch:
             yield from self._finish(over)
         self.progress.known_cost_usd = self._finished_cost + cost
         took_s = monotonic() - began_at
-        self._look_at = monotonic() + max(_LOOK_AGAIN_S, took_s / _LOOKING_SHARE)
+        self._poll_at = monotonic() + max(_POLL_EVERY_S, took_s / _POLLING_SHARE)
 
     def _start_again(self, item: Item) -> None:
         """A run is gone: Redis has lost it. What it was asked is still here."""
-        self._leave(item)
+        self._untrack(item)
         self._ledger.mark(item.number, "todo", None)
         self._ready.append((item, 1))
 
     def _move(self, item: Item, *, waits: bool) -> None:
         if waits == (item.state == "waiting"):
             return
-        self._leave(item)
+        self._untrack(item)
         self._ledger.mark(item.number, "waiting" if waits else "open", item.run_id)
         if waits:
             self.progress.waiting += 1
         else:
             self.progress.in_flight += 1
 
-    def _leave(self, item: Item) -> None:
+    def _untrack(self, item: Item) -> None:
         if item.state == "open":
             self.progress.in_flight -= 1
         elif item.state == "waiting":
@@ -324,10 +254,10 @@ class Batch:
 
     def _finish(self, items: Sequence[Item]) -> Iterator[Finished]:
         """Note the ends of runs; yields them."""
-        for item, run in self._read(items):
-            self._leave(item)
+        for item, run in read_runs(self._client.records, items):
+            self._untrack(item)
             self._ledger.mark(
-                item.number, "over" if self._terms.ordered else "reported", run.run_id
+                item.number, "over" if self._options.ordered else "reported", run.run_id
             )
             if run.status == Status.SUCCEEDED:
                 self.progress.succeeded += 1
@@ -336,35 +266,4 @@ class Batch:
             self.progress.usage += run.usage
             self._finished_cost += run.usage.cost_usd or 0.0
             self.progress.known_cost_usd = max(self.progress.known_cost_usd, self._finished_cost)
-            yield item, run
-
-    def _read(self, items: Sequence[Item]) -> Iterator[Finished]:
-        for start in range(0, len(items), _READ_AT_ONCE):
-            some = items[start : start + _READ_AT_ONCE]
-            runs = self._client.records.runs([item.run_id or "" for item in some])
-            yield from (
-                (item, run) for item, run in zip(some, runs, strict=True) if run is not None
-            )
-
-    # ---- in input order
-
-    def _in_order(self) -> Iterator[Finished]:
-        """Those lines that are over and have none before them that is not."""
-        while True:
-            page = self._ledger.following(self._emitted, _READ_AT_ONCE)
-            settled = list(takewhile(lambda item: item.state in ("over", "reported"), page))
-            if not settled:
-                return
-            self._emitted = settled[-1].number
-            yield from self._report(settled)
-
-    def _leftovers(self) -> Iterator[Finished]:
-        """What stood behind lines that will not finish now."""
-        while page := self._ledger.page("over", self._emitted, _READ_AT_ONCE):
-            self._emitted = page[-1].number
-            yield from self._report(page)
-
-    def _report(self, items: Sequence[Item]) -> Iterator[Finished]:
-        for item, run in self._read([item for item in items if item.state == "over"]):
-            self._ledger.mark(item.number, "reported", run.run_id)
             yield item, run

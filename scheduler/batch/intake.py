@@ -36,7 +36,7 @@ class Intake:
         return "\n".join(lines)
 
 
-def take_in(
+def load_input(
     ledger: Ledger,
     stream: TextIO,
     form: Format,

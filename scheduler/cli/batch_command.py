@@ -1,4 +1,4 @@
-"""One start of `sleipnir batch`: reads the input, runs what is left of it, puts out results."""
+"""One start of `sleipnir batch`: reads the input, runs what is left of it, writes results."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from typing import TextIO
 import click
 
 from sleipnir.graphs.files import open_input, reason
-from sleipnir.scheduler.batch.drive import Batch, Finished, Progress, Terms
+from sleipnir.scheduler.batch.drive import Batch
+from sleipnir.scheduler.batch.finished import Finished
 from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
-from sleipnir.scheduler.batch.intake import Intake, require_good, take_in
+from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import Format, format_of
+from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.batch.results import ResultsFile, result_line
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
@@ -109,13 +111,13 @@ class _Start:
 
     def __call__(self) -> int:
         defaults = self._defaults()
-        terms = self._terms(self._name(self._take_in(defaults)), defaults)
+        batch_options = self._batch_options(self._name(self._load_input(defaults)), defaults)
         if self.call.detach:
-            return self._submit_all(terms)
+            return self._submit_all(batch_options)
         with ExitStack() as stack:
-            results = self._results_file(terms, stack)
-            display = stack.enter_context(Display(self.options, terms.name))
-            return self._drive(terms, results, display)
+            results = self._results_file(batch_options, stack)
+            display = stack.enter_context(Display(self.options, batch_options.name))
+            return self._drive(batch_options, results, display)
 
     # ---- what is to be run
 
@@ -138,10 +140,10 @@ class _Start:
             replay=stored_recording(self.client, self.call.replay),
         )
 
-    def _take_in(self, defaults: Request) -> Intake:
+    def _load_input(self, defaults: Request) -> Intake:
         form = self._format()
         with self._input() as stream:
-            intake = take_in(
+            intake = load_input(
                 self.ledger,
                 stream,
                 form,
@@ -182,8 +184,8 @@ class _Start:
             return name_of_stream(self.agent.name, intake.digest)
         return name_of_file(self.agent.name, Path(self.call.source))
 
-    def _terms(self, name: str, defaults: Request) -> Terms:
-        return Terms(
+    def _batch_options(self, name: str, defaults: Request) -> BatchOptions:
+        return BatchOptions(
             name=name,
             max_in_flight=sys.maxsize if self.call.detach else self._max_in_flight(),
             budget_usd=self.call.budget,
@@ -210,52 +212,56 @@ class _Start:
 
     # ---- running it
 
-    def _submit_all(self, terms: Terms) -> int:
-        Batch(self.client, self.agent, self.ledger, terms).submit_all()
-        click.echo(terms.name)
-        self.options.say(f"check its progress with: sleipnir batch --status {terms.name}")
+    def _submit_all(self, batch_options: BatchOptions) -> int:
+        Batch(self.client, self.agent, self.ledger, batch_options).submit_all()
+        click.echo(batch_options.name)
+        self.options.say(f"check its progress with: sleipnir batch --status {batch_options.name}")
         return ExitCode.SUCCEEDED
 
-    def _results_file(self, terms: Terms, stack: ExitStack) -> ResultsFile | None:
+    def _results_file(self, batch_options: BatchOptions, stack: ExitStack) -> ResultsFile | None:
         if self.call.target is None:
             return None
         return stack.enter_context(
-            ResultsFile(self.call.target, self.ledger, terms.name, ordered=terms.ordered)
+            ResultsFile(
+                self.call.target, self.ledger, batch_options.name, ordered=batch_options.ordered
+            )
         )
 
-    def _drive(self, terms: Terms, results: ResultsFile | None, display: Display) -> int:
+    def _drive(
+        self, batch_options: BatchOptions, results: ResultsFile | None, display: Display
+    ) -> int:
         batch = Batch(
             self.client,
             self.agent,
             self.ledger,
-            terms,
+            batch_options,
             earlier=results.earlier if results else NO_USAGE,
             on_progress=display.update,
         )
         try:
             for finished in batch.results():
-                _put_out(finished, results, display)
+                _write_result(finished, results, display)
         except KeyboardInterrupt:
             display.close()
-            self._say_farewell(terms, batch.progress)
+            self._say_interrupted(batch_options.name, batch.progress)
             raise
         except Terminated:
             with suppress(OSError):  # the terminal may be gone
                 display.close()
-                self._say_terminated(terms, batch.progress)
+                self._say_terminated(batch_options.name, batch.progress)
             raise
         display.close()
         if self.call.record is not None:
             # Those of earlier starts too.
-            runs = set(chain.from_iterable(self.client.records.batch_pages(terms.name)))
+            runs = set(chain.from_iterable(self.client.records.batch_pages(batch_options.name)))
             write_recording(self.client, sorted(runs), self.call.record, self.options)
-        for line in final_lines(terms.name, batch.progress):
+        for line in final_lines(batch_options.name, batch.progress):
             self.options.say(line)
         return _exit_code(batch.progress)
 
-    def _say_farewell(self, terms: Terms, progress: Progress) -> None:
+    def _say_interrupted(self, name: str, progress: Progress) -> None:
         self.options.say(
-            f"batch {terms.name}: interrupted after {progress.finished} of {progress.total} lines. "
+            f"batch {name}: interrupted after {progress.finished} of {progress.total} lines. "
             "Run the same command again to continue."
         )
         if progress.in_flight:
@@ -266,16 +272,16 @@ class _Start:
             )
             say_what_is_left(self.options, runs)
 
-    def _say_terminated(self, terms: Terms, progress: Progress) -> None:
+    def _say_terminated(self, name: str, progress: Progress) -> None:
         when = "" if settings_of(self.options).redis_url is not None else " whenever an engine runs"
         self.options.say(
-            f"batch {terms.name}: terminated after {progress.finished} of {progress.total} lines; "
+            f"batch {name}: terminated after {progress.finished} of {progress.total} lines; "
             f"runs in progress ({progress.in_flight}) continue{when}. Run the same "
-            f"command again to continue; `sleipnir batch --status {terms.name}` shows its progress"
+            f"command again to continue; `sleipnir batch --status {name}` shows its progress"
         )
 
 
-def _put_out(finished: Finished, results: ResultsFile | None, display: Display) -> None:
+def _write_result(finished: Finished, results: ResultsFile | None, display: Display) -> None:
     if results is not None:
         results.append(*finished)
     else:

@@ -21,7 +21,7 @@ with lazy_imports():
     from rich import progress as rich_progress
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.batch.drive import Progress
+    from sleipnir.scheduler.batch.options import Progress
 
 _BETWEEN_LINES_S = 10.0
 

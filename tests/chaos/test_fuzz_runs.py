@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from sleipnir.graphs.errors import GraphError
-from sleipnir.scheduler.batch.drive import Batch, Terms
-from sleipnir.scheduler.batch.intake import take_in
+from sleipnir.scheduler.batch.drive import Batch
+from sleipnir.scheduler.batch.intake import load_input
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import Format
+from sleipnir.scheduler.batch.options import BatchOptions
 from sleipnir.scheduler.batch.results import result_line
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.preparation import PreparedAgent
@@ -325,9 +326,9 @@ def a_batch(
     def check(request: Request) -> None:
         workers.client.check(agent, request)
 
-    intake = take_in(ledger, as_stream(content), form, check, defaults, 10_000)
+    intake = load_input(ledger, as_stream(content), form, check, defaults, 10_000)
     intake.describe_bad().encode()
-    return Batch(workers.client, agent, ledger, Terms(name, sys.maxsize, defaults=defaults))
+    return Batch(workers.client, agent, ledger, BatchOptions(name, sys.maxsize, defaults=defaults))
 
 
 def test_answers(engine_at_work: Workers, redis_client: redis.Redis) -> None:

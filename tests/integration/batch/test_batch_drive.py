@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.batch.drive import Batch, Progress, Terms
+from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.identity import run_id_of
-from sleipnir.scheduler.batch.intake import take_in
+from sleipnir.scheduler.batch.intake import load_input
 from sleipnir.scheduler.batch.ledger import Ledger
+from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Status
@@ -41,7 +42,7 @@ nodes:
         state_updates: {answer: "{{choice}}"}}
   end: {type: end, output: "{{answer}}"}
 """
-TERMS = Terms(name="words", max_in_flight=10)
+OPTIONS = BatchOptions(name="words", max_in_flight=10)
 
 
 @pytest.fixture
@@ -59,11 +60,13 @@ def ask(engine: Engine) -> PreparedAgent:
 class Started:
     """One start of the batch command, its workers in this process."""
 
-    def __init__(self, engine: Engine, agent: PreparedAgent, ledger: Ledger, terms: Terms) -> None:
+    def __init__(
+        self, engine: Engine, agent: PreparedAgent, ledger: Ledger, options: BatchOptions
+    ) -> None:
         self.engine = engine
         self.ledger = ledger
         self.widest = 0
-        self.batch = Batch(engine.client, agent, ledger, terms, on_progress=self._work)
+        self.batch = Batch(engine.client, agent, ledger, options, on_progress=self._work)
         self.progress = self.batch.progress
 
     def _work(self, progress: Progress) -> None:
@@ -83,13 +86,13 @@ def start(engine: Engine) -> Iterator[Start]:
     """Starts an agent over lines whose prompts are also their ids."""
     with ExitStack() as stack:
 
-        def begin(agent: PreparedAgent, *prompts: str, **terms: Any) -> Started:
+        def begin(agent: PreparedAgent, *prompts: str, **options: Any) -> Started:
             ledger = stack.enter_context(Ledger())
             text = "".join(
                 json.dumps({"id": prompt, "prompt": prompt}) + "\n" for prompt in prompts
             )
-            take_in(ledger, io.StringIO(text), "jsonl", lambda _: None, Request(), 10_000)
-            return Started(engine, agent, ledger, replace(TERMS, **terms))
+            load_input(ledger, io.StringIO(text), "jsonl", lambda _: None, Request(), 10_000)
+            return Started(engine, agent, ledger, replace(OPTIONS, **options))
 
         yield begin
 

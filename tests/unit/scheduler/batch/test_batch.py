@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.batch.identity import name_of_file, run_id_of
-from sleipnir.scheduler.batch.intake import BadInput, Intake, require_good, take_in
+from sleipnir.scheduler.batch.intake import BadInput, Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.lines import BadLine, Format, Line, format_of, read_lines, request_of
 from sleipnir.scheduler.batch.results import ResultsFile
@@ -46,7 +46,7 @@ def problem(text: str | bytes, form: Format = "jsonl") -> str:
 
 
 def take(ledger: Ledger, text: str, form: Format = "txt", check: Any = lambda _: None) -> Intake:
-    return take_in(ledger, io.StringIO(text), form, check, Request(), LIMIT)
+    return load_input(ledger, io.StringIO(text), form, check, Request(), LIMIT)
 
 
 def items(ledger: Ledger) -> list[str]:
@@ -335,7 +335,7 @@ def test_an_input_without_end_is_given_up(ledger: Ledger, form: Format, line: st
             return f"{line}\n"
 
     with pytest.raises(SubmissionRefused, match="more than 10,000 lines, so nothing was submitted"):
-        take_in(ledger, Endless(), form, lambda _: None, Request(), LIMIT)
+        load_input(ledger, Endless(), form, lambda _: None, Request(), LIMIT)
 
 
 def test_a_batch_leaves_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:

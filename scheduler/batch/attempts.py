@@ -1,0 +1,50 @@
+"""The runs that the lines of a batch have had already: each failed one may have been retried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sleipnir.scheduler.batch.identity import run_id_of
+from sleipnir.scheduler.batch.ledger import Item
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.queries import RunQueries, RunSummary
+
+
+def last_attempts(
+    records: RunQueries, batch: str, agent: str, items: Sequence[Item]
+) -> list[tuple[int, RunSummary | None]]:
+    """Each line's last attempt and how it stands; the first, and None, if it has no run.
+
+    Raises:
+        SubmissionRefused: the batch has runs of another agent.
+    """
+    found: list[tuple[int, RunSummary | None]] = [(1, None)] * len(items)
+    attempt, positions = 1, list(range(len(items)))
+    while positions:
+        run_ids = [run_id_of(batch, items[at].item, attempt) for at in positions]
+        summaries = records.summaries(run_ids)
+        present = [
+            (position, summary)
+            for position, summary in zip(positions, summaries, strict=True)
+            if summary is not None
+        ]
+        for position, summary in present:
+            _require_agent(batch, agent, summary)
+            found[position] = attempt, summary
+        # There is another attempt only after one that did not succeed.
+        positions = [
+            position
+            for position, summary in present
+            if summary.status.is_final and summary.status != Status.SUCCEEDED
+        ]
+        attempt += 1
+    return found
+
+
+def _require_agent(batch: str, agent: str, summary: RunSummary) -> None:
+    if summary.agent != agent:
+        raise SubmissionRefused(
+            f"the batch '{batch}' has runs of agent '{summary.agent}'; "
+            "give this one another name with --name"
+        )

@@ -1,0 +1,55 @@
+"""The lines of a batch that have finished, with their runs; in input order if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import TypeAlias
+
+from sleipnir.scheduler.batch.ledger import Item, Ledger
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.store.queries import RunQueries
+
+Finished: TypeAlias = tuple[Item, Run]
+
+# Results are read with their outputs, which may be large.
+_READ_AT_ONCE = 50
+
+
+def read_runs(records: RunQueries, items: Sequence[Item]) -> Iterator[Finished]:
+    """The runs of lines; without those that Redis has lost."""
+    for start in range(0, len(items), _READ_AT_ONCE):
+        some = items[start : start + _READ_AT_ONCE]
+        runs = records.runs([item.run_id or "" for item in some])
+        yield from ((item, run) for item, run in zip(some, runs, strict=True) if run is not None)
+
+
+class InInputOrder:
+    """Reports lines that the ledger has as over, none before one that stands before it."""
+
+    def __init__(self, ledger: Ledger, records: RunQueries) -> None:
+        self._ledger = ledger
+        self._records = records
+        self._reported = 0  # number of the last line that is done with
+
+    def ready(self) -> Iterator[Finished]:
+        """Those lines that are over and have none before them that is not."""
+        while True:
+            page = self._ledger.following(self._reported, _READ_AT_ONCE)
+            settled = list(takewhile(lambda item: item.state in ("over", "reported"), page))
+            if not settled:
+                return
+            self._reported = settled[-1].number
+            yield from self._report(settled)
+
+    def leftovers(self) -> Iterator[Finished]:
+        """What stood behind lines that will not finish now."""
+        while page := self._ledger.page("over", self._reported, _READ_AT_ONCE):
+            self._reported = page[-1].number
+            yield from self._report(page)
+
+    def _report(self, items: Sequence[Item]) -> Iterator[Finished]:
+        over = [item for item in items if item.state == "over"]
+        for item, run in read_runs(self._records, over):
+            self._ledger.mark(item.number, "reported", run.run_id)
+            yield item, run

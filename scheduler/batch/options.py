@@ -1,0 +1,44 @@
+"""How a batch is to be run, and how far it has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.runs.submit import Request
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """How a batch is to be run."""
+
+    name: str
+    max_in_flight: int
+    budget_usd: float | None = None
+    retry_failed: bool = False
+    ordered: bool = False  # results in input order
+    defaults: Request = field(default_factory=Request)  # lines' own values go before
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a batch has come; earlier starts included."""
+
+    total: int
+    earlier: int = 0  # finished before this start
+    in_flight: int = 0
+    waiting: int = 0  # for a person
+    succeeded: int = 0
+    failed: int = 0  # or cancelled, or timed out
+    usage: Usage = NO_USAGE  # of what has finished
+    known_cost_usd: float = 0.0  # runs under way included
+    over_budget: bool = False
+
+    @property
+    def finished(self) -> int:
+        return self.succeeded + self.failed
+
+    @property
+    def left(self) -> int:
+        """Lines that no run was started for."""
+        return self.total - self.finished - self.in_flight - self.waiting
