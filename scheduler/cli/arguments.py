@@ -74,6 +74,7 @@ class ExistingDirectory(click.Path):
 
     def __init__(self) -> None:
         super().__init__(exists=True, path_type=Path)
+        self.name = "directory"  # in help
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))

@@ -47,8 +47,11 @@ def test_the_result_alone_is_on_standard_output(sleipnir: Sleipnir) -> None:
     done = sleipnir("run", "greeter", "Ada")
 
     assert (done.returncode, done.stdout) == (0, "friendly hello Ada\n")
-    assert "▸ graph: greeter (start: greet)\n▸ greet (script)\n▸ greet -> done" in done.stderr
-    assert "▸ graph done in " in done.stderr
+    # A slow machine is told more in between: that no worker seems to be running.
+    narration = [line for line in done.stderr.splitlines() if line.startswith("▸")]
+    assert narration[:2] == ["▸ graph: greeter (start: greet)", "▸ greet (script)"]
+    assert narration[2].startswith("▸ greet -> done")
+    assert narration[-1].startswith("▸ graph done in ")
 
 
 @pytest.mark.parametrize(
