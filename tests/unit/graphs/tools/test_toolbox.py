@@ -7,7 +7,7 @@ import pytest
 
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.tools.reader import read_tool_file
-from sleipnir.graphs.tools.toolbox import Selection, Toolbox
+from sleipnir.graphs.tools.toolbox import Toolbox, ToolSelection
 
 JOBS = "# @cmd List\nlist_jobs() { :; }\n# @cmd Stop\nstop_job() { :; }\n"
 RUN = 'def run():\n    "Runs."\n'
@@ -63,7 +63,7 @@ def test_entries_select_functions_once_and_in_their_order(
 def test_servers_and_what_else_there_may_be_are_told_apart(box: Toolbox) -> None:
     found = box.select(["mcp:web", "spare", "search", "mcp:web", "other", "search"])
 
-    assert found == Selection(servers=("web",), others=("spare", "search", "other"))
+    assert found == ToolSelection(servers=("web",), others=("spare", "search", "other"))
 
 
 def test_what_exists_without_being_the_agents_is_known(box: Toolbox) -> None:
