@@ -44,7 +44,7 @@ Of limits of model calls, `{limits}:…`, all in one slot; all expire but `setti
     budgets            zset    budgets → when last used, ms
     pauses             hash    model or connection → why it pauses, and until when
     people             hash    run that waits for a person to lift a limit → what that limits
-    settled:<call>     string  the answer to a call's settling, should it be asked for again
+    released:<call>    string  the answer to a call's release, should it be asked for again
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms

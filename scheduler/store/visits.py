@@ -214,17 +214,17 @@ class Visits:
             "requeue_visit", lease.run_id, lease.visit, lease.token, int(delay_s * 1000)
         )
 
-    def accuse(self, lease: Lease, how: str) -> bool:
-        """Note that a visit took down the process that executed it alone, and `how`.
+    def record_crash(self, lease: Lease, how: str) -> bool:
+        """Record that a visit killed its isolated process, and `how`.
 
         Returns:
             whether it was the second time in a row, and its run has failed for it.
         """
-        accused = self._store.call("accuse_visit", lease.run_id, lease.visit, lease.token, how)
-        return bool(accused.done == "given_up")
+        crashed = self._store.call("record_crash", lease.run_id, lease.visit, lease.token, how)
+        return bool(crashed.done == "given_up")
 
-    def acquit(self, lease: Lease) -> None:
-        """Forget that a visit took a process down: the next one has outlived it."""
+    def clear_crashes(self, lease: Lease) -> None:
+        """Forget that a visit killed a process: the next one has outlived it."""
         self._store.client.hdel(run_key("run", lease.run_id), f"died:{lease.visit}")
 
     def redeliver(self, run_id: str, visit: str) -> str:

@@ -69,10 +69,12 @@ IS_NO = re.compile(r"(?<![Tt]here )\b(?:is|are) no (?!longer\b)\w+")
 
 # Identifiers and names of files that were given up, and what they are called instead.
 RETIRED_NAMES = {
+    "AgentCache": "BundleCache",
     "Answered": "Completed",
     "Audit": "ConsistencyCheck",
     "Endings": "CompletionFeed",
     "HASTY": "RETRY_BRIEFLY",
+    "LOST_IN_COMPANY": "ISOLATED_AFTER_LOSSES",
     "LimitBook": "RateLimiter",
     "McpOffer": "ResolvedTools",
     "Offer": "ResolvedTool",
@@ -82,15 +84,24 @@ RETIRED_NAMES = {
     "Surroundings": "ToolContext",
     "Tariff": "Pricing",
     "Timekeeper": "ClockMonitor",
+    "UNPROVED": "INCONCLUSIVE",
+    "UnpackedAgent": "LoadedAgent",
+    "accuse_visit": "record_crash",
+    "acquit": "clear_crashes",
     "batch_patience_s": "batch_max_wait_s",
     "disown_partition": "release_partition",
     "end_of_speech": "end_of_token_stream",
+    "give_back": "return_credit or requeue",
     "is_looked_after": "has_live_scheduler",
+    "make_runtime": "make_services",
     "patience_ms": "max_wait_ms",
     "patience_s": "max_wait_s",
     "put_off": "shift_timers",
     "recall_calls": "wake_calls",
+    "remove_leftovers": "evict_unused",
+    "return_visit": "requeue_visit",
     "settle_call": "release_call",
+    "take_in_orphans": "adopt_orphans",
 }
 RETIRED_NAME = re.compile(rf"(?<!\w)(?:{'|'.join(RETIRED_NAMES)})(?!\w)")
 # Not pages: a sentence may begin with any word.

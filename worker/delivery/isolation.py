@@ -120,7 +120,7 @@ class Isolation:
 
     def _record_end(self, lease: Lease, ended: _Ended, cancelled: Cancellation) -> None:
         if ended.how is None:
-            self._store.visits.acquit(lease)
+            self._store.visits.clear_crashes(lease)
         elif not ended.begun:
             # Not the visit's doing; its timer brings it back.
             logger.warning("run %s visit %s: %s", lease.run_id, lease.visit, ended.how)
@@ -131,7 +131,7 @@ class Isolation:
             logger.warning(
                 "run %s visit %s took its process down: %s", lease.run_id, lease.visit, ended.how
             )
-            self._store.visits.accuse(lease, ended.how)
+            self._store.visits.record_crash(lease, ended.how)
 
 
 @contextmanager

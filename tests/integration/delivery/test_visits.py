@@ -27,6 +27,7 @@ from tests.support.runs import (
 
 REPUBLISH_S = REPUBLISH_MS / 1000
 LEASE_S = 15
+KILLED = "killed by signal 9 (SIGKILL)"
 
 
 def test_beginning_starts_the_run_and_hands_over_the_state(engine: Engine) -> None:
@@ -238,8 +239,8 @@ def test_a_visit_that_loses_worker_after_worker_is_given_up(engine: Engine) -> N
 
 def test_a_visit_that_takes_its_own_process_down_twice_is_given_up(engine: Engine) -> None:
     engine.store.runs.submit(a_run())
-    first = engine.store.visits.accuse(begin(engine, "1/s", "t1"), "killed by signal 9 (SIGKILL)")
-    second = engine.store.visits.accuse(begin(engine, "1/s", "t2"), "it exited with status 3")
+    first = engine.store.visits.record_crash(begin(engine, "1/s", "t1"), KILLED)
+    second = engine.store.visits.record_crash(begin(engine, "1/s", "t2"), "it exited with status 3")
 
     failure = engine.failure(RUN)
     assert (first, second) == (False, True)
@@ -251,10 +252,10 @@ def test_a_visit_that_takes_its_own_process_down_twice_is_given_up(engine: Engin
 
 def test_a_visit_that_outlives_its_own_process_once_has_two_tries_again(engine: Engine) -> None:
     engine.store.runs.submit(a_run())
-    engine.store.visits.accuse(begin(engine, "1/s", "t1"), "killed by signal 9 (SIGKILL)")
-    engine.store.visits.acquit(begin(engine, "1/s", "t2"))
+    engine.store.visits.record_crash(begin(engine, "1/s", "t1"), KILLED)
+    engine.store.visits.clear_crashes(begin(engine, "1/s", "t2"))
 
-    assert not engine.store.visits.accuse(Lease(RUN, "1/s", "t2"), "killed by signal 9 (SIGKILL)")
+    assert not engine.store.visits.record_crash(Lease(RUN, "1/s", "t2"), KILLED)
     assert messages(engine)[-1] == "1/s"
 
 
@@ -264,7 +265,7 @@ def test_advancing_that_takes_its_own_process_down_is_tried_again_as_that(engine
     stage(engine, "2/b")
     messages(engine)
 
-    engine.store.visits.accuse(begin(engine, "2/b", "t2"), "killed by signal 9 (SIGKILL)")
+    engine.store.visits.record_crash(begin(engine, "2/b", "t2"), KILLED)
 
     assert messages(engine) == ["2/b"]
     assert engine.store.visits.begin(Lease(RUN, "2/b", "t3"), None).staged

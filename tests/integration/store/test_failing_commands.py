@@ -288,7 +288,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "requeue_visit": (started, lambda e: e.store.visits.requeue(held("1/s"))),
     "requeue_visit for later": (started, lambda e: e.store.visits.requeue(held("1/s"), 5)),
     "redeliver_visit": (lost, lambda e: e.store.visits.redeliver(RUN, "1/s")),
-    "accuse_visit": (started, lambda e: e.store.visits.accuse(held("1/s"), "SIGKILL")),
+    "record_crash": (started, lambda e: e.store.visits.record_crash(held("1/s"), "SIGKILL")),
     "close_run": (everything, lambda e: e.store.runs.close(RUN, "cancelled", CANCELLED)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),

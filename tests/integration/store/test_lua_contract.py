@@ -45,7 +45,7 @@ LEASED: dict[str, Action] = {
     ),
     "postpone": lambda engine, lease: engine.store.parking.postpone(lease, 5, turn="{}"),
     "requeue": lambda engine, lease: engine.store.visits.requeue(lease),
-    "accuse": lambda engine, lease: engine.store.visits.accuse(
+    "record_crash": lambda engine, lease: engine.store.visits.record_crash(
         lease, "killed by signal 9 (SIGKILL)"
     ),
     "ask": lambda engine, lease: engine.store.parking.ask(lease, a_question(lease.visit)),

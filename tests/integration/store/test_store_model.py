@@ -69,7 +69,7 @@ class Run:
     counts: dict[str, int] = field(default_factory=lambda: {"a": 1})
     state: dict[str, Any] = field(default_factory=lambda: {"seed": 0})
     staged: set[str] = field(default_factory=set)
-    accused: set[str] = field(default_factory=set)  # visits that took a process down once
+    crashed: set[str] = field(default_factory=set)  # visits that took a process down once
     deadline: int | None = None
 
     @property
@@ -319,22 +319,22 @@ class StoreAndModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self._visits("leased"))
     @rule(data=st.data(), outlived=st.booleans())
-    def accuse(self, data: st.DataObject, outlived: bool) -> None:
+    def record_crash(self, data: st.DataObject, outlived: bool) -> None:
         """A visit took down the process that executed it alone; or an earlier one is forgiven."""
         run, name, visit = data.draw(st.sampled_from(self._visits("leased")))
         lease = Lease(run.run_id, name, visit.token)
         if outlived:
-            self.store.visits.acquit(lease)
-            run.accused.discard(name)
+            self.store.visits.clear_crashes(lease)
+            run.crashed.discard(name)
             return
 
-        guilty = self.store.visits.accuse(lease, "killed by signal 9 (SIGKILL)")
+        guilty = self.store.visits.record_crash(lease, "killed by signal 9 (SIGKILL)")
 
-        assert guilty == (name in run.accused)
+        assert guilty == (name in run.crashed)
         if guilty:
             run.end("failed")
         else:
-            run.accused.add(name)
+            run.crashed.add(name)
             run.visits[name] = visit.now(tries=visit.tries)
 
     @precondition(lambda self: self._visits("leased"))

@@ -1,5 +1,5 @@
--- The process that executed a visit and nothing else died, and its worker did not: that is the
--- visit's doing. It is tried once more.
+-- Record that a visit's isolated process died and its worker did not: that is the visit's doing.
+-- It is tried once more.
 -- KEYS partition
 -- ARGV run_id visit token how
 -- how: the way it died, in words
