@@ -144,7 +144,7 @@ class Client:
             replace(request, guarded=request.guarded or not self.store.settings.auto_confirm),
             agent=agent.name,
             agents=agent.agents,
-            broken=agent.broken,
+            unavailable=agent.unavailable,
             warnings=warnings,
         )
         settings = self.store.settings

@@ -34,7 +34,7 @@ class PreparedAgent:
     graph: Graph
     digest: str
     agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
-    broken: Mapping[str, str]  # why others of those cannot start, by name
+    unavailable: Mapping[str, str]  # why others of those cannot start, by name
     warnings: tuple[Finding, ...]
 
 
@@ -55,7 +55,7 @@ class Preparation:
         self._library = self._resources.library()
         self._digests: dict[Path, str] = {}  # of the bundles stored so far, by directory
         self._agents: dict[str, str] = {}
-        self._broken: dict[str, str] = {}
+        self._unavailable: dict[str, str] = {}
 
     def prepare(self, reference: str) -> PreparedAgent:
         """Find, validate and pack the agent, and store its bundles.
@@ -72,7 +72,9 @@ class Preparation:
                 "such agents are not available in this version"
             )
         digest = self._pack(agent)
-        return PreparedAgent(agent.name, agent.graph, digest, self._agents, self._broken, warnings)
+        return PreparedAgent(
+            agent.name, agent.graph, digest, self._agents, self._unavailable, warnings
+        )
 
     def _pack(self, agent: Agent) -> str:
         """Store the bundle of an agent and of all it may spawn; returns its digest."""
@@ -93,7 +95,7 @@ class Preparation:
                 self._require_valid(child)
         except (AgentNotFound, InvalidAgent) as error:
             # It fails the run that comes to start it; many never do.
-            self._broken[name] = _first_error(error)
+            self._unavailable[name] = _first_error(error)
             return
         digest = self._digests.get(child.directory) or self._pack(child)
         if self._agents.setdefault(name, digest) != digest:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.cli.prompts import ask
-from sleipnir.scheduler.cli.stream_printer import Voice
+from sleipnir.scheduler.cli.stream_printer import StreamPrinter
 from sleipnir.scheduler.cli.terminal import Withdrawn
 from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.errors import AnswerRefused
@@ -40,7 +40,7 @@ class Attachment:
     Args:
         asks: whether the person at the terminal is asked the run's questions.
         stays: whether to stay attached while the run waits for a person.
-        hears: whether to show what models say from now on, if the run is streamed.
+        streams: whether to show what models say from now on, if the run is streamed.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Attachment:
         *,
         asks: bool,
         stays: bool,
-        hears: bool = False,
+        streams: bool = False,
     ) -> None:
         # A run survives an outage of Redis, and so do those who watch it.
         told = partial(options.say, "Redis is not available; retrying (Ctrl-C exits)")
@@ -65,8 +65,10 @@ class Attachment:
         # Of the run and its children: the last event that was read.
         self._positions = {run_id: "0"}
         # Of what models say: it is over when it is over, and never told again.
-        self._heard = {run_id: client.records.end_of_token_stream(run_id)} if hears else {}
-        self._voice = Voice()
+        self._stream_positions = (
+            {run_id: client.records.end_of_token_stream(run_id)} if streams else {}
+        )
+        self._stream_printer = StreamPrinter()
         self._asking: set[str] = set()  # runs with questions that may be open
         self._explained: set[str] = set()  # questions whose answering was explained
 
@@ -75,7 +77,7 @@ class Attachment:
         try:
             return self._follow()
         finally:
-            self._voice.end()
+            self._stream_printer.end()
 
     def _follow(self) -> Run:
         looks_in_vain = 0
@@ -97,11 +99,15 @@ class Attachment:
 
     def _news(self, wait_ms: int) -> list[tuple[str, NarrationEntry]]:
         """What happened since the last call, in order; new children are read at once."""
-        news = fresh = self._records.events_after(self._positions, wait_ms, self._heard)
+        news = fresh = self._records.events_after(self._positions, wait_ms, self._stream_positions)
         while fresh:
             children = {}
             for run_id, entry in fresh:
-                read = self._heard if isinstance(entry.event, TextStreamed) else self._positions
+                read = (
+                    self._stream_positions
+                    if isinstance(entry.event, TextStreamed)
+                    else self._positions
+                )
                 read[run_id] = entry.event_id
                 if isinstance(entry.event, ChildStarted):
                     children[entry.event.run_id] = "0"
@@ -121,9 +127,9 @@ class Attachment:
 
     def _tell(self, run_id: str, event: Event) -> None:
         if isinstance(event, TextStreamed):
-            self._voice.say(event)
+            self._stream_printer.print(event)
             return
-        self._voice.end()
+        self._stream_printer.end()
         if isinstance(event, QuestionAsked):
             self._asking.add(run_id)
         is_child = run_id != self.run_id

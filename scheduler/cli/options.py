@@ -32,7 +32,7 @@ class Options:
         return not self.no_color and not os.environ.get("NO_COLOR") and sys.stderr.isatty()
 
     @property
-    def follows_speech(self) -> bool:
+    def streams_replies(self) -> bool:
         """Whether somebody may be reading along while models reply."""
         return not self.quiet and sys.stderr.isatty()
 

@@ -11,13 +11,13 @@ from sleipnir.scheduler.runs.events import TextStreamed
 
 
 @dataclass(slots=True)
-class Voice:
+class StreamPrinter:
     """One terminal's view of it; whoever prints anything else calls `end` first."""
 
     _speaker: tuple[str, int | None] | None = None  # whose line is open
     _at_line_start: bool = True
 
-    def say(self, event: TextStreamed) -> None:
+    def print(self, event: TextStreamed) -> None:
         """Go on with a node's text, on a line of its own if another one's was open."""
         node, index = event.node, event.index
         if self._speaker != (node, index):

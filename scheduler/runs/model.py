@@ -146,7 +146,7 @@ class RunContext:
     guarded: bool = False  # whether guarded tools ask a person
     headless: bool = False  # nobody is there to ask
     # Values given at submission, which child runs see too.
-    given: Mapping[str, str] = field(default_factory=dict)
+    submitted_vars: Mapping[str, str] = field(default_factory=dict)
     # Answers given ahead of time: the n-th visit of a node takes the n-th.
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     recorded: bool = False  # its model calls are
@@ -155,7 +155,7 @@ class RunContext:
     # Bundle digests of all agents the graph may spawn, by the name its nodes use.
     agents: Mapping[str, str] = field(default_factory=dict)
     # Why others of those cannot start, by the same name.
-    broken: Mapping[str, str] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         values = {name: getattr(self, name) for name in self.__slots__}

@@ -48,7 +48,7 @@ def new_run(
     *,
     agent: str,
     agents: Mapping[str, str],
-    broken: Mapping[str, str] | None = None,
+    unavailable: Mapping[str, str] | None = None,
     warnings: tuple[str, ...] = (),
 ) -> NewRun:
     """A root run.
@@ -56,7 +56,7 @@ def new_run(
     Args:
         digest: of the agent's bundle.
         agents: bundle digests of all agents that the graph may spawn, by name.
-        broken: why others of those cannot start, by name.
+        unavailable: why others of those cannot start, by name.
 
     Raises:
         SubmissionRefused: for an undeclared variable, one without value (E215), or a seed that is
@@ -65,7 +65,7 @@ def new_run(
     require_declared(agent, graph.variables, request.variables)
     _require_asking(graph, request.answers)
     run_id = request.run_id or new_run_id()
-    context = _context(run_id, graph, request, agents, broken or {})
+    context = _context(run_id, graph, request, agents, unavailable or {})
     return NewRun(
         run_id=run_id,
         agent=agent,
@@ -97,7 +97,7 @@ def _context(
     graph: Graph,
     request: Request,
     agents: Mapping[str, str],
-    broken: Mapping[str, str],
+    unavailable: Mapping[str, str],
 ) -> RunContext:
     """What all visits of a root run share."""
     return RunContext(
@@ -112,10 +112,10 @@ def _context(
         streamed=request.streamed,
         variables=_variables(graph, request.variables),
         secrets=_secrets(graph),
-        given=dict(request.variables),
+        submitted_vars=dict(request.variables),
         answers=dict(request.answers),
         agents=dict(agents),
-        broken=dict(broken),
+        unavailable=dict(unavailable),
     )
 
 
@@ -172,7 +172,9 @@ def child_digest(parent: RunContext, agent: str, max_depth: int) -> str:
         )
     if agent in parent.agents:
         return parent.agents[agent]
-    raise SubmissionRefused(parent.broken.get(agent, "it was not found when the run was submitted"))
+    raise SubmissionRefused(
+        parent.unavailable.get(agent, "it was not found when the run was submitted")
+    )
 
 
 def child_run(
@@ -190,7 +192,7 @@ def child_run(
     Raises:
         SubmissionRefused: if a variable of the child has no value.
     """
-    variables = _variables(graph, parent.given)
+    variables = _variables(graph, parent.submitted_vars)
     return NewRun(
         run_id=new_child_id(parent_run),
         agent=agent,

@@ -109,7 +109,7 @@ class Visit(NamedTuple, Generic[N]):
             SecretsMissing, SecretsUnusable: a default names a secret that cannot be had. A
                 value given at submission never names one: it may come from anybody.
         """
-        given, resolve = self.context.given, self.services.secrets.resolve
+        given, resolve = self.context.submitted_vars, self.services.secrets.resolve
         return {
             name: value if name in given else resolve(value)
             for name, value in self.context.variables.items()

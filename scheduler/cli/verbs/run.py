@@ -60,11 +60,13 @@ def run(
         # Known before it is submitted, so that no Ctrl-C finds a run without a name.
         run_id = new_run_id()
         asks = is_terminal() and not submission.headless
-        hears = options.follows_speech if stream is None else stream and not options.quiet
-        attachment = attach.Attachment(client, run_id, options, asks=asks, stays=False, hears=hears)
+        streams = options.streams_replies if stream is None else stream and not options.quiet
+        attachment = attach.Attachment(
+            client, run_id, options, asks=asks, stays=False, streams=streams
+        )
         recorded = record is not None
         try:
-            submission.submit(client, run_id, attached=True, recorded=recorded, streamed=hears)
+            submission.submit(client, run_id, attached=True, recorded=recorded, streamed=streams)
             found = attachment.follow()
         except KeyboardInterrupt:
             return _cancelled(client, attachment, options)

@@ -38,7 +38,7 @@ def watch(options: Options, run_id: str) -> ExitCode:
 
 def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
     attachment = attach.Attachment(
-        client, run_id, options, asks=False, stays=True, hears=options.follows_speech
+        client, run_id, options, asks=False, stays=True, streams=options.streams_replies
     )
     try:
         run = attachment.follow()
