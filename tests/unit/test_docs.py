@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,32 @@ def test_the_language_has_a_table_for_every_mapping() -> None:
 
     mappings: list[type[Section]] = [Graph, GraphSettings, Variable, *NODE_TYPES.values()]
     assert sections == {mapping.__name__ for mapping in mappings}
+
+
+def test_every_shipped_tool_is_explained() -> None:
+    shipped = {file.stem for file in SHIPPED_TOOLS.glob("*.*")}
+
+    listed = set(re.findall(r"^\| `(\w+)` \|", TEXTS["global-tools.md"], re.MULTILINE))
+
+    assert {name for name in shipped - listed if not name.startswith("demo_")} == set()
+
+
+def test_every_wall_is_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+    walls = [contract["name"] for contract in project["tool"]["importlinter"]["contracts"]]
+
+    assert [name for name in walls if f"| {name} |" not in TEXTS["architecture.md"]] == []
+
+
+def test_every_room_is_explained() -> None:
+    rooms = {str(file.parent.relative_to(ROOT)) for file in SOURCES if file.suffix == ".py"}
+
+    listed = set(re.findall(r"^\| `([\w/]+)/` \|", TEXTS["architecture.md"], re.MULTILINE))
+
+    programs = ("graphs/agents/", "graphs/functions/", "scheduler/templates/", "worker/tools/")
+    assert {room for room in rooms - listed if not room.startswith(programs)} == set()
+    assert {room for room in listed if not (ROOT / room).is_dir()} == set()
 
 
 # ---- promises

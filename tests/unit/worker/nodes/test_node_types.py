@@ -1,0 +1,24 @@
+"""A node type is one word in several tables: none of them may lack it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from sleipnir.graphs.drawing import colours, dot, mermaid
+from sleipnir.graphs.schema import NODE_TYPES
+from sleipnir.worker.executors import EXECUTORS
+
+TABLES = {
+    "executors": EXECUTORS,
+    "colours": colours.OF_TYPE,
+    "DOT shapes": dot.SHAPES,
+    "Mermaid shapes": mermaid.SHAPES,
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_every_node_type_is_in_every_table(table: Mapping[str, Any]) -> None:
+    assert set(table) == set(NODE_TYPES)
