@@ -65,7 +65,12 @@ Shared:
 
 from __future__ import annotations
 
-import secrets
+from sleipnir.lazy import lazy_imports
+
+# It brings OpenSSL, which help does without.
+with lazy_imports():
+    import secrets
+
 
 PARTITIONS = 64
 ALL_PARTITIONS = tuple(f"{{p{number:02d}}}" for number in range(PARTITIONS))
