@@ -70,7 +70,7 @@ def test_nothing_that_is_there_is_replaced(tmp_path: Path) -> None:
     again = sleipnir("init", "mine")
 
     assert again.returncode == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
     assert graph.read_text() == "mine alone"
 
 
