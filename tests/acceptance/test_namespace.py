@@ -96,7 +96,7 @@ def test_a_wheel_holds_one_package_with_every_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     wanted = {f"sleipnir/{name}" for name in files.split("\0") if name.startswith(FOLDERS)}
-    wanted |= {"sleipnir/__init__.py", "sleipnir/__main__.py"}
+    wanted |= {"sleipnir/__init__.py", "sleipnir/__main__.py", "sleipnir/lazy.py"}
     assert packed == wanted
 
 
