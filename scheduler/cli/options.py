@@ -72,7 +72,7 @@ def engine_options(function: Command) -> Command:
 def common_options(*, json: bool = False) -> Callable[[Command], Command]:
     """Add the common flags to a verb, which gets them as its first argument, `Options`.
 
-    The verb returns its exit code, None for 0; what it raises is reported as `exits` says.
+    The verb returns its exit code, None for 0; what it raises is reported as `exit_codes` says.
     """
 
     def decorate(function: Command) -> Command:
