@@ -1,0 +1,36 @@
+"""The form in which an embedded engine keeps its data: another one is refused, never guessed at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from sleipnir.scheduler.errors import EngineUnreachable
+
+# Counted up with every change that makes the keys of before unreadable.
+DATA_FORMAT: Final = 2
+_FILE = "format"
+
+
+def require_format(directory: Path) -> None:
+    """Mark the directory of a private Redis with the form of what is in it, or find it marked.
+
+    Raises:
+        EngineUnreachable: it was written by a version of Sleipnir with another form.
+        OSError: it cannot be read or written.
+    """
+    mark = directory / _FILE
+    try:
+        found = mark.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        # Before there were marks, there was one form.
+        found = "1" if (directory / "appendonlydir").exists() else str(DATA_FORMAT)
+        if found == str(DATA_FORMAT):
+            mark.write_text(f"{found}\n", encoding="utf-8")
+    if found != str(DATA_FORMAT):
+        data = directory.parent
+        raise EngineUnreachable(
+            f"{data} was written by another version of Sleipnir (data format {found[:20]}, this "
+            f"version needs {DATA_FORMAT}). Finish its runs with that version, or set it aside: "
+            f"mv {data} {data}.old"
+        )
