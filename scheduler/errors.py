@@ -19,6 +19,7 @@ SleipnirError
     ├── RunClosed         the run already reached a final status
     ├── StaleVisit        the visit is not open (any more), or another delivery owns it
     ├── StaleStep         somebody else advanced this step
+    ├── NotWaiting        the visit does not wait for that (any more)
     ├── StepFailing       a sibling failed for good; this visit must not park any more
     └── StateTooLarge     the state would exceed its limit; nothing was written
 """
@@ -147,6 +148,10 @@ class StaleVisit(TransitionRefused):
 
 class StaleStep(TransitionRefused):
     """Somebody else advanced this step already."""
+
+
+class NotWaiting(TransitionRefused):
+    """The visit does not wait for what it was given, or somebody was faster."""
 
 
 class StepFailing(TransitionRefused):

@@ -68,10 +68,10 @@ class ConsistencyCheck:
         for member in indexes.timers:
             kind, _, names = member.partition(" ")
             run_id, _, visit = names.partition(" ")
-            named[run_id].update([visit] if kind in ("visit", "child") else ())
+            named[run_id].update([visit] if kind in ("visit", "wait") else ())
         for member in indexes.inbox:
-            run_id, visit = member.split(" ")
-            named[run_id].add(visit)
+            run_id, visit, *call = member.split(" ", 2)
+            named[run_id].add(f"{visit} {call[0] if call else 'question'}")
         self.runs_seen += len(indexes.runs)
         return named
 

@@ -107,8 +107,9 @@ def _children_agree(run: RunSnapshot) -> Iterator[str]:
 
 def _waits_for(run: RunSnapshot, visit: str, child_id: str) -> bool:
     return any(
-        trace.visit == visit and found.status == "child" and found.payload == child_id
-        for trace, found in run.open_visits()
+        trace.visit == visit and row.detail == child_id
+        for trace, _ in run.open_visits()
+        for row in trace.waits_for("child")
     )
 
 
@@ -136,12 +137,15 @@ def _remains(trace: VisitTrace) -> Iterator[str]:
     """What an index still says of a visit, other than the hash of open visits."""
     if trace.timer is not None:
         yield f"visit {trace.visit} has a timer"
-    if trace.child_timer is not None:
-        yield f"visit {trace.visit} has a timer for its child"
-    if trace.asked_at is not None:
-        yield f"visit {trace.visit} is in the inbox"
-    if trace.has_question:
-        yield f"visit {trace.visit} has a question"
+    for row in trace.waits:
+        if row.kind:
+            yield f"visit {trace.visit} keeps what it waited for as {row.call}"
+        elif row.timer is not None:
+            yield f"visit {trace.visit} has a timer for what it waited for as {row.call}"
+        if row.asked_at is not None:
+            yield f"visit {trace.visit} is in the inbox"
+        if row.has_question:
+            yield f"visit {trace.visit} has a question"
     if trace.map is not None:
         yield f"visit {trace.visit} has a map"
     if trace.turns:
@@ -170,14 +174,15 @@ def _indexes_name_what_is_open(run: RunSnapshot) -> Iterator[str]:
             yield from (f"it is not open, and {left}" for left in _remains(trace))
             continue
         status = trace.open.status
-        if trace.timer is not None and status not in ("ready", "leased", "staged", "backoff"):
+        if trace.timer is not None and status not in ("ready", "leased", "staged"):
             yield f"visit {trace.visit} is {status} and has a timer"
-        if trace.child_timer is not None and status != "child":
-            yield f"visit {trace.visit} is {status} and has a timer for a child"
-        if (trace.asked_at is not None or trace.has_question) and status != "asked":
-            yield f"visit {trace.visit} is {status} and has a question"
-        is_map = status == "map" or trace.open.payload == "collect"
-        if trace.map is not None and not is_map:
+        for row in trace.waits:
+            if row.timer is not None and not row.is_open:
+                yield f"visit {trace.visit} has a timer for {row.call} and does not wait for it"
+            is_asked = row.is_open and row.kind == "question"
+            if (row.asked_at is not None or row.has_question) and not is_asked:
+                yield f"visit {trace.visit} is {status} and has a question"
+        if trace.map is not None and not any(row.kind == "map" for row in trace.waits):
             yield f"visit {trace.visit} is {status} and has a map"
         if trace.turns != trace.open.turns:
             yield f"visit {trace.visit} counts {trace.open.turns} turns, has {trace.turns}"
@@ -204,7 +209,9 @@ def _frontier_is_accounted_for(run: RunSnapshot) -> Iterator[str]:
 
 def _counters_agree(run: RunSnapshot) -> Iterator[str]:
     for trace, visit in run.open_visits():
-        if visit.status == "map" and trace.map is not None and not run.is_failing:
+        if visit.counted != run.counts_of(trace):
+            yield f"visit {trace.visit} counts {visit.counted}, waits for {run.counts_of(trace)}"
+        if trace.waits_for("map") and trace.map is not None and not run.is_failing:
             counted, under_way = trace.map.invocations, run.invocations_of(trace.visit)
             if under_way != counted:
                 yield f"map {trace.visit} counts {counted} invocations, has {under_way}"
@@ -225,11 +232,8 @@ def _counters_agree(run: RunSnapshot) -> Iterator[str]:
 def _moving(run: RunSnapshot) -> int:
     """How many visits can go on without a person."""
     open_now = {trace.visit for trace, _ in run.open_visits()}
-    waiting = {child.run_id for child in run.children if child.status == "waiting"}
     return len(set(run.pending) - open_now) + sum(
-        visit.status in ("ready", "leased", "backoff", "held")
-        or (visit.status == "child" and visit.payload not in waiting)
-        for _, visit in run.open_visits()
+        visit.is_busy and visit.status != "staged" for _, visit in run.open_visits()
     )
 
 
@@ -238,7 +242,7 @@ def _parent_waits(run: RunSnapshot) -> Iterator[str]:
         return
     if run.parent.status is None or run.parent.status in FINAL:
         yield f"it is {run.status} and its parent is {run.parent.status or 'gone'}"
-    elif run.parent.visit is None or run.parent.visit.payload != run.run_id:
+    elif not run.parent.waits_for(run.run_id):
         yield "its parent does not wait for it"
     if not run.parent.lists_us:
         yield "its parent does not list it"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.store.keys import parse_visit_id, place_of
@@ -199,7 +199,7 @@ class Begun:
     turns: int  # entries that its conversation has recorded
     age_s: float  # since the visit first began
     left_s: float | None  # until the run's deadline
-    payload: str  # what it was resumed with; empty before that
+    results: Mapping[str, str]  # of what it waited for, by call id
     context: RunContext
     item: str | None  # JSON text, in a map's invocation
     state: Snapshot
@@ -212,6 +212,25 @@ class Lease:
     run_id: str
     visit: str
     token: str
+
+
+WaitKind = Literal["question", "child", "map", "timer", "message", "escalation"]
+WaitMode = Literal["all", "first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that a visit is to wait for."""
+
+    call: str  # its id, unique in the visit
+    kind: WaitKind
+    allowed_s: float | None = None  # after that the visit goes on without; None: never
+    detail: str = ""  # a question's text; a child's run id
+
+    def to_texts(self) -> tuple[str, str, int, str]:
+        """What park_visit.lua takes: call id, kind, ms or -1, detail."""
+        allowed_ms = -1 if self.allowed_s is None else int(self.allowed_s * 1000)
+        return self.call, self.kind, allowed_ms, self.detail
 
 
 @dataclass(frozen=True, slots=True)

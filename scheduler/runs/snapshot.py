@@ -14,24 +14,72 @@ UNREADABLE = "unreadable"  # the status of a visit whose record makes no sense
 
 
 @dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many things a visit waits for, or has waited for and not used yet."""
+
+    rows: int = 0
+    open: int = 0  # have not come about
+    still: int = 0  # of these: do not without a person
+
+    @classmethod
+    def parse(cls, waits: str) -> RowCounts:
+        if not waits:
+            return cls()
+        rows, unfinished, still, _fresh, _mode = waits.split(" ")
+        return cls(int(rows), int(unfinished), int(still))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """One thing that a visit waits for, by the id of the call that asked for it."""
+
+    call: str
+    kind: str  # "" where only an index names it
+    is_open: bool
+    detail: str  # of an open one: of a child its run id
+    is_timed: bool  # its timer is to be there
+    timer: int | None = None  # ms
+    asked_at: int | None = None  # ms, in the inbox
+    has_question: bool = False
+
+    @classmethod
+    def parse(cls, call: str, text: str) -> WaitRow:
+        """Read the form that lua/lib/waiting.lua describes.
+
+        Raises:
+            ValueError: if it is anything else.
+        """
+        if not text:
+            return cls(call, "", False, "", False)
+        kind, state, rest = text.split(" ", 2)
+        if state != "open":
+            return cls(call, kind, False, "", False)
+        _since, allowed, detail = rest.split(" ", 2)
+        return cls(call, kind, True, detail, int(allowed) >= 0)
+
+
+@dataclass(frozen=True, slots=True)
 class OpenVisit:
     """What the hash `visits` says of one visit."""
 
     status: str
     tries: int
     turns: int
-    payload: str
+    counted: RowCounts
 
     @classmethod
     def parse(cls, packed: str) -> OpenVisit:
         """Read the form that lua/lib/store.lua packs; anything else is UNREADABLE."""
         try:
-            status, _token, tries, _attempt, _began, _published, turns, payload = packed.split(
-                " ", 7
-            )
-            return cls(status, int(tries), int(turns), payload)
+            status, _token, tries, _attempt, _began, _published, turns, waits = packed.split(" ", 7)
+            return cls(status, int(tries), int(turns), RowCounts.parse(waits))
         except ValueError:
-            return cls(UNREADABLE, 0, 0, "")
+            return cls(UNREADABLE, 0, 0, RowCounts())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it can go on without a person."""
+        return self.status != "waiting" or self.counted.open > self.counted.still
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +109,13 @@ class VisitTrace:
     visit: str
     open: OpenVisit | None
     timer: int | None  # ms
-    child_timer: int | None  # ms
-    asked_at: int | None  # ms, in the inbox
-    has_question: bool
+    waits: tuple[WaitRow, ...]
     map: MapTrace | None
     turns: int  # entries of its conversation
+
+    def waits_for(self, kind: str) -> list[WaitRow]:
+        """What of a kind it waits for."""
+        return [row for row in self.waits if row.is_open and row.kind == kind]
 
     @property
     def is_invocation(self) -> bool:
@@ -77,14 +127,18 @@ class Child:
     run_id: str
     status: str | None  # None: its record is gone
     parent: str  # "<run> <visit>"
-    due: int | None = None  # ms: when the node that waits for it has waited long enough
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
     status: str | None  # None: its record is gone
-    visit: OpenVisit | None  # the one that waits for this run
+    waits: tuple[WaitRow, ...]  # of the visit that started this run
     lists_us: bool
+
+    def waits_for(self, run_id: str) -> bool:
+        return any(
+            row.is_open and row.kind == "child" and row.detail == run_id for row in self.waits
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +188,16 @@ class RunSnapshot:
     def invocations_of(self, map_visit: str) -> int:
         """How many of a map's invocations are open."""
         return sum(map_visit_of(visit) == map_visit for visit in self.open_now)
+
+    def counts_of(self, trace: VisitTrace) -> RowCounts:
+        """What a visit's record should count of what it waits for."""
+        unfinished = [row for row in trace.waits if row.is_open]
+        waiting = {child.run_id for child in self.children if child.status == "waiting"}
+        still = sum(
+            row.detail in waiting if row.kind == "child" else row.kind != "timer"
+            for row in unfinished
+        )
+        return RowCounts(sum(row.kind != "" for row in trace.waits), len(unfinished), still)
 
     def open_visits(self) -> Iterator[tuple[VisitTrace, OpenVisit]]:
         for trace in self.traces:

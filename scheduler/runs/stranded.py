@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sleipnir.scheduler.runs.model import FINAL
-from sleipnir.scheduler.runs.snapshot import ABSENT, MapTrace, OpenVisit, RunSnapshot, VisitTrace
+from sleipnir.scheduler.runs.snapshot import (
+    ABSENT,
+    MapTrace,
+    OpenVisit,
+    RunSnapshot,
+    VisitTrace,
+    WaitRow,
+)
 from sleipnir.scheduler.store.keys import invocation_id, map_visit_of, visit_id
 
 
@@ -74,23 +81,46 @@ def _stuck_visit(run: RunSnapshot, trace: VisitTrace, visit: OpenVisit) -> Itera
     name = trace.visit
     text = f"visit {name} is {visit.status} and has no"
     match visit.status:
-        case "ready" | "leased" | "staged" | "backoff":
+        case "ready" | "leased" | "staged":
             if trace.timer is None:
                 yield Defect(f"{text} timer", Repair("watch", name))
-        case "asked":
-            if not trace.has_question:
-                yield Defect(f"{text} open question", Repair("ask_again", name))
-            elif trace.asked_at is None:
-                yield Defect(f"{text} place in the inbox", Repair("list", name))
         case "held":
             if name not in run.pending:
                 yield Defect(f"{text} place among the pending ones", Repair("requeue", name))
-        case "map":
-            yield from _stuck_map(run, trace)
-        case "child":
-            yield from _stuck_parent(run, trace, visit.payload)
+        case "waiting":
+            yield from _stuck_waiting(run, trace)
         case _:
             yield Defect(f"visit {name} has an invalid record")
+
+
+def _stuck_waiting(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
+    """What a visit waits for and does not get."""
+    rows = [row for row in trace.waits if row.is_open]
+    if not rows:
+        text = f"visit {trace.visit} waits, and for nothing"
+        yield Defect(text, Repair("requeue", trace.visit))
+    for row in rows:
+        if row.kind == "child":
+            yield from _stuck_parent(run, trace, row)
+        elif row.is_timed and row.timer is None:
+            yield _untimed(trace, row)
+        if row.kind == "question":
+            yield from _stuck_question(trace, row)
+        elif row.kind == "map":
+            yield from _stuck_map(run, trace)
+
+
+def _untimed(trace: VisitTrace, row: WaitRow) -> Defect:
+    text = f"visit {trace.visit} waits for its {row.kind} and has no timer for that"
+    return Defect(text, Repair("watch_wait", trace.visit, row.call))
+
+
+def _stuck_question(trace: VisitTrace, row: WaitRow) -> Iterator[Defect]:
+    text = f"visit {trace.visit} waits for an answer and has no"
+    if not row.has_question:
+        yield Defect(f"{text} open question", Repair("ask_again", trace.visit, row.call))
+    elif row.asked_at is None:
+        yield Defect(f"{text} place in the inbox", Repair("list", trace.visit, row.call))
 
 
 def _stuck_map(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
@@ -121,20 +151,21 @@ def _missing_items(visit: str, items: MapTrace) -> Iterator[Defect]:
             yield Defect(f"{name} has neither an invocation nor a result", again)
 
 
-def _stuck_parent(run: RunSnapshot, trace: VisitTrace, child_id: str) -> Iterator[Defect]:
-    child = next((child for child in run.children if child.run_id == child_id), None)
-    text = f"visit {trace.visit} is child and has no"
+def _stuck_parent(run: RunSnapshot, trace: VisitTrace, row: WaitRow) -> Iterator[Defect]:
+    child = next((child for child in run.children if child.run_id == row.detail), None)
     if child is None or child.status is None or child.status in FINAL:
-        yield Defect(f"{text} child under way", Repair("tell_parent", trace.visit))
-    elif trace.child_timer is None:
-        due = "" if child.due is None else str(child.due)
-        yield Defect(f"{text} timer for its child", Repair("watch_child", trace.visit, due))
+        text = f"visit {trace.visit} waits for a child run that is not under way"
+        yield Defect(text, Repair("tell_parent", trace.visit, row.call))
+    elif row.is_timed and row.timer is None:
+        yield _untimed(trace, row)
 
 
 def _held_for_ever(run: RunSnapshot) -> Iterator[Defect]:
     """Held-back visits are let in by those that leave: some must be there to leave."""
     in_place = any(
-        visit.status in ("ready", "leased", "staged", "backoff", "map")
+        visit.status in ("ready", "leased", "staged")
+        or trace.waits_for("timer")
+        or trace.waits_for("map")
         for trace, visit in run.open_visits()
         if not trace.is_invocation
     )
@@ -144,7 +175,7 @@ def _held_for_ever(run: RunSnapshot) -> Iterator[Defect]:
 
 
 def _invocations_without_map(run: RunSnapshot) -> Iterator[Defect]:
-    maps = {trace.visit for trace, visit in run.open_visits() if visit.status == "map"}
+    maps = {trace.visit for trace, _ in run.open_visits() if trace.waits_for("map")}
     for trace, _ in run.open_visits():
         if trace.is_invocation and map_visit_of(trace.visit) not in maps:
             text = f"visit {trace.visit} is an invocation, and no map waits for it"
@@ -159,6 +190,7 @@ def loose_ends(run: RunSnapshot) -> Iterator[Defect]:
     yield from _lost_and_stray_visits(run)
     yield from _questions_of_nobody(run)
     yield from _miscounted_maps(run)
+    yield from _miscounted_rows(run)
     yield from _unwanted(run)
     if "deadline" in run.record and run.deadline_timer is None:
         yield Defect("its deadline has no timer", Repair("watch_deadline"))
@@ -178,15 +210,16 @@ def _lost_and_stray_visits(run: RunSnapshot) -> Iterator[Defect]:
 
 def _questions_of_nobody(run: RunSnapshot) -> Iterator[Defect]:
     for trace in run.traces:
-        is_asked = trace.open is not None and trace.open.status == "asked"
-        if not is_asked and (trace.has_question or trace.asked_at is not None):
-            text = f"visit {trace.visit} has a question and does not wait for its answer"
-            yield Defect(text, Repair("withdraw", trace.visit))
+        open_ones = trace.waits_for("question") if trace.open is not None else []
+        for row in trace.waits:
+            if row not in open_ones and (row.has_question or row.asked_at is not None):
+                text = f"visit {trace.visit} has a question and does not wait for its answer"
+                yield Defect(text, Repair("withdraw", trace.visit, row.call))
 
 
 def _miscounted_maps(run: RunSnapshot) -> Iterator[Defect]:
-    for trace, visit in run.open_visits():
-        if visit.status != "map" or trace.map is None:
+    for trace, _ in run.open_visits():
+        if not trace.waits_for("map") or trace.map is None:
             continue
         under_way = run.invocations_of(trace.visit)
         if under_way and under_way != trace.map.invocations:
@@ -194,14 +227,20 @@ def _miscounted_maps(run: RunSnapshot) -> Iterator[Defect]:
             yield Defect(f"map {trace.visit} miscounts its invocations", Repair("recount"))
 
 
+def _miscounted_rows(run: RunSnapshot) -> Iterator[Defect]:
+    for trace, visit in run.open_visits():
+        if visit.counted != run.counts_of(trace):
+            yield Defect(f"visit {trace.visit} miscounts what it waits for", Repair("recount"))
+
+
 def _unwanted(run: RunSnapshot) -> Iterator[Defect]:
     """A child nobody waits for."""
     if run.parent is None:
         return
-    status, visit = run.parent.status, run.parent.visit
+    status = run.parent.status
     if status is None or status in FINAL:
         yield Defect("the run that waits for it is over", Repair("cancel"))
-    elif visit is None or visit.status != "child" or visit.payload != run.run_id:
+    elif not run.parent.waits_for(run.run_id):
         yield Defect("no run waits for it", Repair("cancel"))
 
 

@@ -115,7 +115,7 @@ class Scheduler:
 
 def _look_after(tick: Tick, member: str) -> None:
     """Act on one due timer; one that is beyond help must not hold up the others."""
-    kind, *names = member.split(" ")
+    kind, *names = member.split(" ", 3)
     try:
         SWEEPS[kind](tick, *names)
     except TransitionBroken as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import redis
@@ -19,6 +20,7 @@ from sleipnir.scheduler.runs.snapshot import (
     RunSnapshot,
     Unreadable,
     VisitTrace,
+    WaitRow,
 )
 from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
 from sleipnir.scheduler.store.queries import RunQueries
@@ -72,8 +74,7 @@ class Inspector:
             deadline_timer=_instant(answer.deadline),
             expiry_timer=_instant(answer.expiry),
             children=tuple(
-                Child(child, status or None, of, _instant(due))
-                for child, status, of, due in answer.children
+                Child(child, status or None, of) for child, status, of in answer.children
             ),
             parent=_parent(*answer.parent) if answer.parent else None,
             expires_in=dict(pairs(answer.keys)),
@@ -126,9 +127,7 @@ def _trace(
     visit: str,
     packed: str,
     timer: str,
-    child: str,
-    asked: str,
-    question: int,
+    waits: Sequence[Sequence[Any]],
     items: str | Sequence[Any],
     turns: int,
 ) -> VisitTrace:
@@ -136,9 +135,7 @@ def _trace(
         visit=visit,
         open=OpenVisit.parse(packed) if packed else None,
         timer=_instant(timer),
-        child_timer=_instant(child),
-        asked_at=_instant(asked),
-        has_question=bool(question),
+        waits=_waits(waits),
         map=_map(*items) if items else None,
         turns=turns,
     )
@@ -156,8 +153,20 @@ def _map(
     )
 
 
-def _parent(status: str, packed: str, listed: int) -> Parent:
-    return Parent(status or None, OpenVisit.parse(packed) if packed else None, bool(listed))
+def _waits(rows: Sequence[Sequence[Any]]) -> tuple[WaitRow, ...]:
+    return tuple(
+        replace(
+            WaitRow.parse(call, text),
+            timer=_instant(timer),
+            asked_at=_instant(asked),
+            has_question=bool(question),
+        )
+        for call, text, timer, asked, question in rows
+    )
+
+
+def _parent(status: str, waits: Sequence[Sequence[Any]], listed: int) -> Parent:
+    return Parent(status or None, _waits(waits), bool(listed))
 
 
 def _instant(score: str) -> int | None:

@@ -16,16 +16,18 @@ Of a run, gone with its end at the latest:
     visits    hash    open visits, packed as lua/lib/store.lua says
     staged    hash    node → what a finished branch of the current step produced
     pending   list    visits that the step's window holds back
-    questions hash    visit → open question
+    questions hash    visit, or `<visit> <call id>` if it has several → open question
+    waits     hash    (`:<run> <visit>`) what a visit waits for, and what came of it, by call id,
+                      as lua/lib/waiting.lua says
     map       hash    (`:<run> <visit>`) items, results and window of a map
     turns     list    (`:<run> <visit>`) a conversation: replies of the model, results of calls
     recalled  string  (`:<run> <visit>`) a visit's turn came before it was at rest: when, ms;
                       expires in seconds
 A key that is removed while its script goes on is `<key> removed` until that has ended.
 Of a partition, without expiry, each entry removed with what it names:
-    {pNN}:timers   zset    when to look, ms, at `visit|child <run> <visit>`, `deadline <run>`,
-                           `expiry <run> <bundle digest>`
-    {pNN}:inbox    zset    `<run> <visit>` → asked at, ms
+    {pNN}:timers   zset    when to look, ms, at `visit <run> <visit>`, `deadline <run>`,
+                           `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`
+    {pNN}:inbox    zset    `<run> <question>` → asked at, ms
     {pNN}:runs     zset    run → created at, ms
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.errors import AnswerRefused, RunClosed
+from sleipnir.scheduler.errors import AnswerRefused, NotWaiting, RunClosed
 from sleipnir.scheduler.runs.events import Event
-from sleipnir.scheduler.runs.model import Lease, NewRun, Question, Usage
+from sleipnir.scheduler.runs.model import Lease, NewRun, Question, Usage, Wait, WaitMode
 from sleipnir.scheduler.store.record import (
     first_checkpoint,
     flat,
@@ -41,8 +41,8 @@ class Parking:
                 "validation": question.validation,
             }
         )
-        told = self._store.event(event)
-        self._store.call("ask_question", lease.run_id, lease.visit, lease.token, text, told, turn)
+        wait = Wait("question", "question", detail=text)
+        self.park(lease, [wait], event=event, turn=turn)
 
     def answer(self, run_id: str, visit: str, answer: str, *, event: Event | None = None) -> None:
         """Accept the first answer to an open question.
@@ -51,21 +51,67 @@ class Parking:
             AnswerRefused: if it is not open, or the run is over.
         """
         try:
-            text = encode({"answer": answer})
-            self._store.call("answer_question", run_id, visit, text, self._store.event(event))
+            self.deliver(run_id, visit, "question", encode({"answer": answer}), event=event)
         except RunClosed as error:
             raise AnswerRefused(f"run {run_id} has ended; it accepts no answers") from error
-        except AnswerRefused as error:
+        except NotWaiting as error:
             raise AnswerRefused(
                 f"the question of run {run_id} was answered or withdrawn meanwhile"
             ) from error
+
+    def park(
+        self,
+        lease: Lease,
+        waits: Sequence[Wait],
+        *,
+        mode: WaitMode = "all",
+        used: Sequence[str] = (),
+        event: Event | None = None,
+        turn: str = "",
+        usage: Usage | None = None,
+        next_attempt: bool = False,
+    ) -> None:
+        """Let a visit wait, for these things and for what it waits for already.
+
+        Args:
+            mode: what has to come about for it to go on.
+            used: call ids of earlier things whose results it needs no more; those that have not
+                come about are not wanted any more.
+            turn: what its conversation records of this.
+            next_attempt: when it goes on, it is with another attempt.
+        """
+        self._store.call(
+            "park_visit",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            mode,
+            self._store.event(event),
+            turn,
+            usage_text(usage),
+            int(next_attempt),
+            len(used),
+            *used,
+            *(text for wait in waits for text in wait.to_texts()),
+        )
+
+    def deliver(
+        self, run_id: str, visit: str, call: str, result: str, *, event: Event | None = None
+    ) -> None:
+        """Give a visit something that it waits for, the first time that it comes.
+
+        Raises:
+            NotWaiting: it does not wait for that call, or no more.
+            RunClosed: its run is over.
+        """
+        self._store.call("close_wait", run_id, visit, call, result, self._store.event(event))
 
     def spawn(
         self, lease: Lease, child: NewRun, timeout_s: float, *, event: Event | None = None
     ) -> None:
         """Start a child run and park the visit on it, in one transition."""
         allowed_ms = int(timeout_s * 1000)
-        fields = [*record_fields(child), "allowed_ms", str(allowed_ms)]
+        fields = record_fields(child)
         self._store.call(
             "spawn_child",
             lease.run_id,
@@ -139,16 +185,8 @@ class Parking:
             turn: how its attempt ended, for its conversation: then another attempt begins.
                 Without it this one goes on.
         """
-        self._store.call(
-            "postpone_visit",
-            lease.run_id,
-            lease.visit,
-            lease.token,
-            int(delay_s * 1000),
-            self._store.event(event),
-            turn,
-            usage_text(usage),
-        )
+        rest = Wait("timer", "timer", allowed_s=delay_s)
+        self.park(lease, [rest], event=event, turn=turn, usage=usage, next_attempt=turn != "")
 
     def wake(self, run_id: str, visit: str, delay_s: float = 0.0) -> bool:
         """End the rest of a visit after `delay_s`, also one that it is only about to begin.
@@ -158,6 +196,6 @@ class Parking:
         """
         return bool(self._store.call("wake_visit", run_id, visit, int(delay_s * 1000)).recalled)
 
-    def expire_child(self, run_id: str, visit: str) -> None:
-        """End the wait of an agent node whose time is over."""
-        self._store.call("expire_child", run_id, visit)
+    def expire(self, run_id: str, visit: str, call: str) -> str:
+        """Let a visit go on without something, if its time for that is over; tells its kind."""
+        return str(self._store.call("expire_wait", run_id, visit, call).kind)

@@ -303,7 +303,7 @@ class RunQueries:
             for partition in ALL_PARTITIONS:
                 pipe.zrange(f"{partition}:inbox", 0, -1, withscores=True)
             asked = [
-                (*member.split(" "), int(at))
+                (*member.split(" ", 1), int(at))
                 for members in pipe.execute()
                 for member, at in members
             ]

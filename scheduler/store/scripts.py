@@ -43,7 +43,7 @@ from redis.commands.core import Script
 from redis.exceptions import NoScriptError
 
 from sleipnir.scheduler.errors import (
-    AnswerRefused,
+    NotWaiting,
     RunClosed,
     StaleStep,
     StaleVisit,
@@ -61,7 +61,7 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "stale_step": StaleStep,
     "step_failing": StepFailing,
     "state_too_large": StateTooLarge,
-    "not_asked": AnswerRefused,
+    "not_waiting": NotWaiting,
     "not_due": TransitionRefused,
 }
 

@@ -53,7 +53,7 @@ class Visits:
             turns=begun.turns,
             age_s=begun.age_ms / 1000,
             left_s=begun.left_ms / 1000 if begun.left_ms >= 0 else None,
-            payload=begun.payload,
+            results=dict(zip(begun.results[::2], begun.results[1::2], strict=True)),
             context=RunContext.from_json(begun.context),
             item=begun.item or None,
             state=Snapshot(dict(zip(begun.state[::2], begun.state[1::2], strict=True))),

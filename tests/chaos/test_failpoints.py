@@ -16,7 +16,7 @@ from tests.support.tour import Tour
 PLACES = tuple(
     place
     for place in (*IN_A_WORKER, *IN_THE_SCHEDULER)
-    if not place.endswith((".close", ".expire_child"))
+    if not place.endswith((".close", ".expire"))
 )
 
 

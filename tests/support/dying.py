@@ -24,7 +24,7 @@ IN_A_WORKER = (
 IN_A_CONVERSATION = ("before.record_turn", "after.record_turn")
 IN_THE_SCHEDULER = tuple(
     f"{when}.{name}"
-    for name in ("sweep", "redeliver", "close", "expire_child")
+    for name in ("sweep", "redeliver", "close", "expire")
     for when in ("before", "after")
 )
 LOST_S = 16  # a lease and a bit

@@ -101,10 +101,11 @@ def _visit_services(
 
 def _resumption(store: RunStore, lease: Lease, node_id: str, begun: Begun) -> Any:
     """What the visit goes on with: an answer, a child's result, the results of a map."""
-    if begun.payload == "collect":
+    if "map" in begun.results:
         return store.parking.read_map(lease.run_id, lease.visit)
-    if begun.payload:
-        return json.loads(begun.payload)
+    for call in ("question", "child"):
+        if call in begun.results:
+            return json.loads(begun.results[call])
     return _answer_ahead(begun.context.answers, node_id, begun.visit_number)
 
 

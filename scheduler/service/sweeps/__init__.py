@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sleipnir.scheduler.service.sweeps.children import expire_child
 from sleipnir.scheduler.service.sweeps.deadlines import time_out_run
 from sleipnir.scheduler.service.sweeps.retention import forget_run
 from sleipnir.scheduler.service.sweeps.tick import Tick
 from sleipnir.scheduler.service.sweeps.visits import redeliver_visit
+from sleipnir.scheduler.service.sweeps.waits import expire_wait
 
 __all__ = ["SWEEPS", "Tick"]
 
 SWEEPS: Mapping[str, Callable[..., None]] = {
-    "visit": redeliver_visit,  # lost messages, expired leases, ended back-offs
+    "visit": redeliver_visit,  # lost messages, expired leases
     "deadline": time_out_run,
-    "child": expire_child,
+    "wait": expire_wait,  # ended back-offs, late child runs
     "expiry": forget_run,
 }

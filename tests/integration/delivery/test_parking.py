@@ -36,7 +36,9 @@ CANCELLED = Failure("cancelled", "enough", None)
 
 def resumed_with(engine: Engine, visit: str, token: str = "t9") -> Any:
     """What a visit that is ready again was given."""
-    return json.loads(engine.store.visits.begin(Lease(RUN, visit, token), ()).payload)
+    results = engine.store.visits.begin(Lease(RUN, visit, token), ()).results
+    (result,) = results.values()
+    return json.loads(result)
 
 
 # ---- questions
@@ -122,7 +124,7 @@ def test_parked_visits_cost_the_scheduler_nothing(engine: Engine) -> None:
     timers = engine.redis.zrange("{p01}:timers", 0, -1)
 
     assert set(map(str, timers)) == {
-        f"child {RUN} 2/b",
+        f"wait {RUN} 2/b child",
         f"visit {CHILD} 1/s",
         f"visit {RUN} 2/c/0",
     }
@@ -258,7 +260,7 @@ def test_a_child_that_ended_in_time_cannot_expire(engine: Engine) -> None:
     finish(engine, CHILD)
 
     with unchanged(engine):
-        engine.store.parking.expire_child(RUN, "1/s")
+        engine.store.parking.expire(RUN, "1/s", "child")
 
 
 def test_a_child_may_end_after_its_parent_s_visit_is_gone(engine: Engine) -> None:
@@ -292,7 +294,7 @@ def test_an_invocation_gets_its_item(engine: Engine) -> None:
 
     begun = engine.store.visits.begin(Lease(RUN, "1/s/1", "t1"), None)
 
-    assert (begun.item, begun.payload) == ("1", "")
+    assert (begun.item, begun.results) == ("1", {})
 
 
 def test_invocations_start_in_index_order_as_places_become_free(engine: Engine) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from sleipnir.scheduler.runs.events import StepCommitted
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.keys import partition_of, run_key, visit_id
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Wrote
@@ -404,18 +404,19 @@ def test_an_agent_whose_bundle_is_gone_fails_its_run(engine: Engine) -> None:
 @pytest.mark.parametrize(
     "breakage",
     [
-        ("run", "context", "no JSON"),
-        ("visits", "1/m", "ready - 0 1 0 0 0 no JSON"),
+        ("run:{run}", "context", "no JSON"),
+        ("waits:{run} {visit}", "question", "question done no JSON"),
     ],
 )
 def test_what_goes_wrong_around_a_visit_is_no_lost_worker(
     engine: Engine, breakage: tuple[str, str, str]
 ) -> None:
-    kind, field, value = breakage
+    key, field, value = breakage
     run_id = engine.submit(SIDE_BY_SIDE, dict.fromkeys(["ok.sh", "a.sh", "b.sh", "c.sh"], OK))
-    field = field.replace("/m", f"/{engine.run(run_id).frontier[0]}")
+    visit = visit_id(1, engine.run(run_id).frontier[0])
     context = engine.redis.hget(run_key("run", run_id), "context")
-    engine.redis.hset(run_key(kind, run_id), field, value)
+    engine.redis.hset(run_key("visits", run_id), visit, "ready - 0 1 0 0 0 1 0 0 0 all")
+    engine.redis.hset(f"{partition_of(run_id)}:{key.format(run=run_id, visit=visit)}", field, value)
 
     engine.drive()
 

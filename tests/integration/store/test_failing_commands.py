@@ -115,6 +115,11 @@ def a_child(engine: Engine) -> None:
     begin(engine, "1/s", run_id=CHILD)
 
 
+def a_late_child(engine: Engine) -> None:
+    a_child(engine)
+    engine.clock.move(300)
+
+
 def everything(engine: Engine) -> None:
     """One of all that a run can hold."""
     fanned_out(engine, "a", "b", "c", "d", "e", window=4, timeout_s=600)
@@ -263,19 +268,19 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         step_of_three,
         lambda e: e.store.parking.open_map(held("2/a"), "b", 2, ["1", "2", "3"]),
     ),
-    "ask_question": (
+    "park_visit on a question": (
         step_of_three,
         lambda e: e.store.parking.ask(held("2/a"), a_question("2/a"), event=EVENT, turn="{}"),
     ),
-    "answer_question": (asked, lambda e: e.store.parking.answer(RUN, "2/a", "yes", event=EVENT)),
+    "close_wait": (asked, lambda e: e.store.parking.answer(RUN, "2/a", "yes", event=EVENT)),
     "spawn_child": (
         step_of_three,
         lambda e: e.store.parking.spawn(
             held("2/a"), a_run(CHILD, parent=f"{RUN} 2/a"), 300, event=EVENT
         ),
     ),
-    "expire_child": (a_child, lambda e: e.store.parking.expire_child(RUN, "2/a")),
-    "postpone_visit": (
+    "expire_wait": (a_late_child, lambda e: e.store.parking.expire(RUN, "2/a", "child")),
+    "park_visit until later": (
         started,
         lambda e: e.store.parking.postpone(held("1/s"), 5, event=EVENT, turn="{}", usage=USAGE),
     ),
@@ -326,7 +331,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
 # What runs can lack, by what repair_run does about it.
 BREAKAGES = {
     "watch": broken("ZREM|{{p01}}:timers|visit {run} 2/e"),
-    "watch_child": broken("ZREM|{{p01}}:timers|child {run} 2/b"),
+    "watch_wait": broken("ZREM|{{p01}}:timers|wait {run} 2/b child"),
     "watch_deadline": broken("ZREM|{{p01}}:timers|deadline {run}"),
     "list": broken("ZREM|{{p01}}:inbox|{run} 2/a"),
     "ask_again": broken("HDEL|{{p01}}:questions:{run}|2/a"),

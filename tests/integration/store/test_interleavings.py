@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from sleipnir.scheduler.runs.model import Run, Status
-from sleipnir.scheduler.runs.snapshot import OpenVisit
+from sleipnir.scheduler.runs.snapshot import OpenVisit, WaitRow
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.delivery.run_visit import run_visit
 from tests.support.engine import Engine
@@ -96,13 +96,21 @@ class World:
     def is_waiting_truly(self, run_id: str) -> bool:
         """Whether nothing of the run could go on without a person."""
         visits = cast(dict[str, str], self._engine.redis.hgetall(run_key("visits", run_id)))
-        for packed in visits.values():
+        for name, packed in visits.items():
             visit = OpenVisit.parse(packed)
-            if visit.status == "child" and not self.is_waiting_truly(visit.payload):
+            if visit.status != "waiting":
                 return False
-            if visit.status not in ("asked", "child", "map"):
-                return False
+            for row in self._rows(run_id, name):
+                if row.kind == "child" and not self.is_waiting_truly(row.detail):
+                    return False
+                if row.kind not in ("question", "child", "map"):
+                    return False
         return not self._engine.redis.exists(run_key("pending", run_id))
+
+    def _rows(self, run_id: str, visit: str) -> list[WaitRow]:
+        found = self._engine.redis.hgetall(run_key("waits", f"{run_id} {visit}"))
+        rows = [WaitRow.parse(call, text) for call, text in cast(dict[str, str], found).items()]
+        return [row for row in rows if row.is_open]
 
     def check(self) -> None:
         """The status says what the visits do."""

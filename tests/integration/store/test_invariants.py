@@ -34,7 +34,7 @@ nodes:
 # What is broken, as a Redis command, and the rule that notices.
 BREAKAGES = {
     "ZREM {p}:timers|visit {run} 2/s": "stuck",
-    "ZREM {p}:timers|child {run} 2/child": "stuck",
+    "ZREM {p}:timers|wait {run} 2/child child": "stuck",
     "ZREM {p}:inbox|{asker} 1/q": "stuck",
     "HDEL {p}:questions:{asker}|1/q": "stuck",
     "DEL {p}:map:{run} 2/each": "stuck",

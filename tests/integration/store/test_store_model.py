@@ -430,7 +430,8 @@ class StoreAndModel(RuleBasedStateMachine):
             assert self.records.state(run.run_id) == dict(sorted(run.state.items()))
             assert stored.visits == dict(sorted(run.counts.items()))
             assert {name: text.split(" ")[0] for name, text in packed.items()} == {
-                name: visit.status for name, visit in run.visits.items()
+                name: "waiting" if visit.status in ("asked", "backoff") else visit.status
+                for name, visit in run.visits.items()
             }
             assert {
                 name: len(self.store.visits.read_turns(run.run_id, name)) for name in packed

@@ -41,7 +41,7 @@ OLD_VISIT = "ready - 0 1 0 0 0 "
 # Redis commands that break a run, and the rule of the consistency check that notices.
 MENDED = {
     "ZREM {p}:timers|visit {run} 2/s": "stuck",
-    "ZREM {p}:timers|child {run} 2/child": "stuck",
+    "ZREM {p}:timers|wait {run} 2/child child": "stuck",
     "ZREM {p}:timers|deadline {run}": "deadline",
     "ZREM {p}:inbox|{asker} 1/q": "stuck",
     "HDEL {p}:questions:{asker}|1/q": "stuck",

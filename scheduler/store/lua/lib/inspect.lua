@@ -49,8 +49,43 @@ local function inspect_map(run_id, visit)
   return {inflight or '0', following or '0', total or '0', halted or '', missing}
 end
 
+-- The rows of what a visit waits for, and of what else some index has of it: call, row, when its
+-- timer is due, asked at, whether there is a question.
+local function inspect_waits(run_id, visit, calls)
+  local waits = waits_of(run_id, visit)
+  local named, rows = {}, {}
+  for _, names in ipairs({redis.call('HKEYS', waits), calls or {}}) do
+    for _, call in ipairs(names) do
+      named[call] = true
+    end
+  end
+  local all = {}
+  for call in pairs(named) do
+    all[#all + 1] = call
+  end
+  for i, call in ipairs(sorted(all)) do
+    local question = question_of(visit, call)
+    rows[i] = {call, redis.call('HGET', waits, call) or '',
+      score(timers, wait_timer(run_id, visit, call)), score(inbox, run_id .. ' ' .. question),
+      redis.call('HEXISTS', key('questions', run_id), question)}
+  end
+  return rows
+end
+
 local function inspect_visits(run_id, rest)
-  local named, visits = {}, {}
+  local named, visits, calls = {}, {}, {}
+  -- Take the call out of each name that has one, `<visit> <call>`.
+  local function note_calls(names, implied)
+    for i, name in ipairs(names) do
+      local visit, call = string.match(name, '^(%S+) ?(.*)$')
+      call = call == '' and implied or call
+      names[i], calls[visit] = visit, calls[visit] or {}
+      table.insert(calls[visit], call ~= '' and call or nil)
+    end
+    return names
+  end
+  local asked = note_calls(sorted(redis.call('HKEYS', key('questions', run_id))), 'question')
+  note_calls(rest)
   local function add(names)
     for _, visit in ipairs(names) do
       if not named[visit] then
@@ -58,52 +93,51 @@ local function inspect_visits(run_id, rest)
         visits[#visits + 1] = {
           visit, redis.call('HGET', key('visits', run_id), visit) or '',
           score(timers, timer('visit', run_id, visit)),
-          score(timers, timer('child', run_id, visit)),
-          score(inbox, run_id .. ' ' .. visit),
-          redis.call('HEXISTS', key('questions', run_id), visit), inspect_map(run_id, visit),
+          inspect_waits(run_id, visit, calls[visit]),
+          inspect_map(run_id, visit),
           redis.call('LLEN', key('turns', run_id .. ' ' .. visit)),
         }
       end
     end
   end
   add(sorted(redis.call('HKEYS', key('visits', run_id))))
-  add(sorted(redis.call('HKEYS', key('questions', run_id))))
+  add(asked)
   add(rest)
   return visits
 end
 
--- The children, all of them or those that a visit waits for: run id, status, parent, due.
+-- The children, all of them or those that a visit waits for: run id, status, parent.
 local function inspect_children(run_id, visits, whole)
   local ids = {}
   if whole then
     ids = redis.call('LRANGE', key('children', run_id), 0, -1)
   else
     for _, fields in ipairs(visits) do
-      local v = parse_visit(fields[2])
-      if v.status == 'child' then
-        ids[#ids + 1] = v.payload
+      for _, wait in ipairs(fields[4]) do
+        local row = wait[2] ~= '' and parse_row(wait[2])
+        if row and row.is_open and row.kind == 'child' then
+          ids[#ids + 1] = row.detail
+        end
       end
     end
   end
   local children = {}
   for i, child in ipairs(ids) do
-    local status, of, created, allowed =
-      unpack(redis.call('HMGET', key('run', child), 'status', 'parent', 'created', 'allowed_ms'))
-    children[i] = {child, status or '', of or '',
-      allowed and string.format('%.0f', created + allowed) or ''}
+    local status, of = unpack(redis.call('HMGET', key('run', child), 'status', 'parent'))
+    children[i] = {child, status or '', of or ''}
   end
   return children
 end
 
--- Of the parent: its status, the visit, whether it lists us.
+-- Of the parent: its status, what its visit waits for, whether it lists us.
 local function inspect_parent(run_id, whole)
   local parent = redis.call('HGET', key('run', run_id), 'parent')
   if not parent then return {} end
   local parent_run, parent_visit = string.match(parent, '^(%S+) (%S+)$')
-  if not parent_run then return {'', '', 0} end
+  if not parent_run then return {'', {}, 0} end
   return {
     redis.call('HGET', key('run', parent_run), 'status') or '',
-    redis.call('HGET', key('visits', parent_run), parent_visit) or '',
+    inspect_waits(parent_run, parent_visit),
     (not whole or redis.call('LPOS', key('children', parent_run), run_id)) and 1 or 0,
   }
 end

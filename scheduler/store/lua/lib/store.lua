@@ -43,28 +43,40 @@ local function split(list, count)
 end
 
 -- An open visit is one field of the hash `visits`. Its value:
---   status     ready | leased | staged | backoff | asked | child | map
---              held: resumed, but waits for a place in its step's window
+--   status     ready | leased | staged | waiting, as the rows of lib/waiting.lua say
+--              held: may go on, but waits for a place in its step's window
 --   token      of the delivery that holds the lease; '-' when nobody does
 --   tries      deliveries begun since it was last parked: what max_deliveries bounds
 --   attempt    counts from 1, plus one after each back-off
 --   began      ms of the first begin; 0 before it
 --   published  ms of the last message
 --   turns      entries in the list `turns`: what a conversation with a model recorded so far
---   payload    what it waits for or was resumed with; opaque here, except a child's run id
+-- and of what it waits for or has waited for, if there is any:
+--   rows       in the hash `waits`
+--   open       of those, what has not come about yet
+--   still      of these, what does not come about without a person
+--   fresh      rows closed since it last began
+--   mode       all | first: what has to come about for it to go on
 local function parse_visit(packed)
-  local status, token, tries, attempt, began, published, turns, payload =
+  local status, token, tries, attempt, began, published, turns, waits =
     string.match(packed, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  local rows, open, still, fresh, mode = 0, 0, 0, 0, 'all'
+  if waits and waits ~= '' then
+    rows, open, still, fresh, mode = string.match(waits, '^(%d+) (%d+) (%d+) (%d+) (%l+)$')
+  end
   return {
-    status = status, token = token, tries = tonumber(tries), attempt = tonumber(attempt),
+    status = rows and status, token = token, tries = tonumber(tries), attempt = tonumber(attempt),
     began = tonumber(began), published = tonumber(published), turns = tonumber(turns),
-    payload = payload, packed = packed,
+    rows = tonumber(rows) or 0, open = tonumber(open) or 0, still = tonumber(still) or 0,
+    fresh = tonumber(fresh) or 0, mode = mode, packed = packed,
   }
 end
 
 local function pack_visit(v)
-  return string.format('%s %s %d %d %.0f %.0f %d ', v.status, v.token, v.tries, v.attempt,
-    v.began, v.published, v.turns) .. v.payload
+  local packed = string.format('%s %s %d %d %.0f %.0f %d ', v.status, v.token, v.tries, v.attempt,
+    v.began, v.published, v.turns)
+  if v.rows == 0 then return packed end
+  return packed .. string.format('%d %d %d %d %s', v.rows, v.open, v.still, v.fresh, v.mode)
 end
 
 local function read_visit(run_id, visit)
@@ -82,7 +94,7 @@ end
 local function new_visit()
   return {
     status = 'ready', token = '-', tries = 0, attempt = 1, began = 0, published = now_ms,
-    turns = 0, payload = '',
+    turns = 0, rows = 0, open = 0, still = 0, fresh = 0, mode = 'all',
   }
 end
 
@@ -101,17 +113,6 @@ end
 local function forget_turns(run_id, visit, v)
   if v.turns and v.turns > 0 then  -- nil in a record that cannot be read
     remove(key('turns', run_id .. ' ' .. visit))
-  end
-end
-
--- A visit has done its part: only then may a map's items and results go.
-local function forget_visit(run_id, visit, v)
-  local visits = key('visits', run_id)
-  write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
-  stop_timer(timer('visit', run_id, visit))
-  forget_turns(run_id, visit, v)
-  if v.payload == 'collect' then
-    remove(key('map', run_id .. ' ' .. visit))
   end
 end
 

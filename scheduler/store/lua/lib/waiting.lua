@@ -1,23 +1,106 @@
--- Parking and resuming: the window's places, and when a run counts as waiting for a person.
+-- What visits wait for, the places of a step's window, and when a run waits for a person.
+--
+-- A visit waits for things by the ids of the calls that asked for them: each is a row of its hash
+-- `waits`, call id → what it is. A row stays when it is done, until the visit has used it.
+--   <kind> open <since> <allowed> <detail>   since: ms; allowed: ms until its timer is due, -1: never
+--   <kind> done <result>
+-- Kinds, and what a graph's nodes take for their ids:
+--   question    a person's answer (question)
+--   child       the end of a run, detail is its id (child)
+--   map         the last of a map's invocations (map)
+--   timer       nothing but its time (timer)
+--   message, escalation   what somebody sends
 --
 -- run.busy counts the visits that can go on without a person; at 0 the run is `waiting`.
 -- run.free counts the places left in the step's window; absent when the frontier fits into it.
 
 local settle
 
+-- Nothing comes of these without a person; a map's invocations count for themselves.
+local STILL = {question = true, map = true, message = true, escalation = true}
+
+local function waits_of(run_id, visit)
+  return key('waits', run_id .. ' ' .. visit)
+end
+
+local function wait_timer(run_id, visit, call)
+  return timer('wait', run_id, visit) .. ' ' .. call
+end
+
+-- A question's name in the hash of a run's questions, and after the run id in the inbox.
+local function question_of(visit, call)
+  return call == 'question' and visit or visit .. ' ' .. call
+end
+
+local function parse_row(text)
+  local kind, state, rest = string.match(text, '^(%l+) (%l+) (.*)$')
+  if state ~= 'open' then return {kind = kind, result = rest, text = text} end
+  local since, allowed, detail = string.match(rest, '^(%d+) (%-?%d+) (.*)$')
+  return {
+    kind = kind, is_open = true, since = tonumber(since), allowed = tonumber(allowed),
+    detail = detail, text = text,
+  }
+end
+
+local function open_text(row)
+  return string.format('%s open %.0f %.0f ', row.kind, row.since, row.allowed) .. row.detail
+end
+
+local function read_row(run_id, visit, v, call)
+  local text = v.open > 0 and redis.call('HGET', waits_of(run_id, visit), call)
+  return text and parse_row(text)
+end
+
+local function read_rows(run_id, visit)
+  local found, rows = redis.call('HGETALL', waits_of(run_id, visit)), {}
+  for i = 1, #found, 2 do
+    rows[found[i]] = parse_row(found[i + 1])
+  end
+  return rows
+end
+
+local function is_still(row)
+  if row.kind ~= 'child' then return STILL[row.kind] end
+  return redis.call('HGET', key('run', row.detail), 'status') == 'waiting'
+end
+
+local function is_busy(v)
+  return v.status ~= 'waiting' or v.open > v.still
+end
+
+-- The open row of a visit that waits for this child.
+local function row_of_child(run_id, visit, v, child_id)
+  if v.open == 0 then return end
+  for call, row in pairs(read_rows(run_id, visit)) do
+    if row.is_open and row.kind == 'child' and row.detail == child_id then return call, row end
+  end
+end
+
 local function change(run_id, field, by)
   local run = key('run', run_id)
   write_undone_by({'HINCRBY', run, field, 0 - by}, 'HINCRBY', run, field, by)
 end
 
--- Tell the parent's visit that this child now waits for a person, or no longer does.
+-- What a visit waits for has changed, and so, maybe, whether it counts as busy.
+local function count_visit(run_id, v, was_busy)
+  local busy = is_busy(v)
+  if busy ~= was_busy then
+    change(run_id, 'busy', busy and 1 or -1)
+    settle(run_id)
+  end
+end
+
+-- Tell the parent's visit that this child now waits for a person (1), or no longer does (-1).
 local function tell_parent(run_id, by)
   local parent = redis.call('HGET', key('run', run_id), 'parent')
-  if parent then
-    local parent_run = string.match(parent, '^(%S+)')
-    change(parent_run, 'busy', by)
-    settle(parent_run)
-  end
+  if not parent then return end
+  local parent_run, visit = string.match(parent, '^(%S+) (%S+)$')
+  local v = read_visit(parent_run, visit)
+  if not v or not row_of_child(parent_run, visit, v, run_id) then return end
+  local was_busy = is_busy(v)
+  v.still = v.still + by
+  write_visit(parent_run, visit, v)
+  count_visit(parent_run, v, was_busy)
 end
 
 function settle(run_id)
@@ -25,10 +108,10 @@ function settle(run_id)
   local status, busy = unpack(redis.call('HMGET', run, 'status', 'busy'))
   if status == 'running' and tonumber(busy) == 0 then
     write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', 'waiting')
-    tell_parent(run_id, -1)
+    tell_parent(run_id, 1)
   elseif status == 'waiting' and tonumber(busy) > 0 then
     write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', 'running')
-    tell_parent(run_id, 1)
+    tell_parent(run_id, -1)
   end
 end
 
@@ -46,11 +129,6 @@ local function check_parking(run_id, visit, token, status)
   return check_holder(run_id, visit, token, status)
 end
 
--- A map keeps its place while its invocations run in a window of their own.
-local function takes_place(visit, v)
-  return v.status ~= 'map' and not map_of(visit)
-end
-
 -- A visit leaves the window: the next one that was held back takes its place.
 local function release_place(run_id, visit)
   if map_of(visit) then return end
@@ -66,16 +144,15 @@ local function release_place(run_id, visit)
   make_ready(run_id, following, v, label_of(run_id, following, agent), digest)
 end
 
--- Give a parked visit what it waited for. It needs a place in the window again.
-local function resume(run_id, visit, v, payload)
+-- Let a visit go on. It needs a place in the window, unless it is an invocation or `in_place`.
+local function resume(run_id, visit, v, in_place)
   local run = key('run', run_id)
   local free, agent, digest = unpack(redis.call('HMGET', run, 'free', 'agent', 'digest'))
-  v.payload, v.tries, v.token = payload, 0, '-'
-  if free and takes_place(visit, v) then
+  v.tries, v.token = 0, '-'
+  if free and not in_place and not map_of(visit) then
     if tonumber(free) == 0 then
       v.status = 'held'
       write_visit(run_id, visit, v)
-      write('ZREM', timers, timer('visit', run_id, visit))
       push('LPUSH', key('pending', run_id), {visit})
       return
     end

@@ -2,17 +2,13 @@
 -- KEYS partition
 -- ARGV run_id visit token branch window rest
 -- REST the items, each as JSON text; at least one
--- USES store dispatch waiting
+-- USES store dispatch waiting waits finish
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
 local refusal, v = check_parking(run_id, visit, token, status)
 if refusal then return refusal end
-
-v.status, v.token, v.tries = 'map', '-', 0
-write_visit(run_id, visit, v)
-stop_timer(timer('visit', run_id, visit))
 
 local fields = {}
 for i, item in ipairs(rest) do
@@ -36,6 +32,6 @@ for index = 0, first - 1 do
 end
 add('HSET', key('visits', run_id), visits)
 add('ZADD', timers, ready)
-change(run_id, 'busy', first - 1)
-settle(run_id)
+change(run_id, 'busy', first)
+park(run_id, visit, v, 'all', {{call = 'map', kind = 'map'}})
 return reply()

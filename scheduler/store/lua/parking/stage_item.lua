@@ -4,7 +4,7 @@
 -- halt '1': this failure stops the map: no further invocation starts, what waits is withdrawn
 -- event: a JSON object with fields, which gets `done` and `total` in front; or ''
 -- spent: what the invocation used in all; usage: what of it the run does not count yet
--- USES store dispatch waiting finish
+-- USES store dispatch waiting waits finish
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
@@ -36,19 +36,16 @@ end
 
 -- Take back the invocations that wait for something: how many there were, and how many of them
 -- the run counts as busy.
-local WAITS = {asked = true, child = true, backoff = true}
 local function withdraw()
   local visits = key('visits', run_id)
   local open, gone, busy = redis.call('HGETALL', visits), 0, 0
   for i = 1, #open, 2 do
     local other = parse_visit(open[i + 1])
     local of, item = map_of(open[i])
-    if of == map_visit and WAITS[other.status] then
-      local child = other.status == 'child'
-        and redis.call('HGET', key('run', other.payload), 'status')
+    if of == map_visit and other.status == 'waiting' then
       gone = gone + 1
-      busy = busy + ((other.status == 'asked' or child == 'waiting') and 0 or 1)
-      drop_visit(run_id, open[i], other, cancel_child)
+      busy = busy + (is_busy(other) and 1 or 0)
+      drop_visit(run_id, open[i], other)
       write_undone_by({'HSET', visits, open[i], open[i + 1]}, 'HDEL', visits, open[i])
       write('HDEL', map, 'item:' .. item)
     end
@@ -74,6 +71,7 @@ elseif tonumber(inflight) > 1 then
 else
   -- The last one out; the map's own visit collects the results.
   write('HSET', map, 'inflight', 0)
-  resume(run_id, map_visit, read_visit(run_id, map_visit), 'collect')
+  close_wait(run_id, map_visit, 'map', '')
+  change(run_id, 'busy', -1)
 end
 return reply()

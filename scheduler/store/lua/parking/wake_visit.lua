@@ -1,7 +1,7 @@
 -- End the rest of a visit that waits for its turn; one that does not rest is left alone.
 -- KEYS partition
 -- ARGV run_id visit delay_ms
--- USES store dispatch waiting
+-- USES store dispatch waiting waits finish
 -- OK   recalled  1 if it rested
 local v = read_visit(run_id, visit)
 if v and v.status == 'leased' then
@@ -9,10 +9,11 @@ if v and v.status == 'leased' then
   write_last('SET', key('recalled', run_id .. ' ' .. visit),
     string.format('%.0f', now_ms + delay_ms), 'PX', 60000)
 end
-if not v or v.status ~= 'backoff' then return {'OK', {}, 0} end
+local row = v and v.status == 'waiting' and read_row(run_id, visit, v, 'timer')
+if not row or not row.is_open then return {'OK', {}, 0} end
 if tonumber(delay_ms) > 0 then
-  write_last('ZADD', timers, 'XX', now_ms + delay_ms, timer('visit', run_id, visit))
+  write_last('ZADD', timers, 'XX', now_ms + delay_ms, wait_timer(run_id, visit, 'timer'))
 else
-  resume(run_id, visit, v, v.payload)
+  close_row(run_id, visit, v, 'timer', row, '')
 end
 return reply(1)

@@ -4,7 +4,7 @@
 -- back_ms: Redis had been away and was back at this instant; 0 if it was not away
 -- expected_ms: what the clock would show if it had not been set; 0 if it was not
 -- least_ms: a shorter absence counts as any other time does
--- USES store
+-- USES store dispatch waiting
 -- OK   gap_ms  how far everything was moved; 0 where another scheduler has done it already
 local swept = tonumber(redis.call('GET', partition .. ':swept') or now_ms)
 local back, expected = tonumber(back_ms), tonumber(expected_ms)
@@ -41,25 +41,44 @@ local function instant_of(run_id, field)
   return tonumber(redis.call('HGET', key('run', run_id), field) or 0)
 end
 
+-- A visit may have several timers, and is moved along once.
+local shifted = {}
+local function shift_visit(run_id, visit)
+  local v = not shifted[run_id .. visit] and read_visit(run_id, visit)
+  if not v or not v.status then return end
+  shifted[run_id .. visit] = true
+  v.began = is_older(v.began) and v.began + gap or v.began
+  v.published = is_older(v.published) and v.published + gap or v.published
+  write_visit(run_id, visit, v)
+end
+
+-- A row says when its timer was set.
+local function shift_wait(run_id, visit, call, due)
+  local waits = waits_of(run_id, visit)
+  local text = redis.call('HGET', waits, call)
+  local row = text and parse_row(text)
+  if not row or not row.is_open or not is_older(row.since) then return due end
+  row.since = row.since + gap
+  write_undone_by({'HSET', waits, call, text}, 'HSET', waits, call, open_text(row))
+  return due + gap
+end
+
 local entries = redis.call('ZRANGE', timers, 0, -1, 'WITHSCORES')
 local moved = {}
 for i = 1, #entries, 2 do
   local member, due = entries[i], tonumber(entries[i + 1])
-  local kind, run_id, visit = string.match(member, '^(%S+) (%S+) ?(.*)$')
-  local v = (kind == 'visit' or kind == 'child') and read_visit(run_id, visit)
+  local kind, run_id, visit, call = string.match(member, '^(%S+) (%S+) ?(%S*) ?(.*)$')
   if kind == 'visit' then
     due = visit_due(due)
-  elseif kind == 'expiry'
-    or kind == 'deadline' and is_older(instant_of(run_id, 'started'))
-    or v and is_older(instant_of(v.payload, 'created')) then
+    shift_visit(run_id, visit)
+  elseif kind == 'wait' then
+    due = shift_wait(run_id, visit, call, due)
+    shift_visit(run_id, visit)
+  elseif kind == 'expiry' or kind == 'deadline' and is_older(instant_of(run_id, 'started')) then
     due = due + gap
   end
   if kind == 'deadline' then
     write('HSET', key('run', run_id), 'deadline', due)
-  elseif v then
-    v.began = is_older(v.began) and v.began + gap or v.began
-    v.published = is_older(v.published) and v.published + gap or v.published
-    write_visit(run_id, visit, v)
   end
   moved[#moved + 1] = due
   moved[#moved + 1] = member

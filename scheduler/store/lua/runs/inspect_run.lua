@@ -1,13 +1,16 @@
 -- Read everything a run has in its partition at one instant, to check that it fits together.
 -- KEYS partition
 -- ARGV run_id whole rest
--- REST visits that some index names with this run, besides those that are open
+-- REST visits that some index names with this run, besides those that are open; `<visit> <call>`
+--      where it names something that one waits for
 -- whole: '1' for all children, and for the parent's list of them; '0' for who is waited for
--- USES store inspect
+-- USES store dispatch waiting inspect
 -- OK   record visits staged pending indexed deadline expiry children parent keys steps digest
---      visits    visit, packed, its timer, its child's timer, asked at, question, map, turns
+--      visits    visit, packed, its timer, waits, map, turns
+--      waits     call, row, its timer, asked at, whether there is a question
 --      map       invocations under way, next, total, halted, items that are missing
---      children  run id, status, parent, due; parent: status, the visit packed, whether it lists us
+--      children  run id, status, parent
+--      parent    status, waits of its visit, whether it lists us
 --      keys      kind, ms until it expires: -1 never, -2 it does not exist
 --      digest    of all of this: what is decided on it is done by repair_run if it is still true
 --      '' stands for what does not exist

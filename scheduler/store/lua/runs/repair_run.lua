@@ -4,28 +4,28 @@
 -- digest: of the reading that showed it (inspect_run with `whole` 0); failure: JSON text of the
 -- error that ends the run, '' where it can go on
 -- REST verb, visit, argument of each thing to do, as scheduler/runs/stranded.py plans them
--- USES store dispatch waiting finish inspect
+-- USES store dispatch waiting waits finish inspect
 -- OK   repaired  1, or 0 where it has changed meanwhile
 if digest_of(inspect(run_id, {}, false)) ~= digest then return reply(0) end
 local run, visits = key('run', run_id), key('visits', run_id)
 local status, agent, bundle = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
 
--- What a record does not say cannot be released; the indexes are.
+-- What a record does not say is looked for.
 local function forget_unreadable()
   local open = redis.call('HGETALL', visits)
   for i = 1, #open, 2 do
     if not parse_visit(open[i + 1]).status then
       write('HDEL', visits, open[i])
-      write('ZREM', timers, timer('visit', run_id, open[i]), timer('child', run_id, open[i]))
+      drop_visit(run_id, open[i], parse_visit(open[i + 1]))
       write('ZREM', inbox, run_id .. ' ' .. open[i])
-      remove(key('map', run_id .. ' ' .. open[i]), key('turns', run_id .. ' ' .. open[i]))
+      remove(key('turns', run_id .. ' ' .. open[i]))
     end
   end
 end
 
-local function withdraw(visit)
-  write('HDEL', key('questions', run_id), visit)
-  write('ZREM', inbox, run_id .. ' ' .. visit)
+local function withdraw(question)
+  write('HDEL', key('questions', run_id), question)
+  write('ZREM', inbox, run_id .. ' ' .. question)
 end
 
 -- What belongs to visits of the current step, whether or not anything says that they are open.
@@ -36,11 +36,11 @@ local function forget_step()
     local map = key('map', run_id .. ' ' .. visit)
     for index = 0, (tonumber(redis.call('HGET', map, 'total') or '') or 0) - 1 do
       local invocation = invocation_of(visit, index)
+      drop_visit(run_id, invocation, {})
       remove(key('turns', run_id .. ' ' .. invocation))
-      write('ZREM', timers, timer('visit', run_id, invocation), timer('child', run_id, invocation))
     end
-    remove(map, key('turns', run_id .. ' ' .. visit))
-    write('ZREM', timers, timer('visit', run_id, visit), timer('child', run_id, visit))
+    drop_visit(run_id, visit, {})
+    remove(key('turns', run_id .. ' ' .. visit))
     withdraw(visit)
   end
 end
@@ -49,10 +49,10 @@ end
 local function clear()
   local open = redis.call('HGETALL', visits)
   for i = 1, #open, 2 do
-    drop_visit(run_id, open[i], parse_visit(open[i + 1]), cancel_child)
+    drop_visit(run_id, open[i], parse_visit(open[i + 1]))
   end
-  for _, visit in ipairs(redis.call('HKEYS', key('questions', run_id))) do
-    withdraw(visit)
+  for _, question in ipairs(redis.call('HKEYS', key('questions', run_id))) do
+    withdraw(question)
   end
   forget_step()
   write('ZREM', timers, timer('deadline', run_id))
@@ -78,27 +78,30 @@ local REPAIRS = {
   watch = function(visit)
     write('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))
   end,
-  watch_child = function(visit, due)
-    write('ZADD', timers, due ~= '' and due or now_ms, timer('child', run_id, visit))
+  watch_wait = function(visit, call, v)
+    local row = read_row(run_id, visit, v, call)
+    write('ZADD', timers, row.since + row.allowed, wait_timer(run_id, visit, call))
   end,
   watch_deadline = function()
     write('ZADD', timers, redis.call('HGET', run, 'deadline'), timer('deadline', run_id))
   end,
-  -- Without its question: it asks anew. What it was resumed with before is no answer to that.
-  ask_again = function(visit, _, v)
-    withdraw(visit)
-    resume(run_id, visit, v, '')
+  -- Without its question: it asks anew.
+  ask_again = function(visit, call, v)
+    drop_row(run_id, visit, v, call)
+    resume(run_id, visit, v)
   end,
-  list = function(visit)
-    write('ZADD', inbox, now_ms, run_id .. ' ' .. visit)
+  list = function(visit, call)
+    write('ZADD', inbox, now_ms, run_id .. ' ' .. question_of(visit, call))
   end,
-  withdraw = withdraw,
+  withdraw = function(visit, call)
+    withdraw(question_of(visit, call))
+  end,
   requeue = function(visit, _, v)
-    resume(run_id, visit, v, v.payload)
+    resume(run_id, visit, v)
   end,
   collect = function(visit, _, v)
     write('HSET', key('map', run_id .. ' ' .. visit), 'inflight', 0)
-    resume(run_id, visit, v, 'collect')
+    close_wait(run_id, visit, 'map', '')
   end,
   invoke = function(visit)
     local map_visit, index = map_of(visit)
@@ -108,18 +111,12 @@ local REPAIRS = {
     end
     announce_again(visit, new_visit())
   end,
-  tell_parent = function(visit, _, v)
-    write('ZREM', timers, timer('child', run_id, visit))
-    local child = key('run', v.payload)
-    local ended, output, failure = unpack(redis.call('HMGET', child, 'status', 'output', 'error'))
-    if not ended then
-      ended, failure = 'failed', cjson.encode({
-        code = 'R023', message = 'nothing is left of that run', node = cjson.null})
-    end
-    resume(run_id, visit, v, child_result(v.payload, ended, output or '', failure or ''))
+  tell_parent = function(visit, call, v)
+    local row = read_row(run_id, visit, v, call)
+    close_row(run_id, visit, v, call, row, result_of(row.detail))
   end,
   drop = function(visit, _, v)
-    drop_visit(run_id, visit, v, cancel_child)
+    drop_visit(run_id, visit, v)
     write('HDEL', visits, visit)
   end,
   -- The first one held back; as it leaves, it lets in the next.
@@ -142,6 +139,20 @@ local REPAIRS = {
   end,
 }
 
+-- What a visit waits for, as its rows say.
+local function recount_rows(visit, v)
+  local was_open, was_still, was_rows = v.open, v.still, v.rows
+  v.rows, v.open, v.still = 0, 0, 0
+  for _, row in pairs(read_rows(run_id, visit)) do
+    v.rows = v.rows + 1
+    v.open = v.open + (row.is_open and 1 or 0)
+    v.still = v.still + (row.is_open and is_still(row) and 1 or 0)
+  end
+  if v.open ~= was_open or v.still ~= was_still or v.rows ~= was_rows then
+    write_visit(run_id, visit, v)
+  end
+end
+
 -- Count anew what the repairs have changed: invocations under way, and who can go on.
 local function recount()
   local open, under_way, busy = redis.call('HGETALL', visits), {}, 0
@@ -151,10 +162,8 @@ local function recount()
     if map_visit then
       under_way[map_visit] = (under_way[map_visit] or 0) + 1
     end
-    local goes_on = v.status == 'ready' or v.status == 'leased' or v.status == 'backoff'
-      or v.status == 'held' or v.status == 'child'
-      and redis.call('HGET', key('run', v.payload), 'status') ~= 'waiting'
-    busy = busy + (goes_on and 1 or 0)
+    recount_rows(open[i], v)
+    busy = busy + (v.status ~= 'staged' and is_busy(v) and 1 or 0)
   end
   for _, visit in ipairs(redis.call('LRANGE', key('pending', run_id), 0, -1)) do
     busy = busy + (1 - redis.call('HEXISTS', visits, visit))
@@ -174,7 +183,11 @@ if failure ~= '' then
 end
 for i = 1, #rest, 3 do
   local visit = rest[i + 1]
-  REPAIRS[rest[i]](visit, rest[i + 2], read_visit(run_id, visit))
+  local v = visit ~= '' and read_visit(run_id, visit)
+  if v then
+    recount_rows(visit, v)
+  end
+  REPAIRS[rest[i]](visit, rest[i + 2], v)
 end
 status = redis.call('HGET', run, 'status')
 if not FINAL[status] and not redis.call('HGET', run, 'failing') then

@@ -3,7 +3,7 @@
 -- KEYS partition
 -- ARGV run_id step visit token status output failure cap window state_limit history event usage write_count rest
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
--- USES store dispatch waiting finish
+-- USES store dispatch waiting waits finish
 -- OK   status long  the run's status after the step; 1 if its history should be folded
 -- ERR  run_closed       the run already reached a final status, or its time is over
 -- ERR  stale_visit      another delivery owns the visit now; drop this result

@@ -2,9 +2,10 @@
 -- KEYS partition
 -- ARGV run_id visit token lease_ms rest
 -- REST the state's keys to read; none for all of them
--- USES store
--- OK   status tries width visit_number attempt turns age_ms left_ms payload context item state
+-- USES store dispatch waiting
+-- OK   status tries width visit_number attempt turns age_ms left_ms results context item state
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
+--      results  call id, result pairs of what it waited for and has not used yet
 -- ERR  run_closed   the run reached a final status, or its time is over
 -- ERR  stale_visit  it is done, parked, or in other hands: nothing to do
 local run = key('run', run_id)
@@ -34,6 +35,16 @@ else
   end
 end
 
+local results = {}
+if v.rows > 0 then
+  for call, row in pairs(read_rows(run_id, visit)) do
+    if not row.is_open then
+      results[#results + 1] = call
+      results[#results + 1] = row.result
+    end
+  end
+end
+
 if status == 'queued' then
   add('HSET', run, {'started', now_ms})
   if timeout then
@@ -49,10 +60,10 @@ end
 if v.status == 'ready' then
   v.status = 'leased'
 end
-v.token = token
+v.token, v.fresh = token, 0
 v.began = v.began > 0 and v.began or now_ms
 write_visit(run_id, visit, v)
 write_undone_by(nil, 'ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
 return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt,
-  v.turns, now_ms - v.began, deadline and tonumber(deadline) - now_ms or -1, v.payload, context,
+  v.turns, now_ms - v.began, deadline and tonumber(deadline) - now_ms or -1, results, context,
   item, state}

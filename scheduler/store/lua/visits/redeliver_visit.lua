@@ -1,7 +1,7 @@
 -- A visit's timer is due: publish it again, or find that it was given up too often.
 -- KEYS partition
 -- ARGV run_id visit max_deliveries
--- USES store dispatch waiting finish
+-- USES store dispatch waiting waits finish
 -- OK   done  published | gone | queued | given_up
 local member = timer('visit', run_id, visit)
 local due = tonumber(redis.call('ZSCORE', timers, member))
@@ -39,9 +39,6 @@ elseif v.status == 'staged' then
   write_visit(run_id, visit, v)
   write('ZADD', timers, now_ms + republish_ms, member)
   announce(run_id, visit, label, digest)
-  return reply('published')
-elseif v.status == 'backoff' then
-  resume(run_id, visit, v, v.payload)
   return reply('published')
 elseif v.status ~= 'leased' then
   write('ZREM', timers, member)

@@ -2,7 +2,7 @@
 -- A fatal failure drops the siblings that do not execute; those that do may still finish.
 -- KEYS partition
 -- ARGV run_id step visit token outcome failed usage
--- USES store dispatch waiting finish
+-- USES store dispatch waiting waits finish
 -- OK   open  visits of this step that are not done; 0 asks the caller to advance
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
@@ -22,7 +22,7 @@ if v.status == 'leased' then
     for i = 1, #open, 2 do
       local sibling = parse_visit(open[i + 1])
       if open[i] ~= visit and (map_of(open[i]) or sibling.status ~= 'leased') then
-        drop_visit(run_id, open[i], sibling, cancel_child)
+        drop_visit(run_id, open[i], sibling)
         write_undone_by({'HSET', visits, open[i], open[i + 1]}, 'HDEL', visits, open[i])
       end
     end

@@ -1,0 +1,163 @@
+-- The one way in which visits wait: rows are opened as a visit is parked, closed by what comes
+-- about, and dropped with the visit. lib/waiting.lua says what a row is.
+
+local finish
+
+local function cancel_child(child_id)
+  local status = redis.call('HGET', key('run', child_id), 'status')
+  if not is_over(status) then
+    finish(child_id, 'cancelled', '', cjson.encode({
+      code = 'cancelled', message = 'the parent run ended', node = cjson.null}), true)
+  end
+end
+
+-- What a child is to its parent's visit when it ends.
+local function child_result(child_id, status, output, failure)
+  local run = key('run', child_id)
+  local prompt, completion, cost, unpriced, cached = unpack(redis.call('HMGET', run,
+    'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens'))
+  return cjson.encode({
+    run_id = child_id, status = status, output = output, error = failure,
+    usage = table.concat(
+      {prompt or '0', completion or '0', unpriced and '-' or cost or '0', cached or '0'}, ' '),
+  })
+end
+
+-- The same of a child that is over already; nil if it is not.
+local function result_of(child_id)
+  local status, output, failure = unpack(redis.call('HMGET', key('run', child_id),
+    'status', 'output', 'error'))
+  if not is_over(status) then return end
+  if not status then
+    status, failure = 'failed', cjson.encode({
+      code = 'R023', message = 'nothing is left of that run', node = cjson.null})
+  end
+  return child_result(child_id, status, output or '', failure or '')
+end
+
+-- Let go of what an open row has outside of its visit, but for a child: that may go on.
+local function release(run_id, visit, call, row)
+  if row.allowed >= 0 then
+    write('ZREM', timers, wait_timer(run_id, visit, call))
+  end
+  if row.kind == 'question' then
+    local question = question_of(visit, call)
+    write('HDEL', key('questions', run_id), question)
+    write('ZREM', inbox, run_id .. ' ' .. question)
+  end
+end
+
+-- Drop a row that the visit has used, or wants no more; the caller writes the visit.
+local function drop_row(run_id, visit, v, call)
+  local waits = waits_of(run_id, visit)
+  local text = v.rows > 0 and redis.call('HGET', waits, call)
+  if not text then return end
+  local row = parse_row(text)
+  v.rows = v.rows - 1
+  if row.is_open then
+    v.open = v.open - 1
+    v.still = v.still - (is_still(row) and 1 or 0)
+    release(run_id, visit, call, row)
+    if row.kind == 'child' then cancel_child(row.detail) end
+  end
+  write_undone_by({'HSET', waits, call, text}, 'HDEL', waits, call)
+end
+
+-- Open a row in place of the earlier one of that call; the caller writes the visit. A `wait` has
+-- call, kind, allowed and detail, which of a question is its text.
+local function open_row(run_id, visit, v, wait)
+  local call, kind, allowed, detail = wait.call, wait.kind, wait.allowed or -1, wait.detail or ''
+  drop_row(run_id, visit, v, call)
+  v.rows = v.rows + 1
+  local result = kind == 'child' and result_of(detail)
+  if result then
+    v.fresh = v.fresh + 1
+    add('HSET', waits_of(run_id, visit), {call, 'child done ' .. result})
+    return
+  end
+  v.open = v.open + 1
+  v.still = v.still + (is_still(wait) and 1 or 0)
+  if allowed >= 0 then
+    add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
+  end
+  if kind == 'question' then
+    local question = question_of(visit, call)
+    add('HSET', key('questions', run_id), {question, detail})
+    add('ZADD', inbox, {now_ms, run_id .. ' ' .. question})
+    detail = ''
+  end
+  local row = {kind = kind, since = now_ms, allowed = allowed, detail = detail}
+  add('HSET', waits_of(run_id, visit), {call, open_text(row)})
+end
+
+-- What came about while the visit executed is `fresh`: it has not seen that yet.
+local function may_go_on(v)
+  return v.open == 0 or v.mode == 'first' and v.fresh > 0
+end
+
+-- Let a visit wait for `waits`, and for what it waits for already: for `all` of it, or for the
+-- `first` that comes about. It is ready at once where that has happened while it executed.
+-- `used`: the calls whose rows it has no more use for.
+local function park(run_id, visit, v, mode, waits, used)
+  for _, call in ipairs(used or {}) do
+    drop_row(run_id, visit, v, call)
+  end
+  local in_place = false
+  for _, wait in ipairs(waits) do
+    open_row(run_id, visit, v, wait)
+    in_place = in_place or wait.kind == 'map'  -- its invocations run in a window of their own
+  end
+  v.token, v.tries, v.mode = '-', 0, mode
+  if may_go_on(v) then
+    local agent, digest = unpack(redis.call('HMGET', key('run', run_id), 'agent', 'digest'))
+    make_ready(run_id, visit, v, label_of(run_id, visit, agent), digest)
+    return
+  end
+  v.status = 'waiting'
+  write_visit(run_id, visit, v)
+  stop_timer(timer('visit', run_id, visit))
+  count_visit(run_id, v, true)
+  if not in_place then
+    release_place(run_id, visit)
+  end
+end
+
+-- What an open row waits for has come about. Its visit goes on if that is all it waits for; one
+-- that executes finds the result when it waits next.
+local function close_row(run_id, visit, v, call, row, result)
+  local was_busy, waits = is_busy(v), waits_of(run_id, visit)
+  release(run_id, visit, call, row)
+  v.open, v.fresh = v.open - 1, v.fresh + 1
+  v.still = v.still - (is_still(row) and 1 or 0)
+  write_undone_by({'HSET', waits, call, row.text},
+    'HSET', waits, call, row.kind .. ' done ' .. result)
+  if v.status == 'waiting' and may_go_on(v) then
+    resume(run_id, visit, v, row.kind == 'map')
+  else
+    write_visit(run_id, visit, v)
+  end
+  count_visit(run_id, v, was_busy)
+end
+
+-- The same by call id: whether the visit waited for that.
+local function close_wait(run_id, visit, call, result)
+  local v = read_visit(run_id, visit)
+  local row = v and read_row(run_id, visit, v, call)
+  if not row or not row.is_open then return false end
+  close_row(run_id, visit, v, call, row, result)
+  return true
+end
+
+-- A visit is done or dropped: nothing stays of what it waited for, nor of its map.
+local function forget_waits(run_id, visit, v)
+  if v.status and v.rows == 0 then return end
+  if not v.status or v.open > 0 then
+    for call, row in pairs(read_rows(run_id, visit)) do
+      if row.is_open then
+        release(run_id, visit, call, row)
+        if row.kind == 'child' then cancel_child(row.detail) end
+      end
+    end
+  end
+  remove(waits_of(run_id, visit), key('map', run_id .. ' ' .. visit))
+end

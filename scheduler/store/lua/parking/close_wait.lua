@@ -1,0 +1,11 @@
+-- Give a visit something that it waits for, the first time that it comes: an answer, a message.
+-- KEYS partition
+-- ARGV run_id visit call result event
+-- USES store dispatch waiting waits finish
+-- ERR  run_closed   the run is over, or its time is
+-- ERR  not_waiting  the visit does not wait for that (any more)
+local status, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))
+if is_over(status, deadline) then return {'run_closed'} end
+if not close_wait(run_id, visit, call, result) then return {'not_waiting'} end
+narrate(run_id, event)
+return reply()
