@@ -43,7 +43,7 @@ class Client:
         self.store = store
         # Of the embedded engine; what another Redis keeps is between it and its operator.
         self.acceptances = acceptances
-        self.records = RunQueries(store.client, store.clock)
+        self.queries = RunQueries(store.client, store.clock)
         self.search = search
         self._budget_check = BudgetCheck(store)
         self.recordings = Recordings(store.client, store.settings.retention_s)
@@ -117,13 +117,13 @@ class Client:
         if self.acceptances is None or not run_ids:
             return
         try:
-            now_ms = self.acceptances.keep(run_ids, self.records.now_ms)
+            now_ms = self.acceptances.keep(run_ids, self.queries.now_ms)
         except NotKept as error:
             runs = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
             raise NotKept(
                 f"{runs} may be lost: {error}; free some space, then check with `sleipnir ps`"
             ) from error
-        self.acceptances.tidy(self.records.left_ms, now_ms)
+        self.acceptances.tidy(self.queries.left_ms, now_ms)
 
     def check(self, agent: PreparedAgent, request: Request) -> None:
         """Find out whether `submit` would accept this, without asking Redis.
@@ -155,7 +155,7 @@ class Client:
 
     def watch(self, run_id: str, after: str = "0") -> Iterator[NarrationEntry]:
         """The narration to the run's end, waiting for what is still to come."""
-        for entry in self.records.follow(run_id, after):
+        for entry in self.queries.follow(run_id, after):
             yield entry
             if isinstance(entry.event, RunEnded):
                 return
@@ -164,7 +164,7 @@ class Client:
         """Wait until the run is over."""
         for _ in self.watch(run_id):
             pass
-        return self.records.run(run_id)
+        return self.queries.run(run_id)
 
     def waits_for(self, runs: Sequence[Run]) -> dict[str, str]:
         """What those of the runs wait for that a person has to see to, by run id."""
@@ -234,7 +234,7 @@ class Client:
             return matching[0]
         if len(matching) > 1:
             raise AnswerRefused(_which_question(run_id, matching))
-        run = self.records.run(run_id)
+        run = self.queries.run(run_id)
         if run.is_final:
             raise AnswerRefused(f"run {run_id} is over ({run.status}); it accepts no answers")
         if node is not None and run.visits.get(node, 0) > 0:
@@ -244,8 +244,8 @@ class Client:
 
     def open_questions(self, run_id: str) -> list[Question]:
         """The open questions of a run, or else those of the child runs of a root."""
-        return self.records.questions(run_id) or [
-            question for question in self.records.inbox() if question.root_run_id == run_id
+        return self.queries.questions(run_id) or [
+            question for question in self.queries.inbox() if question.root_run_id == run_id
         ]
 
     def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:
@@ -254,7 +254,7 @@ class Client:
         Raises:
             RunNotFound: there is none of that id.
         """
-        self.records.run(run_id)
+        self.queries.run(run_id)
         return self.store.runs.close(run_id, "cancelled", Failure("cancelled", reason, None))
 
 

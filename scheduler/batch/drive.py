@@ -64,7 +64,7 @@ class Batch:
             known_cost_usd=earlier.cost_usd or 0.0,
         )
         self._reconciled = 0  # number of the last line whose runs were looked up
-        self._in_order = InInputOrder(ledger, client.records)
+        self._in_order = InInputOrder(ledger, client.queries)
         self._ready: deque[tuple[Item, int]] = deque()  # to submit, with the attempt
         self._finished_cost = self.progress.known_cost_usd
         self._poll_at = 0.0
@@ -99,7 +99,7 @@ class Batch:
     # ---- the loop
 
     def _as_they_finish(self) -> Iterator[Finished]:
-        with self._client.records.completions(self._options.name) as completions:
+        with self._client.queries.completions(self._options.name) as completions:
             while True:
                 yield from self._start_more()
                 if self.progress.in_flight == 0:
@@ -172,7 +172,7 @@ class Batch:
     def _reconcile(self, page: Sequence[Item]) -> Iterator[Finished]:
         """Find out which lines have runs already, and what is to be done about each."""
         over: list[Item] = []
-        attempts = last_attempts(self._client.records, self._options.name, self._agent.name, page)
+        attempts = last_attempts(self._client.queries, self._options.name, self._agent.name, page)
         for item, (attempt, summary) in zip(page, attempts, strict=True):
             run_id = run_id_of(self._options.name, item.item, attempt)
             if self._is_reported(item, run_id, summary):
@@ -215,7 +215,7 @@ class Batch:
         began_at = monotonic()
         cost = 0.0
         for page in self._ledger.followed():
-            summaries = self._client.records.summaries([item.run_id or "" for item in page])
+            summaries = self._client.queries.summaries([item.run_id or "" for item in page])
             over: list[Item] = []
             for item, summary in zip(page, summaries, strict=True):
                 if summary is None:
@@ -254,7 +254,7 @@ class Batch:
 
     def _finish(self, items: Sequence[Item]) -> Iterator[Finished]:
         """Note the ends of runs; yields them."""
-        for item, run in read_runs(self._client.records, items):
+        for item, run in read_runs(self._client.queries, items):
             self._untrack(item)
             self._ledger.mark(
                 item.number, "over" if self._options.ordered else "reported", run.run_id

@@ -57,7 +57,7 @@ class Attachment:
         told = partial(options.say, "Redis is not available; retrying (Ctrl-C exits)")
         client.store.client.set_retry(retry_aloud(told))
         self._client = client
-        self._records = client.records
+        self._records = client.queries
         self.run_id = run_id
         self._options = options
         self._asks = asks
@@ -66,7 +66,7 @@ class Attachment:
         self._positions = {run_id: "0"}
         # Of what models say: it is over when it is over, and never told again.
         self._stream_positions = (
-            {run_id: client.records.end_of_token_stream(run_id)} if streams else {}
+            {run_id: client.queries.end_of_token_stream(run_id)} if streams else {}
         )
         self._stream_printer = StreamPrinter()
         self._asking: set[str] = set()  # runs with questions that may be open

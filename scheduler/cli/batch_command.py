@@ -253,7 +253,7 @@ class _Start:
         display.close()
         if self.call.record is not None:
             # Those of earlier starts too.
-            runs = set(chain.from_iterable(self.client.records.batch_pages(batch_options.name)))
+            runs = set(chain.from_iterable(self.client.queries.batch_pages(batch_options.name)))
             write_recording(self.client, sorted(runs), self.call.record, self.options)
         for line in final_lines(batch_options.name, batch.progress):
             self.options.say(line)
@@ -297,8 +297,8 @@ def print_status(client: Client, options: Options, name: str) -> int:
     """Print how the runs of a batch stand."""
     counts: Counter[str] = Counter()
     usage = NO_USAGE
-    for page in client.records.batch_pages(name):
-        for summary in filter(None, client.records.summaries(page)):
+    for page in client.queries.batch_pages(name):
+        for summary in filter(None, client.queries.summaries(page)):
             counts[str(summary.status)] += 1
             usage += summary.usage
     if not counts:

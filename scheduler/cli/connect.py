@@ -135,7 +135,7 @@ def require_redis(settings: Settings) -> None:
 
 def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
     """Say what it takes for a run to go on, if nothing is at work on this engine."""
-    if client.records.has_live_scheduler():
+    if client.queries.has_live_scheduler():
         return
     if settings_of(options).redis_url is None:
         options.say(
@@ -189,6 +189,6 @@ def _telling_lost_from_unknown(client: Client) -> Iterator[None]:
         yield
     except RunNotFound as error:
         assert client.acceptances is not None
-        if lost := client.acceptances.lost(error.run_id, client.records.now_ms()):
+        if lost := client.acceptances.lost(error.run_id, client.queries.now_ms()):
             raise lost from error
         raise

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def document_of(client: Client, run: Run, questions: Sequence[Question]) -> Document:
     """The document of `run --json`."""
-    records = client.records
+    records = client.queries
     return run_document(
         run,
         records.state(run.run_id),
@@ -72,7 +72,7 @@ def _print_failure(run: Run, failure: Failure) -> None:
 
 def _print_times(client: Client, run: Run) -> None:
     click.echo(f"[graph:{run.agent}] performance summary (slowest first):", err=True)
-    for row in node_times(client.records.history(run.run_id)):
+    for row in node_times(client.queries.history(run.run_id)):
         click.echo(
             f"[graph:{run.agent}]   {row.node}: {row.visits} visit(s), total {row.total_ms}ms, "
             f"avg {row.avg_ms:.0f}ms, max {row.max_ms}ms",

@@ -192,7 +192,7 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
         run_id = new_run_id()
         submission.submit(client, run_id, attached=False)
         if options.json:
-            run_result.print_json(run_result.document_of(client, client.records.run(run_id), ()))
+            run_result.print_json(run_result.document_of(client, client.queries.run(run_id), ()))
         else:
             click.echo(run_id)
         say_who_goes_on(client, options, run_id)

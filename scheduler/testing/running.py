@@ -140,7 +140,7 @@ class CaseSession:
         return problems(case.expected, course, self.client.store.settings.check_timeout_s)
 
     def _course(self, case: Case, run: Run) -> Course:
-        records = self.client.records
+        records = self.client.queries
         route = [sorted(checkpoint.nodes) for checkpoint in records.history(run.run_id)[1:]]
         if run.status != Status.SUCCEEDED:
             route.append(sorted(run.frontier))
@@ -202,18 +202,18 @@ class _Followed:
         """Each run once it is over, or waits for a person, which nobody here is."""
         while self._open:
             self._wait()
-            summaries = self._client.records.summaries(list(self._open))
+            summaries = self._client.queries.summaries(list(self._open))
             for run_id, summary in zip(list(self._open), summaries, strict=True):
                 if summary is None or summary.status.is_final or summary.status == Status.WAITING:
                     case, began_at = self._open.pop(run_id)
                     del self._positions[run_id]
-                    run = self._client.records.run(run_id)
+                    run = self._client.queries.run(run_id)
                     if not run.is_final:
                         self._client.cancel(run_id, "its test is over")
                     yield case, run, monotonic() - began_at
 
     def _wait(self) -> None:
-        news = self._client.records.events_after(self._positions, _LOOK_MS)
+        news = self._client.queries.events_after(self._positions, _LOOK_MS)
         self._positions.update((run_id, entry.event_id) for run_id, entry in news)
 
     def cancel(self) -> None:

@@ -89,7 +89,7 @@ class Family:
         return {str(self._workers.run(run_id).status) for run_id in run_ids}
 
     def _children(self, run_ids: Sequence[str]) -> list[Run]:
-        return [child for run_id in run_ids for child in self._workers.records.children(run_id)]
+        return [child for run_id in run_ids for child in self._workers.queries.children(run_id)]
 
 
 @pytest.mark.parametrize(

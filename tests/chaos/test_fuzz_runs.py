@@ -158,7 +158,7 @@ def wait_for(
     def none_left() -> bool:
         # Looking must not take the cores from the workers.
         Event().wait(0.2)
-        runs = workers.records.runs(left)
+        runs = workers.queries.runs(left)
         left[:] = [
             run_id
             for run_id, run in zip(left, runs, strict=True)
@@ -307,7 +307,7 @@ def test_batch_lines(engine_at_work: Workers, redis_client: redis.Redis) -> None
         for batch in batches:
             batch.submit_all()
 
-        pages = [engine_at_work.records.batch_pages(f"b{number}") for number in range(len(batches))]
+        pages = [engine_at_work.queries.batch_pages(f"b{number}") for number in range(len(batches))]
         run_ids = [run_id for page in chain(*pages) for run_id in page]
         cancel_waiting(engine_at_work, run_ids)
         check_all(engine_at_work, redis_client, run_ids)
@@ -334,7 +334,7 @@ def a_batch(
 def test_answers(engine_at_work: Workers, redis_client: redis.Redis) -> None:
     answers = some(texts())
     run_ids = submitted(engine_at_work, ASKS_PERSON, [Request()] * len(answers))
-    wait_until(lambda: len(engine_at_work.records.inbox()) == len(run_ids), "all runs ask", LIMIT_S)
+    wait_until(lambda: len(engine_at_work.queries.inbox()) == len(run_ids), "all runs ask", LIMIT_S)
 
     for run_id, answer in zip(run_ids, answers, strict=True):
         try:

@@ -48,7 +48,7 @@ def sizes(short: Size, long: Size) -> pytest.MarkDecorator:
 
 
 def histories(workers: Workers, load: Load) -> list[list[Checkpoint]]:
-    return [workers.records.history(run_id) for run_id in load.run_ids]
+    return [workers.queries.history(run_id) for run_id in load.run_ids]
 
 
 @pytest.fixture

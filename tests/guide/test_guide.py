@@ -192,7 +192,7 @@ def test_an_agent_may_run_another_one(engine: Engine) -> None:
     run = engine.finish(graph, prompt="Ada")
 
     assert run.output == "the letter to Ada, in French"
-    (child,) = engine.records.children(run.run_id)
+    (child,) = engine.queries.children(run.run_id)
     assert (child.agent, child.status) == ("translator", "succeeded")
 
 
@@ -250,7 +250,7 @@ def test_a_run_out_of_time_ends_wherever_it_is(engine: Engine) -> None:
     engine.tick()
 
     assert (run.status, engine.run(run.run_id).status) == ("waiting", "timed_out")
-    assert engine.records.inbox() == []
+    assert engine.queries.inbox() == []
 
 
 def test_a_worker_that_dies_takes_nothing_with_it(engine: Engine) -> None:

@@ -25,7 +25,7 @@ class Agents:
         """Go on with another store."""
         self.store = store
         self.client = Client(store, AgentSearch((self._agents,)))
-        self.records = self.client.records
+        self.queries = self.client.queries
 
     def write(self, name: str, graph: str, files: Mapping[str, str] | None = None) -> Path:
         """Write an agent's graph, its name put in front, and its other files."""
@@ -43,10 +43,10 @@ class Agents:
         return self.client.submit(self.client.prepare("tested"), Request(**request))
 
     def run(self, run_id: str) -> Run:
-        return self.records.run(run_id)
+        return self.queries.run(run_id)
 
     def state(self, run_id: str) -> dict[str, Any]:
-        return self.records.state(run_id)
+        return self.queries.state(run_id)
 
     def failure(self, run_id: str) -> Failure:
         """Why the run failed, which it must have."""

@@ -123,7 +123,7 @@ class Engine(Agents):
 
     def events(self, run_id: str, kind: type[E]) -> list[E]:
         """What was narrated of a run so far, of one kind."""
-        narration = self.records.follow(run_id, block=False)
+        narration = self.queries.follow(run_id, block=False)
         return [entry.event for entry in narration if isinstance(entry.event, kind)]
 
     def begin(self, run_id: str, visit: str, token: str = "t1") -> Lease:

@@ -69,7 +69,7 @@ class Load:
     def statuses(self) -> Counter[Status | None]:
         return Counter(
             summary.status if summary else None
-            for summary in self._workers.records.summaries(self.run_ids)
+            for summary in self._workers.queries.summaries(self.run_ids)
         )
 
     def is_over(self) -> bool:
@@ -84,7 +84,7 @@ class Load:
         return len(self._effects())
 
     def _runs(self) -> list[Run]:
-        found = self._workers.records.runs(self.run_ids)
+        found = self._workers.queries.runs(self.run_ids)
         assert None not in found
         return [run for run in found if run is not None]
 

@@ -71,7 +71,7 @@ class ToolLoad:
     def is_over(self) -> bool:
         return all(
             summary is not None and summary.status.is_final
-            for summary in self._agents.records.summaries(self.run_ids)
+            for summary in self._agents.queries.summaries(self.run_ids)
         )
 
     def executions(self) -> list[tuple[str, str]]:
@@ -94,7 +94,7 @@ class ToolLoad:
         Args:
             at_most_lost: how many turns and calls may have been in flight when workers died.
         """
-        for run in self._agents.records.runs(self.run_ids):
+        for run in self._agents.queries.runs(self.run_ids):
             assert run is not None
             assert (run.status, run.output) == (Status.SUCCEEDED, "Noted."), run.failure
             assert run.usage.prompt_tokens == TURNS * 10

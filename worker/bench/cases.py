@@ -88,7 +88,7 @@ def many_runs(arena: Arena, agent: PreparedAgent, batch: str) -> Sample:
     """All the runs, from the first submission to the last end."""
 
     def act() -> None:
-        with arena.client.records.completions(batch) as completions:
+        with arena.client.queries.completions(batch) as completions:
             for _ in range(RUNS):
                 arena.client.submit(agent, Request(batch=batch))
             ended, ends_at = 0, perf_counter() + 60
@@ -110,7 +110,7 @@ def submit(arena: Arena, rounds: int) -> Iterator[Row]:
         for _ in range(SUBMISSIONS):
             run_id = arena.client.submit(agent, Request())
             if kept:
-                keep([run_id], arena.client.records.now_ms)
+                keep([run_id], arena.client.queries.now_ms)
         return Sample(perf_counter() - began, 0.0)
 
     samples = interleaved(
@@ -129,7 +129,7 @@ def memory(arena: Arena, rounds: int) -> Iterator[Row]:
         before = _used_memory(arena)
         ids = [arena.client.submit(prepared, Request()) for _ in range(count)]
         for run_id in ids:
-            for entry in arena.client.records.follow(run_id):
+            for entry in arena.client.queries.follow(run_id):
                 if isinstance(entry.event, QuestionAsked | RunEnded):
                     break
         used = (_used_memory(arena) - before) / count / 1024

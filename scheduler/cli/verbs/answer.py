@@ -26,7 +26,7 @@ def answer(options: Options, run_id: str, text: str | None, node: str | None) ->
     if text is None and not is_terminal():
         raise click.UsageError("TEXT is required: there is no terminal to ask on")
     with open_client(options, workers=False) as client:
-        question = client.open_question(client.records.resolve(run_id), node)
+        question = client.open_question(client.queries.resolve(run_id), node)
         client.answer(question.run_id, ask(question) if text is None else text, question.place)
         if options.json:
             found = {"run_id": question.run_id, "node": question.node}

@@ -20,9 +20,9 @@ def cancel(options: Options, run_ids: Sequence[str]) -> ExitCode:
     """Cancel runs with their children; exit 1 if one of them had already ended."""
     code = ExitCode.SUCCEEDED
     with open_client(options, workers=False) as client:
-        for run_id in [client.records.resolve(prefix) for prefix in run_ids]:
+        for run_id in [client.queries.resolve(prefix) for prefix in run_ids]:
             cancelled = client.cancel(run_id)
-            status = client.records.run(run_id).status
+            status = client.queries.run(run_id).status
             if options.json:
                 found = {"run_id": run_id, "cancelled": cancelled, "status": status}
                 click.echo(json.dumps(found))

@@ -55,7 +55,7 @@ def draw(options: Options, agent: str | None, target: Path | None, run_id: str |
     writer = _writer(target)
     if run_id is not None:
         with open_client(options, workers=False) as client:
-            graph, colours = _graph_of_run(client, client.records.resolve(run_id))
+            graph, colours = _graph_of_run(client, client.queries.resolve(run_id))
     else:
         assert agent is not None
         graph, colours = _graph_of_agent(options, agent), None
@@ -94,8 +94,8 @@ def _graph_of_agent(options: Options, reference: str) -> Graph:
 
 def _graph_of_run(client: Client, run_id: str) -> tuple[Graph, Colours]:
     """The graph as it was when the run began, and what the run has done."""
-    run = client.records.run(run_id)
-    return client.graph_of(run), progress_of(run, client.records)
+    run = client.queries.run(run_id)
+    return client.graph_of(run), progress_of(run, client.queries)
 
 
 def progress_of(run: Run, records: RunQueries) -> dict[str, Progress]:

@@ -18,7 +18,7 @@ with lazy_imports():
 def inbox(options: Options) -> None:
     """List every open question, oldest first."""
     with open_client(options, workers=False) as client:
-        questions, now_ms = client.records.inbox(), client.records.now_ms()
+        questions, now_ms = client.queries.inbox(), client.queries.now_ms()
 
     if options.json:
         for question in questions:

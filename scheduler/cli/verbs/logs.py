@@ -21,9 +21,9 @@ from sleipnir.scheduler.cli.terminal_output import printable, style
 def logs(options: Options, run_id: str, node: str | None) -> None:
     """Print what RUN's scripts, tools and models said, as stored with it."""
     with open_client(options, workers=False) as client:
-        run_id = client.records.resolve(run_id)
-        entries = client.records.logs(run_id, node)
-        dropped = client.records.logs_dropped(run_id)
+        run_id = client.queries.resolve(run_id)
+        entries = client.queries.logs(run_id, node)
+        dropped = client.queries.logs_dropped(run_id)
         limit_bytes = client.store.settings.log_limit_bytes
     if dropped:
         options.say(

@@ -60,13 +60,13 @@ def ps(
 
 
 def _print(client: Client, options: Options, chosen: _Filter) -> None:
-    runs = client.records.recent(
+    runs = client.queries.recent(
         chosen.limit,
         status=model.Status(chosen.status) if chosen.status else None,
         agent=chosen.agent,
         batch=chosen.batch,
     )
-    now_ms = client.records.now_ms()
+    now_ms = client.queries.now_ms()
     waits = client.waits_for(runs)
     if options.json:
         for run in runs:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def show(options: Options, run_id: str) -> None:
     """Show RUN: nodes visited, timings, usage, error, children, pending questions."""
     with open_client(options, workers=False) as client:
-        records = client.records
+        records = client.queries
         run = records.run(records.resolve(run_id))
         times = history.node_times(records.history(run.run_id))
         children = records.children(run.run_id)
@@ -50,7 +50,7 @@ def show(options: Options, run_id: str) -> None:
 
 def _rests_for(client: Client, run: Run) -> str | None:
     """What a run rests for that ends by itself, such as a rate or a pause of a provider."""
-    newest = None if run.is_final else client.records.newest_entry(run.run_id)
+    newest = None if run.is_final else client.queries.newest_entry(run.run_id)
     if newest is None or not isinstance(newest.event, events.VisitDelayed):
         return None
     return newest.event.reason

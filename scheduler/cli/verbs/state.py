@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def state(options: Options, run_id: str, key: str | None, step: int | None, diff: bool) -> None:
     """Print RUN's state as JSON, or the value of KEY alone."""
     with open_client(options, workers=False) as client:
-        records = client.records
+        records = client.queries
         run_id = records.resolve(run_id)
         if diff:
             _print_changes(records.history(run_id), step, key, as_json=options.json)

@@ -29,8 +29,8 @@ def watch(options: Options, run_id: str) -> ExitCode:
     Stays attached while the run waits for an answer. Ctrl-C detaches; the run continues.
     """
     with open_client(options, workers=False) as client:
-        run_id = client.records.resolve(run_id)
-        if client.records.run(run_id).is_final:
+        run_id = client.queries.resolve(run_id)
+        if client.queries.run(run_id).is_final:
             return _follow(client, run_id, options)
         with open_client(options, workers=True) as at_work:
             return _follow(at_work, run_id, options)

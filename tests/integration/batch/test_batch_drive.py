@@ -147,7 +147,7 @@ def test_another_start_joins_runs_under_way(
     results = sorted(start(shout, "one", "two", "three").results())
 
     assert [output for _, _, output in results] == ["ONE", "THREE", "TWO"]
-    assert len(engine.records.recent(10)) == 3
+    assert len(engine.queries.recent(10)) == 3
 
 
 def test_failed_lines_run_again_only_if_wanted(
@@ -160,7 +160,7 @@ def test_failed_lines_run_again_only_if_wanted(
     assert len(list(again.results())) == 2
     second = run_id_of("words", "fail", 2)
     assert engine.run(second).status == Status.FAILED
-    (members,) = engine.records.batch_pages("words")
+    (members,) = engine.queries.batch_pages("words")
     assert sorted(members) == sorted([run_id_of("words", "one", 1), second])
 
 
@@ -172,7 +172,7 @@ def test_a_failure_in_the_results_file_stays_when_redis_has_forgotten_it(
 
     assert list(started.results()) == []
     assert started.progress.failed == 1
-    assert engine.records.recent(10) == []
+    assert engine.queries.recent(10) == []
 
 
 def test_a_waiting_run_holds_up_no_other_line(

@@ -33,7 +33,7 @@ def test_values_stay_what_they_are_on_their_whole_way(engine: Engine, tmp_path: 
     workdir.mkdir()
     run_id = engine.submit(PASSES_ON, SEE, prompt=HOSTILE, workdir=str(workdir))
     engine.drive()
-    (question,) = engine.records.questions(run_id)
+    (question,) = engine.queries.questions(run_id)
 
     engine.client.answer(run_id, HOSTILE)
     engine.drive()

@@ -47,7 +47,7 @@ def resumed_with(engine: Engine, visit: str, token: str = "t9") -> Any:
 def test_a_run_whose_only_visit_asks_waits_for_a_person(engine: Engine) -> None:
     engine.store.parking.ask(started(engine), a_question("1/s"))
 
-    (question,) = engine.records.inbox()
+    (question,) = engine.queries.inbox()
     assert status(engine) == "waiting"
     assert (question.question_id, question.text) == (f"{RUN}/1/s", "well?")
     assert question.asked_at == engine.clock.ms
@@ -62,7 +62,7 @@ def test_an_answer_resumes_its_visit(engine: Engine) -> None:
     assert status(engine) == "running"
     assert messages(engine) == ["1/s"]
     assert resumed_with(engine, "1/s") == {"answer": "  Yes\n"}
-    assert engine.records.inbox() == engine.records.questions(RUN) == []
+    assert engine.queries.inbox() == engine.queries.questions(RUN) == []
 
 
 def test_the_first_of_two_answers_wins(engine: Engine) -> None:
@@ -110,7 +110,7 @@ def test_cancelling_withdraws_the_question(engine: Engine) -> None:
 
     engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
-    assert engine.records.inbox() == []
+    assert engine.queries.inbox() == []
     with pytest.raises(AnswerRefused, match="has ended"):
         engine.store.parking.answer(RUN, "1/s", "yes")
 
@@ -140,7 +140,7 @@ def test_parking_is_narrated_in_the_transition_itself(engine: Engine) -> None:
         begin(engine, "2/b"), child, 300, event=ChildStarted("b", "g", CHILD)
     )
 
-    kinds = [entry.event.kind for entry in engine.records.follow(RUN, block=False)]
+    kinds = [entry.event.kind for entry in engine.queries.follow(RUN, block=False)]
 
     assert kinds == ["submitted", "question", "answered", "child"]
 
@@ -159,7 +159,7 @@ def test_a_child_starts_in_its_parent_s_partition(engine: Engine) -> None:
     spawn(engine, "1/s")
 
     assert engine.queued() == [(CHILD, "1/s", "d" * 64)]
-    assert [child.run_id for child in engine.records.children(RUN)] == [CHILD]
+    assert [child.run_id for child in engine.queries.children(RUN)] == [CHILD]
     assert engine.run(CHILD).parent == RUN
     assert status(engine) == "running"
 
@@ -236,7 +236,7 @@ def test_cancelling_a_run_cancels_all_below_it(engine: Engine) -> None:
 
     assert [status(engine, run_id) for run_id in (RUN, CHILD, GRANDCHILD)] == ["cancelled"] * 3
     assert engine.failure(GRANDCHILD).message == "the parent run ended"
-    assert engine.records.inbox() == []
+    assert engine.queries.inbox() == []
 
 
 @pytest.mark.parametrize("waiting", [False, True])

@@ -227,7 +227,7 @@ def test_a_node_without_next_fails_before_it_does_anything(engine: Engine) -> No
 
     failure = engine.failure(run.run_id)
     assert (failure.code, failure.node) == ("R002", "i")
-    assert engine.records.inbox() == []
+    assert engine.queries.inbox() == []
 
 
 def test_a_loop_ends_at_the_visit_cap(engine: Engine) -> None:
@@ -271,7 +271,7 @@ def test_of_nodes_that_fail_together_all_but_the_first_are_in_the_log(
         list(threads.map(lambda _: engine.work_once(), range(2)))
 
     assert engine.failure(run_id).node == "a"
-    (entry,) = engine.records.logs(run_id)
+    (entry,) = engine.queries.logs(run_id)
     assert (entry["node"], entry["stream"]) == ("c", "failure")
     assert entry["text"].startswith("R013: script 'c' failed")
 
@@ -283,7 +283,7 @@ def test_a_failing_step_keeps_nothing_its_siblings_wrote(engine: Engine) -> None
 
     assert engine.failure(run.run_id).code == "R013"
     assert engine.state(run.run_id) == {"initial_prompt": ""}
-    assert [point.step for point in engine.records.history(run.run_id)] == [0, 1]
+    assert [point.step for point in engine.queries.history(run.run_id)] == [0, 1]
 
 
 def test_a_state_over_its_limit_fails_the_run(engine: Engine) -> None:
@@ -443,4 +443,4 @@ def test_an_outcome_that_cannot_be_written_fails_its_run_and_keeps_the_log_once(
     assert run.failure is not None
     assert (run.failure.code, run.failure.node) == ("R023", "s")
     assert "internal error in node 's'" in run.failure.message
-    assert [entry["text"] for entry in engine.records.logs(run.run_id)] == ["about to write"]
+    assert [entry["text"] for entry in engine.queries.logs(run.run_id)] == ["about to write"]

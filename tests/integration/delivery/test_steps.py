@@ -63,7 +63,7 @@ def test_a_submitted_run_waits_with_its_seeds_for_a_worker(engine: Engine) -> No
 
     assert status(engine) == "queued"
     assert engine.state(RUN) == {"n": 1}
-    assert engine.records.history(RUN)[0].writes == {"n": 1}
+    assert engine.queries.history(RUN)[0].writes == {"n": 1}
     assert engine.queued() == [(RUN, "1/s", "d" * 64)]
 
 
@@ -73,7 +73,7 @@ def test_a_batch_lists_a_run_even_if_its_first_submission_broke_off(engine: Engi
 
     engine.store.runs.submit(a_run(batch="b"))
 
-    assert list(engine.records.batch_pages("b")) == [[RUN]]
+    assert list(engine.queries.batch_pages("b")) == [[RUN]]
 
 
 def test_advancing_commits_writes_checkpoint_counts_and_frontier(engine: Engine) -> None:
@@ -84,7 +84,7 @@ def test_advancing_commits_writes_checkpoint_counts_and_frontier(engine: Engine)
         lease, 1, go_to("a", "b", k="[]"), cap=9, window=8, nodes={"s": {"ms": 5}}
     )
 
-    run, checkpoint = engine.run(RUN), engine.records.history(RUN)[1]
+    run, checkpoint = engine.run(RUN), engine.queries.history(RUN)[1]
     assert (said, run.step, run.frontier) == ("running", 2, ("a", "b"))
     assert run.visits == {"a": 1, "b": 1, "s": 1}
     assert engine.state(RUN)["k"] == []
@@ -126,7 +126,7 @@ def test_a_failed_step_commits_nothing_but_its_usage(engine: Engine) -> None:
     ]
     assert (run.status, run.failure, run.usage) == ("failed", failure, Usage(3, 4, 0.5))
     assert "k" not in engine.state(RUN)
-    assert len(engine.records.history(RUN)) == 1
+    assert len(engine.queries.history(RUN)) == 1
 
 
 def test_a_visit_beyond_the_cap_fails_the_run_after_its_step(engine: Engine) -> None:
@@ -237,8 +237,8 @@ def test_a_failure_drops_what_does_not_execute_and_awaits_what_does(engine: Engi
     left = stage(engine, "2/a", FAILED)
 
     assert left == 1
-    assert engine.records.inbox() == []
-    assert engine.records.questions(RUN) == []
+    assert engine.queries.inbox() == []
+    assert engine.queries.questions(RUN) == []
     assert status(engine, CHILD) == "cancelled"
     assert engine.store.visits.stage(running, 2, Branch({})) == 0
 

@@ -66,7 +66,7 @@ def test_a_waiting_run_is_timed_out_too(engine: Engine) -> None:
     engine.tick()
 
     assert status(engine) == "timed_out"
-    assert engine.records.inbox() == []
+    assert engine.queries.inbox() == []
 
 
 def test_no_run_is_timed_out_early(engine: Engine) -> None:
@@ -217,7 +217,7 @@ def test_late_output_of_a_finished_run_expires_with_it(engine: Engine) -> None:
 
     engine.store.runs.append_logs(RUN, ['{"node":"s"}'])
 
-    assert engine.records.logs(RUN) == [{"node": "s"}]
+    assert engine.queries.logs(RUN) == [{"node": "s"}]
     assert engine.redis.ttl(f"{{p01}}:logs:{RUN}") > RETENTION_S
 
 
@@ -235,7 +235,7 @@ def test_only_the_newest_output_is_kept(engine: Engine) -> None:
 
     engine.store.runs.append_logs(RUN, [f'{{"node":"{number}"}}' for number in range(1_200)])
 
-    logs = engine.records.logs(RUN)
+    logs = engine.queries.logs(RUN)
     assert (len(logs), logs[0]["node"], logs[-1]["node"]) == (1_000, "200", "1199")
 
 
@@ -249,11 +249,11 @@ def test_output_is_kept_up_to_its_limit_and_what_was_dropped_is_counted(engine: 
         ]
         engine.store.runs.append_logs(RUN, entries, dropped=1)
 
-    kept = engine.records.logs(RUN)
+    kept = engine.queries.logs(RUN)
     size = sum(map(len, cast(list[str], engine.redis.lrange(f"{{p01}}:logs:{RUN}", 0, -1))))
     assert 60 * 1024 < size <= 64 * 1024
     assert [entry["node"] for entry in kept] == [str(n) for n in range(300 - len(kept), 300)]
-    assert engine.records.logs_dropped(RUN) == 300 - len(kept) + 30
+    assert engine.queries.logs_dropped(RUN) == 300 - len(kept) + 30
 
 
 def test_logs_tells_what_was_dropped(engine: Engine, redis_server: RedisServer) -> None:
@@ -275,8 +275,8 @@ def test_one_piece_of_output_over_the_limit_drops_all_and_itself(engine: Engine)
     engine.store.runs.append_logs(RUN, [f'{{"text":"{"x" * 70_000}"}}'])
     engine.store.runs.append_logs(RUN, ['{"node":"t"}'])
 
-    assert engine.records.logs(RUN) == [{"node": "t"}]
-    assert engine.records.logs_dropped(RUN) == 2
+    assert engine.queries.logs(RUN) == [{"node": "t"}]
+    assert engine.queries.logs_dropped(RUN) == 2
 
 
 def test_narration_is_capped(engine: Engine) -> None:

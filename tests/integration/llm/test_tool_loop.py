@@ -282,7 +282,7 @@ def test_usage_of_all_turns_is_the_node_s(engine: Engine, server: ModelServer) -
     run_id = submit(engine, "tools: [add]")
     engine.drive()
 
-    checkpoint = engine.records.history(run_id)[1]
+    checkpoint = engine.queries.history(run_id)[1]
     assert checkpoint.nodes["ask"]["usage"][:2] == [20, 10]
     assert engine.run(run_id).usage.prompt_tokens == 20
 
@@ -295,7 +295,7 @@ def test_each_call_of_a_model_is_logged_with_what_it_used(
     run_id = submit(engine, "tools: [add]")
     engine.drive()
 
-    logged = [e["text"] for e in engine.records.logs(run_id) if e["stream"] == "usage"]
+    logged = [e["text"] for e in engine.queries.logs(run_id) if e["stream"] == "usage"]
     assert logged == ["openai:m: 10 tokens in, 5 out, price unknown"] * 2
 
 
@@ -372,7 +372,7 @@ def test_a_guarded_call_parks_until_a_person_agrees(engine: Engine, server: Mode
     run_id = guarded(engine, server)
 
     waiting = engine.run(run_id)
-    (question,) = engine.records.questions(run_id)
+    (question,) = engine.queries.questions(run_id)
     engine.client.answer(run_id, "Y")
     engine.drive()
 

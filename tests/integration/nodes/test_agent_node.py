@@ -43,7 +43,7 @@ def run_both(engine: Engine, helper: str, parent: str = PARENT) -> str:
 
 
 def child_of(engine: Engine, run_id: str) -> str:
-    (child,) = engine.records.children(run_id)
+    (child,) = engine.queries.children(run_id)
     return child.run_id
 
 
@@ -98,7 +98,7 @@ def test_a_prompt_that_names_what_is_missing_starts_no_child(engine: Engine) -> 
     run_id = run_both(engine, ECHO, PARENT.replace("{{what}}", "{{gone}}"))
 
     assert engine.failure(run_id).code == "R001"
-    assert engine.records.children(run_id) == []
+    assert engine.queries.children(run_id) == []
 
 
 def test_a_failed_child_fails_its_parent_and_is_quoted(engine: Engine) -> None:
@@ -151,7 +151,7 @@ def test_children_nest_no_deeper_than_the_limit(engine: Engine) -> None:
     engine.drive()
 
     depths = []
-    while children := engine.records.children(run_id):
+    while children := engine.queries.children(run_id):
         run_id = children[0].run_id
         depths.append(children[0].context.depth)
     assert depths == [1, 2]
@@ -165,13 +165,13 @@ def test_cancelling_the_parent_cancels_the_child(engine: Engine) -> None:
     engine.drive()
 
     assert engine.run(run_id).status == engine.run(child_of(engine, run_id)).status == "cancelled"
-    assert engine.records.inbox() == []
+    assert engine.queries.inbox() == []
 
 
 def test_a_question_of_the_child_names_the_root_run(engine: Engine) -> None:
     run_id = run_both(engine, ASKS)
 
-    (question,) = engine.records.inbox()
+    (question,) = engine.queries.inbox()
 
     assert (question.run_id, question.root_run_id) == (child_of(engine, run_id), run_id)
     assert engine.run(run_id).status == "waiting"
@@ -224,7 +224,7 @@ def test_a_map_runs_a_child_per_item(engine: Engine) -> None:
     run = engine.finish(graph, state={"l": [1, 2, 3]})
 
     assert run.output == '["did: 1","did: 2","did: 3"]'
-    assert len(engine.records.children(run.run_id)) == 3
+    assert len(engine.queries.children(run.run_id)) == 3
 
 
 def test_a_failed_child_in_a_map_is_that_item_s_failure(engine: Engine) -> None:

@@ -260,12 +260,12 @@ def test_a_failure_does_not_wait_for_people_that_other_items_ask(engine: Engine)
     engine.drive()
 
     assert engine.failure(run_id).message.startswith("map 'm' item [1] failed: ")
-    assert [child.status for child in engine.records.children(run_id)] == [
+    assert [child.status for child in engine.queries.children(run_id)] == [
         "cancelled",
         "failed",
         "cancelled",
     ]
-    assert engine.records.inbox() == []
+    assert engine.queries.inbox() == []
     assert_consistent(engine.redis, runs=4)
 
 
@@ -276,5 +276,5 @@ def test_an_item_that_would_ask_after_a_failure_does_not(engine: Engine) -> None
     engine.drive(newest_first=True)
 
     assert "item [1] failed" in engine.failure(run_id).message
-    assert [child.status for child in engine.records.children(run_id)] == ["failed"]
+    assert [child.status for child in engine.queries.children(run_id)] == ["failed"]
     assert_consistent(engine.redis, runs=2)

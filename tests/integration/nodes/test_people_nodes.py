@@ -37,7 +37,7 @@ def asked(engine: Engine, graph: str, **request: object) -> tuple[str, Question]
     """Run an agent up to its question."""
     run = engine.finish(graph, **request)
     assert run.status == "waiting"
-    (question,) = engine.records.questions(run.run_id)
+    (question,) = engine.queries.questions(run.run_id)
     return run.run_id, question
 
 

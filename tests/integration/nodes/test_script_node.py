@@ -140,7 +140,7 @@ def test_stderr_is_shown_by_its_end_and_kept_in_the_logs(engine: Engine) -> None
     run = finish(engine, "printf 'x%.0s' {1..5000} >&2; echo end >&2; exit 1")
 
     error = engine.state(run.run_id)["error"]
-    (entry,) = engine.records.logs(run.run_id)
+    (entry,) = engine.queries.logs(run.run_id)
     assert len(error) == len("Script node failed: exit code 1: ") + 4_000
     assert error.endswith("xend")
     assert (entry["node"], entry["stream"], len(entry["text"])) == ("a", "stderr", 5_003)
@@ -160,7 +160,7 @@ def test_of_much_output_the_log_has_both_ends(engine: Engine) -> None:
 
     run = engine.finish(graph, {"a.sh": noisy})
 
-    entries = engine.records.logs(run.run_id)
+    entries = engine.queries.logs(run.run_id)
     assert all(entry["text"].startswith("FIRST\ny\n") for entry in entries)
     assert all(entry["text"].endswith("\nLAST") for entry in entries)
     assert "bytes left out]" in entries[0]["text"]

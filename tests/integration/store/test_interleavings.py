@@ -82,7 +82,7 @@ class World:
         return found is not None and cast(str, found).startswith("ready ")
 
     def answer(self) -> None:
-        questions = self._engine.records.inbox()
+        questions = self._engine.queries.inbox()
         if questions:
             question = self._chance.choice(questions)
             self._engine.store.parking.answer(
@@ -116,7 +116,7 @@ class World:
         """The status says what the visits do."""
         for run_id in (
             self._run_id,
-            *(r.run_id for r in self._engine.records.children(self._run_id)),
+            *(r.run_id for r in self._engine.queries.children(self._run_id)),
         ):
             status = self._engine.run(run_id).status
             if status in (Status.RUNNING, Status.WAITING):
@@ -148,8 +148,8 @@ def test_any_order_of_events_gives_the_same_result(engine: Engine, seed: int) ->
 
     assert (run.status, run.output) == ("succeeded", EXPECTED)
     assert all(count == 1 for count in run.visits.values())
-    assert len(engine.records.children(run.run_id)) == 10
-    assert engine.records.inbox() == []
+    assert len(engine.queries.children(run.run_id)) == 10
+    assert engine.queries.inbox() == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -158,6 +158,6 @@ def test_a_failure_ends_everything_whenever_it_comes(engine: Engine, seed: int) 
 
     assert run.failure is not None
     assert (run.failure.code, run.failure.node) == ("R015", "b")
-    assert all(child.is_final for child in engine.records.children(run.run_id))
-    assert engine.records.inbox() == []
+    assert all(child.is_final for child in engine.queries.children(run.run_id))
+    assert engine.queries.inbox() == []
     assert set(engine.state(run.run_id)) == {"initial_prompt", "items"}

@@ -104,7 +104,7 @@ def test_a_finished_run_is_consistent_at_every_step_to_its_end(engine: Engine, r
 
 @pytest.mark.parametrize(("breakage", "rule"), BREAKAGES.items())
 def test_what_is_broken_is_found(engine: Engine, run_id: str, breakage: str, rule: str) -> None:
-    asker, child = engine.records.children(run_id)
+    asker, child = engine.queries.children(run_id)
     names = {
         "p": partition_of(run_id),
         "p0": run_id[:2],

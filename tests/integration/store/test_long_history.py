@@ -43,11 +43,11 @@ def history_bytes(engine: Engine) -> int:
 
 
 def test_a_long_history_is_bounded_and_tells_every_step(long_run: Engine) -> None:
-    history = long_run.records.history(RUN)
+    history = long_run.queries.history(RUN)
 
     assert history_bytes(long_run) < 2 * LIMIT
     assert [checkpoint.step for checkpoint in history] == list(range(STEPS + 1))
-    assert long_run.records.steps(RUN) == STEPS
+    assert long_run.queries.steps(RUN) == STEPS
     assert state_after(history, STEPS) == long_run.state(RUN)
     assert state_after(history, 2)["k"].startswith("2 x")
     (row,) = node_times(history)

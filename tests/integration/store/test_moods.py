@@ -126,8 +126,8 @@ def test_a_finished_node_is_committed_afterwards_and_not_run_again(
             until = monotonic() + 3  # the lease lapses, and its one try is not lost by it
             wait_until(lambda: monotonic() > until, "it stays like that for a while", 60)
 
-        wait_until(lambda: workers.records.run(run_id).is_final, "the run is over", 120)
-        assert workers.records.run(run_id).output == "well"
+        wait_until(lambda: workers.queries.run(run_id).is_final, "the run is over", 120)
+        assert workers.queries.run(run_id).output == "well"
         assert len((tmp_path / "began").read_text().splitlines()) == 1
         assert worker.is_running()
         assert_consistent(client, runs=1)

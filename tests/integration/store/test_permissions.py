@@ -69,7 +69,7 @@ def test_all_kinds_of_nodes_run_as_a_restricted_user(
         worker = workers.start("--scheduler")
         workers.write("child", CHILD, {"s.sh": "echo '{}'"})
         run_id = workers.submit(GRAPH, {"s.sh": "echo '{}'"}, state={"items": [1, 2]})
-        wait_until(lambda: workers.records.questions(run_id), "the run asks", 150)
+        wait_until(lambda: workers.queries.questions(run_id), "the run asks", 150)
         workers.client.answer(run_id, "yes")
         run = workers.client.wait(run_id)
 

@@ -44,7 +44,7 @@ def test_a_secret_variable_shows_in_nothing_that_people_read(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = engine.finish(LEAKY, SCRIPT, variables={"token": CANARY})
-    (question,) = engine.records.questions(run.run_id)
+    (question,) = engine.queries.questions(run.run_id)
     engine.client.answer(run.run_id, "yes")
     engine.drive()
 
@@ -55,7 +55,7 @@ def test_a_secret_variable_shows_in_nothing_that_people_read(
     assert failed.failure.code == "R013"
     assert "the token is ***" in failed.failure.message
     assert "the token is ***" in question.text
-    assert [entry["text"] for entry in engine.records.logs(run.run_id)] == 2 * ["the token is ***"]
+    assert [entry["text"] for entry in engine.queries.logs(run.run_id)] == 2 * ["the token is ***"]
     # The run's record has to hold it: the next visit's script gets it from there.
     leaks = [key for key, text in kept.items() if CANARY in text]
     assert leaks == [key for key in kept if key.endswith(f":run:{run.run_id}")]
@@ -78,7 +78,7 @@ def test_a_secret_of_the_machine_never_gets_into_redis(
     kept = everything_kept(engine)
     assert run.status == "waiting"
     assert engine.state(run.run_id)["told"] == ["it is ***"]
-    assert [entry["text"] for entry in engine.records.logs(run.run_id)] == ["it is ***"]
+    assert [entry["text"] for entry in engine.queries.logs(run.run_id)] == ["it is ***"]
     assert [key for key, text in kept.items() if CANARY in text] == []
     assert CANARY not in caplog.text
 

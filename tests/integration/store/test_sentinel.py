@@ -106,8 +106,8 @@ def test_runs_go_on_with_another_primary(
         end_of_primary(watched)
         (tmp_path / "go").touch()
 
-        wait_until(lambda: workers.records.run(run_id).is_final, "the run is over", 90)
-        assert workers.records.run(run_id).output == "well"
+        wait_until(lambda: workers.queries.run(run_id).is_final, "the run is over", 90)
+        assert workers.queries.run(run_id).output == "well"
         assert worker.is_running()
         assert PASSWORD not in worker.log.read_text()
         found = wait_until(lambda: live_workers(watched.url), "the worker answers", 60)

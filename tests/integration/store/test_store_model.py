@@ -102,7 +102,7 @@ class StoreAndModel(RuleBasedStateMachine):
         values = Settings.model_validate({"lease_s": LEASE_S, "max_deliveries": MAX_DELIVERIES})
         self.store = RunStore(client, values, DirectDispatcher(), self.clock)
         self.scheduler = Scheduler(self.store, monotonic=self.clock.passed_s)
-        self.records = RunQueries(client)
+        self.queries = RunQueries(client)
         self.runs: list[Run] = []
         self.tokens = 0
 
@@ -424,10 +424,10 @@ class StoreAndModel(RuleBasedStateMachine):
     def store_and_model_agree(self) -> None:
         type(self).steps += 1
         for run in self.runs:
-            stored = self.records.run(run.run_id)
+            stored = self.queries.run(run.run_id)
             packed = cast(dict[str, str], self.redis.hgetall(run_key("visits", run.run_id)))
             assert stored.status == run.status
-            assert self.records.state(run.run_id) == dict(sorted(run.state.items()))
+            assert self.queries.state(run.run_id) == dict(sorted(run.state.items()))
             assert stored.visits == dict(sorted(run.counts.items()))
             assert {name: text.split(" ")[0] for name, text in packed.items()} == {
                 name: "waiting" if visit.status in ("asked", "backoff") else visit.status
@@ -436,8 +436,8 @@ class StoreAndModel(RuleBasedStateMachine):
             assert {
                 name: len(self.store.visits.read_turns(run.run_id, name)) for name in packed
             } == {name: visit.turns for name, visit in run.visits.items()}
-            assert len(self.records.history(run.run_id)) - 1 in (run.step - 1, run.step)
-            assert [question.visit for question in self.records.questions(run.run_id)] == sorted(
+            assert len(self.queries.history(run.run_id)) - 1 in (run.step - 1, run.step)
+            assert [question.visit for question in self.queries.questions(run.run_id)] == sorted(
                 name for name, visit in run.visits.items() if visit.status == "asked"
             )
 

@@ -84,7 +84,7 @@ def plant(engine: Engine, run_id: str, breakage: str) -> None:
 
 
 def names_in(engine: Engine, run_id: str) -> Mapping[str, str]:
-    children = (run.run_id for run in engine.records.children(run_id))
+    children = (run.run_id for run in engine.queries.children(run_id))
     names = dict(zip(("asker", "child"), children, strict=False))
     return {"p": partition_of(run_id), "run": run_id, **names}
 
@@ -106,7 +106,7 @@ def sweep(engine: Engine, run_id: str, looks: int = 2) -> int:
 def drive_to_its_end(engine: Engine, run_id: str) -> None:
     """Be worker, scheduler and the person who is asked."""
     for _ in range(100):
-        for question in engine.records.inbox():
+        for question in engine.queries.inbox():
             engine.store.parking.answer(question.run_id, question.visit, "yes")
         if not engine.work_once():
             if engine.run(run_id).is_final:
@@ -145,7 +145,7 @@ def test_what_cannot_go_on_fails_and_says_what_was_found(
     failure = engine.failure(run_id)
     assert failure.code == "R023"
     assert text in failure.message
-    assert {run.status for run in engine.records.children(run_id)} <= FINAL
+    assert {run.status for run in engine.queries.children(run_id)} <= FINAL
     assert rules_broken(engine) <= {"history", "visits"}  # what the record lacks, nobody knows
 
 
@@ -169,7 +169,7 @@ def test_what_a_run_that_is_over_left_is_taken_away(engine: Engine, run_id: str)
     sweep(engine, run_id, looks=4)
 
     assert rules_broken(engine) == set()
-    assert {run.status for run in engine.records.children(run_id)} == {"cancelled"}
+    assert {run.status for run in engine.queries.children(run_id)} == {"cancelled"}
 
 
 def test_a_child_that_nobody_waits_for_any_more_is_cancelled(engine: Engine, run_id: str) -> None:
@@ -178,7 +178,7 @@ def test_a_child_that_nobody_waits_for_any_more_is_cancelled(engine: Engine, run
     sweep(engine, run_id, looks=4)
 
     assert engine.failure(run_id).code == "R023"
-    assert {run.status for run in engine.records.children(run_id)} == {"cancelled"}
+    assert {run.status for run in engine.queries.children(run_id)} == {"cancelled"}
     assert rules_broken(engine) == set()
 
 

@@ -90,7 +90,7 @@ class WaitsAndModel(RuleBasedStateMachine):
         self.redis = client
         self.clock = Clock()
         self.store = RunStore(client, Settings(), DirectDispatcher(), self.clock)
-        self.records = RunQueries(client)
+        self.queries = RunQueries(client)
         self.visit = Waiting()
         self.children: dict[str, str] = {}  # by run id: running, waiting, over
         self.deliveries = 0
@@ -271,9 +271,9 @@ class WaitsAndModel(RuleBasedStateMachine):
     @invariant()
     def store_and_model_agree(self) -> None:
         type(self).steps += 1
-        run = self.records.run(RUN)
+        run = self.queries.run(RUN)
         for child, at in self.children.items():
-            stored = str(self.records.run(child).status)
+            stored = str(self.queries.run(child).status)
             assert stored == at or (at == "over" and stored in ("succeeded", "cancelled"))
         if self.is_over:
             assert not self.redis.exists(run_key("waits", f"{RUN} {VISIT}"))

@@ -69,7 +69,7 @@ def test_a_secret_is_no_seed() -> None:
     run = submitted(of, variables={"key": "s3cret"})
 
     assert seeds(run) == {"initial_prompt": ""}
-    assert run.context.variables == run.context.given == {"key": "s3cret"}
+    assert run.context.variables == run.context.submitted_vars == {"key": "s3cret"}
     assert run.context.secrets == ("key",)
 
 
@@ -126,7 +126,7 @@ def test_a_submission_may_lower_the_time_limit_only(
 
 
 PARENT = RunContext(
-    depth=1, root="ab" * 8, workdir="/w", given={"who": "Ada"}, agents={"helper": "d2"}
+    depth=1, root="ab" * 8, workdir="/w", submitted_vars={"who": "Ada"}, agents={"helper": "d2"}
 )
 
 
@@ -160,7 +160,7 @@ def test_a_child_sees_given_values_only_of_variables_it_declares() -> None:
 
     assert run.context.variables == {"who": "Ada"}
     assert child(graph()).context.variables == {}
-    assert child(graph()).context.given == {"who": "Ada"}
+    assert child(graph()).context.submitted_vars == {"who": "Ada"}
 
 
 def test_a_child_may_lie_as_deep_as_the_limit() -> None:
@@ -184,7 +184,7 @@ def test_a_context_survives_being_stored() -> None:
         workdir="/w",
         variables={"a": "1"},
         secrets=("a",),
-        given={"a": "1"},
+        submitted_vars={"a": "1"},
         answers={"i": ["x", ""]},
         agents={"helper": "d"},
     )
