@@ -32,7 +32,7 @@ def test_a_flood_is_cut_to_so_many_lines_a_minute(caplog: pytest.LogCaptureFixtu
     clock.now = 61
     log.data_received(b"calm\n")
 
-    said = [record.getMessage() for record in caplog.queries]
+    said = [record.getMessage() for record in caplog.records]
     assert said[:100] == [f"noisy: line {number}" for number in range(100)]
     assert said[100:] == ["noisy: … and 4900 more lines", "noisy: calm"]
 
@@ -43,7 +43,7 @@ def test_the_end_tells_what_was_left_out(caplog: pytest.LogCaptureFixture) -> No
     log.data_received(b"line\n" * 103)
     log.connection_lost(None)
 
-    assert caplog.queries[-1].getMessage() == "noisy: … and 3 more lines"
+    assert caplog.records[-1].getMessage() == "noisy: … and 3 more lines"
 
 
 def test_only_printable_text_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -51,7 +51,7 @@ def test_only_printable_text_is_logged(caplog: pytest.LogCaptureFixture) -> None
 
     log.data_received(b"a\x1b[2Jb\rc\xff\n\x00\n")
 
-    assert [record.getMessage() for record in caplog.queries] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "noisy: a\\x1b[2Jb\\rc\ufffd",
         "noisy: \\x00",
     ]
