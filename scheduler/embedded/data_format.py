@@ -10,6 +10,7 @@ from sleipnir.scheduler.errors import EngineUnreachable
 # Counted up with every change that makes the keys of before unreadable.
 DATA_FORMAT: Final = 2
 _FILE = "format"
+_LONGEST = 20  # bytes of a mark
 
 
 def require_format(directory: Path) -> None:
@@ -21,16 +22,20 @@ def require_format(directory: Path) -> None:
     """
     mark = directory / _FILE
     try:
-        found = mark.read_text(encoding="utf-8").strip()
+        with mark.open("rb") as file:
+            found = file.read(_LONGEST).decode("ascii", "replace").strip()
     except FileNotFoundError:
         # Before there were marks, there was one form.
         found = "1" if (directory / "appendonlydir").exists() else str(DATA_FORMAT)
         if found == str(DATA_FORMAT):
-            mark.write_text(f"{found}\n", encoding="utf-8")
+            # Whole or not at all: an empty mark would be another form for ever.
+            part = directory / f"{_FILE}.part"
+            part.write_text(f"{found}\n", encoding="ascii")
+            part.replace(mark)
     if found != str(DATA_FORMAT):
         data = directory.parent
         raise EngineUnreachable(
-            f"{data} was written by another version of Sleipnir (data format {found[:20]}, this "
+            f"{data} was written by another version of Sleipnir (data format {found!r}, this "
             f"version needs {DATA_FORMAT}). Finish its runs with that version, or set it aside: "
             f"mv {data} {data}.old"
         )

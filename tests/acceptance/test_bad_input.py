@@ -373,16 +373,16 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path, where: st
     assert_says(done.stderr, f"cannot use the data directory {tmp_path}/file", "SLEIPNIR_DATA_DIR")
 
 
-@pytest.mark.parametrize("mark", [None, "1", "17"])
+@pytest.mark.parametrize("mark", [None, b"1", b"17", b"\xff\x1b[2J" * 100])
 def test_data_of_another_format_is_refused_and_left_as_it_is(
-    tmp_path: Path, mark: str | None
+    tmp_path: Path, mark: bytes | None
 ) -> None:
     sleipnir = Sleipnir(tmp_path)
     sleipnir.write("echo", END)
     redis = tmp_path / "data" / "redis"
     (redis / "appendonlydir").mkdir(parents=True)
     if mark is not None:
-        (redis / "format").write_text(mark)
+        (redis / "format").write_bytes(mark)
 
     done = sleipnir("run", "echo")
 
