@@ -212,6 +212,7 @@ class EngineProcess:
         self._stays = False
         self._closing = False
         self._redis_restarts = False  # for its socket to come back
+        self._data_removed = ""  # what somebody did with the data directory, if so
         self._supervisor = Supervisor(grace_s=DRAIN_MARGIN_S, adopts=True)
 
     def start(self) -> Engine:
@@ -224,7 +225,7 @@ class EngineProcess:
             engine = self._sign()
             self._start_redis()
             self._open_door()
-            self._supervisor.call_in(_LOOKS_AGAIN_S, self._mend_sockets)
+            self._supervisor.call_in(_LOOKS_AGAIN_S, self._look_after_files)
         except BaseException as error:
             self.abandon()
             if isinstance(error, OSError):
@@ -250,7 +251,11 @@ class EngineProcess:
             self._supervisor.start(companion)
 
     def serve(self) -> None:
-        """Run until nobody is left or a signal comes; returns when all children have ended."""
+        """Run until nobody is left or a signal comes; returns when all children have ended.
+
+        Raises:
+            EngineUnreachable: when it stopped since its data directory was removed.
+        """
         self._supervisor.run(on_stopping=self._close_door)
         # A server that was killed, or failed to start, leaves its own.
         self._redis.socket_file.unlink(missing_ok=True)
@@ -261,6 +266,8 @@ class EngineProcess:
         # Last: this is what a command that leaves is waiting for.
         for user in self._users:
             user.close()
+        if self._data_removed:
+            raise EngineUnreachable(f"{self._data_removed}; what it held is lost")
 
     def abandon(self) -> None:
         """End everything now: its start went wrong."""
@@ -322,10 +329,31 @@ class EngineProcess:
         self._door.listen(64)
         self._supervisor.watch(self._door, lambda: self.admit(self._door.accept()[0]))
 
-    def _mend_sockets(self) -> None:
-        """Make anew what somebody has removed, such as a cleaner of temporary files."""
+    def _look_after_files(self) -> None:
         if self._closing:
             return
+        if self._has_lost_data():
+            # Other commands would start a second engine, which knows nothing of this one.
+            self._data_removed = (
+                f"the data directory {self._place.data_dir} was removed or replaced"
+            )
+            say(f"{self._data_removed}; stopping")
+            self._supervisor.stop()
+            return
+        self._mend_sockets()
+        self._supervisor.call_in(_LOOKS_AGAIN_S, self._look_after_files)
+
+    def _has_lost_data(self) -> bool:
+        try:
+            found = self._place.engine_lock.stat()
+        except FileNotFoundError:
+            return True
+        except OSError:  # a file system that is away for a moment
+            return False
+        return not os.path.samestat(found, os.fstat(self._locks[0]))
+
+    def _mend_sockets(self) -> None:
+        """Make anew what somebody has removed, such as a cleaner of temporary files."""
         with contextlib.suppress(EngineUnreachable, OSError):  # not now
             socket_directory(self._place.data_dir)
             if not self._control.exists():
@@ -340,7 +368,6 @@ class EngineProcess:
                 # It cannot be told to listen once more.
                 self._redis_restarts = True
                 self._supervisor.restart(_REDIS)
-        self._supervisor.call_in(_LOOKS_AGAIN_S, self._mend_sockets)
 
     def _close_door(self) -> None:
         self._closing = True
@@ -434,7 +461,8 @@ def _main() -> None:
         return
     process.admit(user)
     process.bound_log()
-    process.serve()
+    with contextlib.suppress(EngineUnreachable):  # its log says why
+        process.serve()
     # The interpreter would take its time to end, and the last command has been let go.
     os._exit(0)
 

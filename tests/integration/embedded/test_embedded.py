@@ -479,6 +479,23 @@ def test_up_beside_another_engine_is_an_error_that_names_it(data_dir: Path) -> N
     assert f"an engine (pid {engine.pid}) is already running in {data_dir}" in errors
 
 
+def test_an_engine_whose_data_directory_was_removed_says_so_and_stops(
+    data_dir: Path, notes: Path
+) -> None:
+    with command(UP, data_dir) as up:
+        engine_pid_told_by(up)
+        pids = {*workers_in(notes, 1), *children_of(up.pid)}
+
+        shutil.rmtree(data_dir)
+
+        _, errors = up.communicate(timeout=90)
+        assert up.returncode == 1
+        assert (
+            f"the data directory {data_dir} was removed or replaced; what it held is lost" in errors
+        )
+        assert not any(map(is_alive, pids))
+
+
 def test_a_log_that_grows_is_put_aside_and_goes_on(data_dir: Path) -> None:
     with attach(data_dir, SETTINGS, workers=False) as engine:
         with engine.log_file.open("a") as log:
