@@ -18,6 +18,7 @@ SHIPPED_LIBRARY = Path(__file__).parent.parent / "functions" / "lib"
 DEFAULT_ALIASES: Mapping[str, Members] = {
     "fs": "fs_cat, fs_ls, fs_mkdir, fs_rm, fs_write, fs_read, fs_glob, fs_grep",
     "web_search_loki": "web_search",
+    "web_search_coyote": "web_search",
     "web_search_sleipnir": "web_search",
 }
 
@@ -61,11 +62,13 @@ class ToolLibrary:
     def resolve(self, entry: str) -> Resolved:
         """The files of an entry: a file name with or without extension, or an alias.
 
-        An alias of an alias is unknown.
+        The extension is a wish: where no such file is, one of the same name in another language
+        is taken. An alias of an alias is unknown.
         """
         members = [entry]
-        if self._file(entry) is None and entry in self.aliases:
-            members = list(members_of(self.aliases[entry]))
+        alias = entry if entry in self.aliases else bare_name(entry)
+        if self._file(entry) is None and alias in self.aliases:
+            members = list(members_of(self.aliases[alias]))
         found = [(member, self._file(member)) for member in members]
         return Resolved(
             files=tuple(file for _, file in found if file is not None and self._shows(file)),
@@ -77,11 +80,20 @@ class ToolLibrary:
         return self._visible is None or file in self._visible
 
     def _file(self, entry: str) -> Path | None:
-        for directory in self._directories:
-            for name in (entry, *(entry + extension for extension in EXTENSIONS)):
-                if name in directory:
-                    return directory[name]
-        return None
+        stem = bare_name(entry)
+        named = (directory.get(entry) for directory in self._directories)
+        others = (
+            directory.get(stem + extension)
+            for directory in self._directories
+            for extension in EXTENSIONS
+        )
+        return next((file for file in (*named, *others) if file is not None), None)
+
+
+def bare_name(entry: str) -> str:
+    """An entry without the extension of a tool file, if it has one."""
+    extension = PurePath(entry).suffix
+    return entry.removesuffix(extension) if extension in EXTENSIONS else entry
 
 
 def members_of(alias: Members) -> Iterator[str]:

@@ -28,6 +28,21 @@ def test_an_entry_is_a_file_else_a_stem_else_an_alias(tmp_path: Path) -> None:
     assert tools.resolve("notes.txt").unknown == ("notes.txt",)
 
 
+def test_an_extension_is_only_a_wish(tmp_path: Path) -> None:
+    library(tmp_path / "mine", "own.sh", "both.sh")
+    library(tmp_path / "shipped", "own.py", "shipped.py", "both.py", "v1.2.py")
+    directories = [tmp_path / "mine", tmp_path / "shipped"]
+    tools = ToolLibrary(directories, {"team": "shipped.ts, own.ts"})
+
+    assert names(tools, "shipped.sh") == ["shipped.py"]
+    assert names(tools, "both.py") == ["both.py"]
+    assert tools.resolve("own.ts").files == (tmp_path / "mine" / "own.sh",)
+    assert names(tools, "team.sh") == ["shipped.py", "own.sh"]
+    assert names(tools, "v1.2") == ["v1.2.py"]
+    for unknown in ("shipped.rb", "elsewhere/shipped.sh", ".sh", ""):
+        assert tools.resolve(unknown).unknown == (unknown,)
+
+
 def test_an_alias_names_no_other_alias(tmp_path: Path) -> None:
     tools = library(tmp_path, "a.py", aliases={"outer": "inner, ,a,", "inner": "a"})
 
