@@ -8,7 +8,8 @@ from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Status
-from sleipnir.scheduler.store.queries import RunQueries, RunSummary
+from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.queries.records import RunSummary
 
 
 def last_attempts(

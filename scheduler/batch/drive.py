@@ -21,7 +21,8 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
-from sleipnir.scheduler.store.queries import CompletionFeed, RunSummary
+from sleipnir.scheduler.store.queries.narration import CompletionFeed
+from sleipnir.scheduler.store.queries.records import RunSummary
 
 _WAIT_S = 0.5
 # Putting what was submitted on disk takes about as long for one run as for many.

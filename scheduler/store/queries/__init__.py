@@ -1,0 +1,17 @@
+"""What people look at: runs, lists, histories, narration, questions. Reads only."""
+
+from __future__ import annotations
+
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.store.queries.histories import HistoryQueries
+from sleipnir.scheduler.store.queries.lists import ListQueries
+from sleipnir.scheduler.store.queries.narration import NarrationQueries
+from sleipnir.scheduler.store.queries.questions import QuestionQueries
+
+
+class RunQueries(ListQueries, HistoryQueries, NarrationQueries, QuestionQueries):
+    """Reads of the run store, by what is read."""
+
+    def has_live_scheduler(self) -> bool:
+        """Whether a scheduler is at work, and so most likely a worker."""
+        return bool(self._redis.exists(f"{ALL_PARTITIONS[0]}:owner"))

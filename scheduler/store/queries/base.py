@@ -1,0 +1,22 @@
+"""What all queries share: the connection they read from, and the clock runs are stamped with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from sleipnir.scheduler.store.clock import RedisClock
+
+
+class Queries:
+    """Reads of one Redis."""
+
+    def __init__(self, client: redis.Redis, clock: RedisClock | None = None) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+        self._clock = clock or RedisClock(client)
+
+    def now_ms(self) -> int:
+        """The time by the clock that runs are stamped with."""
+        return self._clock.now_ms()

@@ -1,0 +1,51 @@
+"""What a run has made so far: its state, its checkpoints, its log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sleipnir.scheduler.runs.model import Checkpoint
+from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.queries.base import Queries
+
+
+class HistoryQueries(Queries):
+    """Reads of one run's contents."""
+
+    def state(self, run_id: str) -> dict[str, Any]:
+        """The state as last committed, keys sorted."""
+        texts = self._redis.hgetall(run_key("state", run_id))
+        return {key: json.loads(texts[key]) for key in sorted(texts)}
+
+    def history(self, run_id: str) -> list[Checkpoint]:
+        """Every checkpoint in order; the first holds the seeds."""
+        return [
+            _checkpoint(json.loads(text))
+            for text in self._redis.lrange(run_key("history", run_id), 0, -1)
+        ]
+
+    def steps(self, run_id: str) -> int:
+        """The number of super-steps that were committed."""
+        return max(0, int(self._redis.llen(run_key("history", run_id))) - 1)
+
+    def logs_dropped(self, run_id: str) -> int:
+        """How many entries of the run's log had to make room for newer ones."""
+        return int(self._redis.hget(run_key("run", run_id), "log_dropped") or 0)
+
+    def logs(self, run_id: str, node: str | None = None) -> list[dict[str, Any]]:
+        """What scripts printed: `step`, `node`, `index`, `stream`, `text` of each entry."""
+        entries = [json.loads(text) for text in self._redis.lrange(run_key("logs", run_id), 0, -1)]
+        return [entry for entry in entries if node is None or entry["node"] == node]
+
+
+def _checkpoint(fields: Mapping[str, Any]) -> Checkpoint:
+    return Checkpoint(
+        step=fields["step"],
+        at=fields["at"],
+        writes=fields["writes"],
+        frontier=tuple(fields["frontier"]),
+        nodes={node: timing or {} for node, timing in fields["nodes"].items()},
+        folded=fields.get("folded", False),
+    )

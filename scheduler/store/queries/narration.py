@@ -1,0 +1,95 @@
+"""What is told of runs while they go on: narrations, token streams, ends of a batch's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+from sleipnir.scheduler.errors import RunNotFound
+from sleipnir.scheduler.runs.events import NarrationEntry, from_json
+from sleipnir.scheduler.store.keys import batch_key, run_key
+from sleipnir.scheduler.store.queries.base import Queries
+
+# How long one blocking read of a narration waits before it is repeated.
+_BLOCK_MS = 5_000
+_AT_ONCE = 100
+
+
+class CompletionFeed:
+    """Ids of runs as they end. One may get lost with a connection: look at the runs as well."""
+
+    def __init__(self, subscription: Any) -> None:
+        self._subscription = subscription
+
+    def wait(self, timeout_s: float) -> list[str]:
+        """The runs that ended since the last call; waits up to `timeout_s` for the first."""
+        ended: list[str] = []
+        message = self._subscription.get_message(timeout=timeout_s)
+        while message is not None:
+            ended.append(message["data"])
+            message = self._subscription.get_message(timeout=0) if len(ended) < _AT_ONCE else None
+        return ended
+
+
+class NarrationQueries(Queries):
+    """Reads of streams and channels."""
+
+    @contextmanager
+    def completions(self, batch: str) -> Iterator[CompletionFeed]:
+        """Listen for runs of a batch that end, from now on."""
+        with self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
+            subscription.subscribe(batch_key(batch))
+            yield CompletionFeed(subscription)
+
+    def follow(
+        self, run_id: str, after: str = "0", *, block: bool = True
+    ) -> Iterator[NarrationEntry]:
+        """The narration from event id `after` on; with `block` it waits for more, for ever."""
+        key = run_key("events", run_id)
+        while True:
+            answer = self._redis.xread({key: after}, block=_BLOCK_MS if block else None)
+            for _, entries in answer or ():
+                for after, entry in entries:
+                    yield _entry(after, entry)
+            if not answer and not block:
+                return
+            if not answer and not self._redis.exists(run_key("run", run_id)):
+                raise RunNotFound(run_id)
+
+    def events_after(
+        self,
+        positions: Mapping[str, str],
+        block_ms: int,
+        streams: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[tuple[str, NarrationEntry]]:
+        """What came after a given event id in the narrations of several runs, by run id.
+
+        Waits up to `block_ms` for the first; all runs must be in one partition, as a run and
+        its child runs are. `streams` has the positions in their token streams.
+        """
+        after, keys = {}, {}
+        for kind, wanted in (("events", positions), ("tokens", streams)):
+            for run_id, event_id in wanted.items():
+                key = run_key(kind, run_id)
+                after[key], keys[key] = event_id, run_id
+        return [
+            (keys[key], _entry(event_id, entry))
+            for key, entries in self._redis.xread(after, block=block_ms) or ()
+            for event_id, entry in entries
+        ]
+
+    def newest_entry(self, run_id: str) -> NarrationEntry | None:
+        """What was told last of a run."""
+        newest = self._redis.xrevrange(run_key("events", run_id), count=1)
+        return _entry(*newest[0]) if newest else None
+
+    def end_of_token_stream(self, run_id: str) -> str:
+        """Where what a model generates from now on begins."""
+        last = self._redis.xrevrange(run_key("tokens", run_id), count=1)
+        return str(last[0][0]) if last else "0"
+
+
+def _entry(event_id: str, entry: Mapping[str, str]) -> NarrationEntry:
+    return NarrationEntry(event_id, int(event_id.split("-")[0]), from_json(entry["e"]))

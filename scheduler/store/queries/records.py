@@ -1,0 +1,150 @@
+"""Runs as they are stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
+from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
+from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.queries.base import Queries
+
+# Fewer digits could not choose a partition.
+_SHORTEST_PREFIX = 2
+_SUMMARY_FIELDS = (
+    "status",
+    "agent",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "cost",
+    "unpriced",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a list says of a run."""
+
+    agent: str
+    status: Status
+    usage: Usage
+
+
+class RecordQueries(Queries):
+    """Reads of records."""
+
+    def run(self, run_id: str) -> Run:
+        """One run.
+
+        Raises:
+            RunNotFound: there is none of that id.
+        """
+        (found,) = self.runs([run_id])
+        if found is None:
+            raise RunNotFound(run_id)
+        return found
+
+    def runs(self, run_ids: Sequence[str]) -> list[Run | None]:
+        """Several runs in one round trip; None for those that do not exist."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hgetall(run_key("run", run_id))
+            return [
+                _run(run_id, fields) if fields else None
+                for run_id, fields in zip(run_ids, pipe.execute(), strict=True)
+            ]
+
+    def resolve(self, prefix: str) -> str:
+        """The id of the one run that begins with `prefix`.
+
+        Raises:
+            RunNotFound, AmbiguousRun: there is none, or more than one.
+        """
+        try:
+            partition = partition_of(prefix)
+            exact = self._redis.exists(run_key("run", prefix))
+        except ValueError:
+            raise RunNotFound(prefix) from None
+        if exact:
+            return prefix
+        if len(prefix) < _SHORTEST_PREFIX:
+            raise RunNotFound(prefix)
+        found = sorted(
+            {run_id for run_id, _ in self._redis.zscan_iter(f"{partition}:runs", f"{prefix}*")}
+        )
+        if not found:
+            raise RunNotFound(prefix)
+        if len(found) > 1:
+            raise AmbiguousRun(prefix, found)
+        return str(found[0])
+
+    def summaries(self, run_ids: Sequence[str]) -> list[RunSummary | None]:
+        """How several runs stand, in one round trip; None for those that do not exist."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), _SUMMARY_FIELDS)
+            return [
+                _summary(dict(zip(_SUMMARY_FIELDS, values, strict=True))) if values[0] else None
+                for values in pipe.execute()
+            ]
+
+    def children(self, run_id: str) -> list[Run]:
+        """The child runs, in the order they were started."""
+        ids = self._redis.lrange(run_key("children", run_id), 0, -1)
+        return [run for run in self.runs(ids) if run is not None]
+
+    def left_ms(self, run_ids: Sequence[str]) -> list[int]:
+        """How long runs will be there yet; -1 for those that are not over, -2 if there is none."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.pttl(run_key("run", run_id))
+            return [int(left) for left in pipe.execute()]
+
+
+def _run(run_id: str, fields: Mapping[str, str]) -> Run:
+    failure = json.loads(fields["error"]) if fields.get("error") else None
+    return Run(
+        run_id=run_id,
+        agent=fields["agent"],
+        digest=fields["digest"],
+        status=Status(fields["status"]),
+        step=int(fields["step"]),
+        frontier=tuple(fields["frontier"].split(" ")),
+        created_at=int(fields["created"]),
+        started_at=_instant(fields, "started"),
+        ended_at=_instant(fields, "ended"),
+        deadline=_instant(fields, "deadline"),
+        output=fields["output"] if fields["status"] == Status.SUCCEEDED else None,
+        failure=Failure(**failure) if failure else None,
+        usage=_usage(fields),
+        context=RunContext.from_json(fields["context"]),
+        parent=fields["parent"].split(" ")[0] if "parent" in fields else None,
+        batch=fields.get("batch"),
+        item=fields.get("item"),
+        visits={
+            name.removeprefix("n:"): int(count)
+            for name, count in sorted(fields.items())
+            if name.startswith("n:")
+        },
+    )
+
+
+def _summary(fields: Mapping[str, str | None]) -> RunSummary:
+    given = {name: value for name, value in fields.items() if value is not None}
+    return RunSummary(given["agent"], Status(given["status"]), _usage(given))
+
+
+def _usage(fields: Mapping[str, str]) -> Usage:
+    return Usage(
+        int(fields.get("prompt_tokens", 0)),
+        int(fields.get("completion_tokens", 0)),
+        None if "unpriced" in fields else float(fields.get("cost", 0)),
+        int(fields.get("cached_tokens", 0)),
+    )
+
+
+def _instant(fields: Mapping[str, str], name: str) -> int | None:
+    return int(fields[name]) if name in fields else None
