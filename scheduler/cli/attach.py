@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.cli.prompts import ask
@@ -10,6 +12,7 @@ from sleipnir.scheduler.cli.stream_printer import StreamPrinter
 from sleipnir.scheduler.cli.terminal import Withdrawn
 from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.errors import AnswerRefused
+from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
     Event,
@@ -26,6 +29,7 @@ from sleipnir.scheduler.store.connection import retry_aloud
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.store.queries import RunQueries
 
 # How long one look for news waits; after it, the run's status is looked at.
 _LOOK_MS = 1_000
@@ -136,9 +140,7 @@ class Attachment:
         if is_child and isinstance(event, RunEnded):
             del self._positions[run_id]
             self._asking.discard(run_id)
-        if not is_child or _concerns_parent(event):
-            for line in render(event):
-                narrate(self._options, line)
+        _narrate_event(self._options, event, is_child=is_child)
 
     def _wants_more(self, looks_in_vain: int) -> bool:
         """Deal with open questions; whether to go on following."""
@@ -182,6 +184,49 @@ class Attachment:
                 "the run is queued, but no worker seems to be running: "
                 "start one with `sleipnir worker --scheduler`"
             )
+
+
+def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:
+    """Narrate what has happened to a run so far, with the pauses that there were.
+
+    Args:
+        speed: how many times as fast as it was.
+    """
+    before_ms = None
+    for teller, entry in _told_so_far(client.queries, run_id):
+        if before_ms is not None and entry.at > before_ms:
+            pause((entry.at - before_ms) / 1000 / speed)
+        before_ms = entry.at
+        _narrate_event(options, entry.event, is_child=teller != run_id)
+    return client.queries.run(run_id)
+
+
+def _told_so_far(records: RunQueries, run_id: str) -> Iterator[tuple[str, NarrationEntry]]:
+    """The events of a run and of its child runs in their order, each with its run's id."""
+    entries = records.follow(run_id, block=False)
+    # A child's events all lie after the one that names it.
+    waiting: list[tuple[tuple[int, ...], str, NarrationEntry, Iterator[NarrationEntry]]] = []
+
+    def wait_for_next(teller: str, rest: Iterator[NarrationEntry]) -> None:
+        if entry := next(rest, None):
+            place = tuple(int(part) for part in entry.event_id.split("-"))
+            heappush(waiting, (place, teller, entry, rest))
+
+    wait_for_next(run_id, entries)
+    while waiting:
+        _, teller, entry, rest = heappop(waiting)
+        yield teller, entry
+        if isinstance(entry.event, ChildStarted):
+            child = entry.event.run_id
+            wait_for_next(child, records.follow(child, block=False))
+        wait_for_next(teller, rest)
+
+
+def _narrate_event(options: Options, event: Event, *, is_child: bool) -> None:
+    """Narrate an event of the run that is watched, or what those who watch it hear of a child."""
+    if not is_child or _concerns_parent(event):
+        for line in render(event):
+            narrate(options, line)
 
 
 def narrate(options: Options, line: str) -> None:

@@ -7,7 +7,8 @@ were, and what those between them wrote is told together, with the last of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,24 +16,46 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Usage
 
 
-def state_after(history: Sequence[Checkpoint], step: int) -> dict[str, Any]:
-    """The state after `step`, keys sorted; step 0 is the seeds.
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where a run was once a step had been committed."""
+
+    step: int
+    state: Mapping[str, Any]  # keys sorted
+    frontier: tuple[str, ...]  # the nodes of the step that follows; none after the last one
+    visits: Mapping[str, int]  # of each node, those of the frontier included
+
+
+def moment_after(history: Iterable[Checkpoint], step: int) -> Moment:
+    """Where the run was after `step`; reads the history once, as far as it has to.
 
     Raises:
         IndexError: if that step was not committed, or is not kept by itself any more.
     """
-    if not 0 <= step < len(history):
-        raise IndexError(f"step {step} does not exist; the last one is {len(history) - 1}")
-    if history[step].folded:
-        told_with = next(later.step for later in history[step:] if not later.folded)
-        raise IndexError(
-            f"step {step} is no longer stored separately (history_limit_bytes); "
-            f"the next stored step is {told_with}"
-        )
     state: dict[str, Any] = {}
-    for checkpoint in history[: step + 1]:
+    visits: Counter[str] = Counter()
+    last = -1
+    away = False
+    for checkpoint in history:
+        last = checkpoint.step
         state.update(checkpoint.writes)
-    return dict(sorted(state.items()))
+        visits.update(checkpoint.frontier)
+        away = away or (last == step and checkpoint.folded)
+        if last == step and not away:
+            return Moment(step, dict(sorted(state.items())), checkpoint.frontier, dict(visits))
+        if away and not checkpoint.folded:
+            break
+    if not away:
+        raise IndexError(f"step {step} does not exist; the last one is {last}")
+    raise IndexError(
+        f"step {step} is no longer stored separately (history_limit_bytes); "
+        f"the next stored step is {last}"
+    )
+
+
+def state_after(history: Iterable[Checkpoint], step: int) -> Mapping[str, Any]:
+    """The state after `step`, keys sorted; step 0 is the seeds. Raises as `moment_after`."""
+    return moment_after(history, step).state
 
 
 def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:
@@ -82,7 +105,7 @@ class NodeTimes:
         return self.total_ms / self.visits
 
 
-def node_times(history: Sequence[Checkpoint]) -> list[NodeTimes]:
+def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
     """One row per node that ran, slowest total first; a map's invocations under its branch."""
     rows: dict[str, NodeTimes] = {}
 

@@ -56,7 +56,13 @@ def test_a_run_colours_what_it_has_come_to(sleipnir: Sleipnir) -> None:
 
     drawn = sleipnir("draw", "--run", run_id[:10]).stdout
 
+    before = sleipnir("draw", "--run", run_id, "--step", "0").stdout
+    beyond = sleipnir("draw", "--run", run_id, "--step", "7")
+
     sleipnir.write("asker", ASK)
+    assert _class_of("ready<br/>", before) == "runningNode"
+    assert "ask" not in [line for line in before.splitlines() if "doneNode" in line]
+    assert "step 7 does not exist; the last one is 1" in beyond.stderr
     assert _class_of("ready<br/>", drawn) == "doneNode"
     assert _class_of("ask<br/>", drawn) == "waitingNode"
 

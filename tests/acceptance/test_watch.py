@@ -54,6 +54,21 @@ def test_watching_later_tells_the_same(sleipnir: Sleipnir) -> None:
     assert (watched.returncode, watched.stdout) == (0, "heard it\n")
 
 
+def test_a_replay_tells_what_has_happened_so_far(sleipnir: Sleipnir) -> None:
+    ran = sleipnir("run", "parent")
+    over = sleipnir.json("ps", "--agent", "parent", "--limit", "1")["run_id"]
+    asked = sleipnir("run", "question")
+    waiting = sleipnir.json("ps", "--agent", "question", "--limit", "1")["run_id"]
+
+    again = sleipnir("watch", over, "--replay", "--speed", "1000")
+    so_far = sleipnir("watch", waiting, "--replay", "--speed", "1000")
+
+    assert (again.returncode, again.stderr) == (ran.returncode, ran.stderr)
+    assert "▸ ask waiting: What?" in so_far.stderr.splitlines()
+    assert so_far.returncode == asked.returncode
+    sleipnir("cancel", waiting)
+
+
 def test_watch_stays_while_the_run_waits_for_a_person(sleipnir: Sleipnir) -> None:
     run_id = sleipnir("submit", "question").stdout.strip()
     watcher = sleipnir.start("watch", run_id)

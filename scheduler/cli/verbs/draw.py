@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,15 +48,28 @@ if TYPE_CHECKING:
     shell_complete=complete_runs,
     help="Colour the nodes by a run's progress.",
 )
+@click.option(
+    "--step",
+    type=click.IntRange(min=0),
+    help="With --run: how far it was after this super-step; 0 is its beginning.",
+)
 @common_options()
-def draw(options: Options, agent: str | None, target: Path | None, run_id: str | None) -> None:
+def draw(
+    options: Options,
+    agent: str | None,
+    target: Path | None,
+    run_id: str | None,
+    step: int | None,
+) -> None:
     """Draw the graph of AGENT, or that of a run with what it has done."""
     if (agent is None) == (run_id is None):
         raise click.UsageError("give AGENT, or a run with --run")
+    if step is not None and run_id is None:
+        raise click.UsageError("--step needs a run; name one with --run")
     writer = _writer(target)
     if run_id is not None:
         with open_client(options, workers=False) as client:
-            graph, colours = _graph_of_run(client, client.queries.resolve(run_id))
+            graph, colours = _graph_of_run(client, client.queries.resolve(run_id), step)
     else:
         assert agent is not None
         graph, colours = _graph_of_agent(options, agent), None
@@ -92,10 +106,24 @@ def _graph_of_agent(options: Options, reference: str) -> Graph:
     return agent.graph
 
 
-def _graph_of_run(client: Client, run_id: str) -> tuple[Graph, Colours]:
-    """The graph as it was when the run began, and what the run has done."""
+def _graph_of_run(client: Client, run_id: str, step: int | None) -> tuple[Graph, Colours]:
+    """The graph as it was when the run began, and what the run had done after a step, or now."""
     run = client.queries.run(run_id)
-    return client.graph_of(run), progress_of(run, client.queries)
+    if step is None:
+        return client.graph_of(run), progress_of(run, client.queries)
+    return client.graph_of(run), _progress_after(client, run_id, step)
+
+
+def _progress_after(client: Client, run_id: str, step: int) -> dict[str, Progress]:
+    """What to say of each node that a run had come to after a step."""
+    progress: dict[str, Progress] = {}
+    last = -1
+    for checkpoint in islice(client.queries.checkpoints(run_id), step + 1):
+        last = checkpoint.step
+        progress.update(dict.fromkeys(checkpoint.nodes, "done"))
+    if last < step:
+        raise click.UsageError(f"step {step} does not exist; the last one is {last}")
+    return {**progress, **dict.fromkeys(checkpoint.frontier, "running")}
 
 
 def progress_of(run: Run, records: RunQueries) -> dict[str, Progress]:

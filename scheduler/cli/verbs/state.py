@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import run_argument
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 
-with lazy_imports():
-    from sleipnir.scheduler.runs import history as run_history
-
 if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Checkpoint
-    from sleipnir.scheduler.store.queries import RunQueries
 
 
 @click.command
@@ -37,9 +33,9 @@ def state(options: Options, run_id: str, key: str | None, step: int | None, diff
         records = client.queries
         run_id = records.resolve(run_id)
         if diff:
-            _print_changes(records.history(run_id), step, key, as_json=options.json)
+            _print_changes(client.queries.checkpoints(run_id), step, key, as_json=options.json)
             return
-        values = records.state(run_id) if step is None else _after(records, run_id, step)
+        values = records.state(run_id) if step is None else _after(client, run_id, step)
     if key is not None and key not in values:
         raise click.UsageError(
             f"no '{key}' in the state (it has: {', '.join(values) or 'nothing'})"
@@ -47,9 +43,9 @@ def state(options: Options, run_id: str, key: str | None, step: int | None, diff
     _print(values if key is None else values[key], as_json=options.json)
 
 
-def _after(records: RunQueries, run_id: str, step: int) -> dict[str, Any]:
+def _after(client: Client, run_id: str, step: int) -> dict[str, Any]:
     try:
-        return run_history.state_after(records.history(run_id), step)
+        return dict(client.queries.moment(run_id, step).state)
     except IndexError as error:
         raise click.UsageError(str(error)) from error
 
@@ -59,7 +55,7 @@ def _print(value: Any, *, as_json: bool) -> None:
 
 
 def _print_changes(
-    history: Sequence[Checkpoint], step: int | None, key: str | None, *, as_json: bool
+    history: Iterable[Checkpoint], step: int | None, key: str | None, *, as_json: bool
 ) -> None:
     for checkpoint, changes in changes_of(history, key):
         if step not in (None, checkpoint.step):
@@ -80,7 +76,7 @@ def _print_changes(
 
 
 def changes_of(
-    history: Sequence[Checkpoint], key: str | None = None
+    history: Iterable[Checkpoint], key: str | None = None
 ) -> Iterator[tuple[Checkpoint, dict[str, dict[str, Any]]]]:
     """Each checkpoint with what it changed: key → `after`, and `before` if there was a value."""
     values: dict[str, Any] = {}

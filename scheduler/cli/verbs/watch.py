@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import run_argument
+from sleipnir.scheduler.cli.arguments import PositiveNumber, run_argument
 from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on, say_what_is_left
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -22,14 +22,28 @@ if TYPE_CHECKING:
 
 @click.command
 @run_argument
+@click.option(
+    "--replay", is_flag=True, help="Only tell what has happened so far, in the time that it took."
+)
+@click.option(
+    "--speed",
+    type=PositiveNumber(),
+    metavar="X",
+    help="With --replay: how many times as fast. Default: 1.",
+)
 @common_options(json=True)
-def watch(options: Options, run_id: str) -> ExitCode:
+def watch(options: Options, run_id: str, replay: bool, speed: float | None) -> ExitCode:
     """Follow RUN from its beginning to its end and print its result.
 
     Stays attached while the run waits for an answer. Ctrl-C detaches; the run continues.
     """
+    if speed is not None and not replay:
+        raise click.UsageError("--speed needs --replay")
     with open_client(options, workers=False) as client:
         run_id = client.queries.resolve(run_id)
+        if replay:
+            run = attach.replay(client, run_id, options, speed or 1.0)
+            return run_result.print_result(client, run, options, client.open_questions(run_id))
         if client.queries.run(run_id).is_final:
             return _follow(client, run_id, options)
         with open_client(options, workers=True) as at_work:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.model import Checkpoint
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.base import Queries
+
+# Checkpoints; each may hold a value of some megabytes.
+_AT_ONCE = 50
 
 
 class HistoryQueries(Queries):
@@ -25,6 +29,26 @@ class HistoryQueries(Queries):
             _checkpoint(json.loads(text))
             for text in self._redis.lrange(run_key("history", run_id), 0, -1)
         ]
+
+    def checkpoints(self, run_id: str) -> Iterator[Checkpoint]:
+        """The same, read a few at a time.
+
+        A history that is folded meanwhile tells the same: what was moved to a later entry is
+        read twice.
+        """
+        key, start = run_key("history", run_id), 0
+        while texts := self._redis.lrange(key, start, start + _AT_ONCE - 1):
+            for text in texts:
+                yield _checkpoint(json.loads(text))
+            start += len(texts)
+
+    def moment(self, run_id: str, step: int) -> Moment:
+        """Where a run was after a step.
+
+        Raises:
+            IndexError: if that step was not committed, or is not kept by itself any more.
+        """
+        return moment_after(self.checkpoints(run_id), step)
 
     def steps(self, run_id: str) -> int:
         """The number of super-steps that were committed."""
