@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, folded
 
 
 class GraphError(Exception):
@@ -27,7 +27,7 @@ class InvalidAgent(GraphError):
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
-        super().__init__("\n".join(str(finding) for finding in self.findings))
+        super().__init__("\n".join(str(finding) for finding in folded(self.findings)))
 
 
 class AgentNotFound(GraphError):

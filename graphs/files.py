@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import stat
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 MIB = 1024 * 1024
@@ -39,6 +39,22 @@ class UnusableFile(OSError):
 def reason(error: Exception) -> str:
     """What went wrong, without the number and the path that an OSError repeats."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def inside(directory: Path, relative: str) -> Path | None:
+    """The path `relative` leads to; None if that is outside the (resolved) directory.
+
+    A path that leaves and comes back counts as outside: it would lead elsewhere once the
+    directory is unpacked on another machine.
+    """
+    path = PurePath(relative)
+    if path.is_absolute() or PurePath(os.path.normpath(path)).parts[:1] == ("..",):
+        return None
+    try:
+        target = Path(os.path.realpath(directory / path))
+    except ValueError:  # a NUL: no file can be called that
+        return None
+    return target if target.is_relative_to(directory) else None
 
 
 def open_plain(file: Path) -> BinaryIO:

@@ -280,7 +280,16 @@ NODE_TYPES: Mapping[str, type[BaseNode]] = {
 }
 
 
-class Graph(SkillFields):
+class ReservedFields(Section):
+    """Fields that other dialects have at the top: accepted, without effect (W011)."""
+
+    enabled_macros: Any = None
+    """Has no effect here."""
+    memory: Any = None
+    """Has no effect here."""
+
+
+class Graph(SkillFields, ReservedFields):
     """A whole `graph.yaml`."""
 
     name: str = Field(json_schema_extra={"minLength": 1})

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sleipnir.graphs.bundles.archive import unpack
 from sleipnir.graphs.bundles.layout import agent_directory
+from sleipnir.graphs.document.finding import folded
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import BundleError
@@ -136,7 +137,7 @@ class Client:
     def _new_run(self, agent: PreparedAgent, request: Request) -> NewRun:
         warnings = tuple(
             f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
-            for finding in agent.warnings
+            for finding in folded(agent.warnings)
         )
         run = new_run(
             agent.graph,

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+MAX_LISTED = 20
+
+# Findings of which there may be many that say the same: one line tells them all.
+_FOLDED = {
+    "W001": "{count} nodes are reached only by a script's `_next`: {subjects}",
+    "W011": "{count} fields have no effect here: {subjects}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +26,8 @@ class Finding:
     file: str = ""
     line: int = 1
     column: int = 1
+    subject: str = ""  # what it is about, where several of its code are told in one line
+    lasting: bool = False  # whether it is worth saying again when a run is over
 
     @property
     def severity(self) -> Literal["error", "warning"]:
@@ -39,6 +49,31 @@ class Finding:
             "line": self.line,
             "column": self.column,
         }
+
+
+def folded(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings as people read them: of one code in one file a single one, where that says it all.
+
+    It stands in the place of the first.
+    """
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        together = (finding.code, finding.file) if finding.code in _FOLDED else finding
+        groups.setdefault(together, []).append(finding)
+    return [group[0] if len(group) == 1 else _as_one(group) for group in groups.values()]
+
+
+def _as_one(findings: Sequence[Finding]) -> Finding:
+    subjects = listing([finding.subject for finding in findings])
+    message = _FOLDED[findings[0].code].format(count=len(findings), subjects=subjects)
+    return replace(findings[0], message=message, node=None, subject="")
+
+
+def listing(names: Sequence[str], separator: str = ", ") -> str:
+    """Names in one line; of very many only the first ones and the last."""
+    if len(names) > MAX_LISTED:
+        names = [*names[: MAX_LISTED - 1], "…", names[-1]]
+    return separator.join(names)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

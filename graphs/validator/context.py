@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from sleipnir.graphs.dataflow import declared_writes
 from sleipnir.graphs.document.document import name_place
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
@@ -21,10 +22,10 @@ from sleipnir.graphs.validator.edges import (
     reachable,
 )
 from sleipnir.graphs.validator.resources import Resources
+from sleipnir.graphs.validator.scripts import named_by_scripts
 
 # Near names are looked for in all known names: worth it for typing errors, not for thousands.
 MAX_HINTS = 10
-MAX_LISTED = 20
 
 
 # Without slots: the shared facts are kept in the instance.
@@ -65,6 +66,14 @@ class Context:
         return not any(found.code.startswith("E0") for found in self.agent.findings)
 
     @cached_property
+    def known_keys(self) -> frozenset[str]:
+        """Keys that exist at some time: seeded, given as variables, or written by some node."""
+        graph = self.graph
+        given = (variable.name for variable in graph.variables if not variable.secret)
+        written = (key for node in graph.nodes.values() for key in declared_writes(node))
+        return frozenset(("initial_prompt", *graph.initial_state, *given, *written))
+
+    @cached_property
     def branches(self) -> dict[str, dict[str, MapNode]]:
         """Per branch node: the maps that run it, by id."""
         found: dict[str, dict[str, MapNode]] = {}
@@ -96,6 +105,11 @@ class Context:
         return self._reachable(self.adjacency)
 
     @cached_property
+    def attainable(self) -> set[str]:
+        """Nodes a run gets to by declared edges, also from those that a script's text names."""
+        return self._reachable(self.adjacency, named_by_scripts(self.agent.directory, self.graph))
+
+    @cached_property
     def fan_outs(self) -> list[list[Edge]]:
         """The parallel groups: edges of one `next` list to two or more nodes."""
         groups: dict[str, list[Edge]] = {}
@@ -110,9 +124,9 @@ class Context:
             adjacency[edge.source].append(edge.target)
         return adjacency
 
-    def _reachable(self, adjacency: Adjacency) -> set[str]:
-        start = self.graph.start
-        return reachable([start], adjacency) if start in self.graph.nodes else set()
+    def _reachable(self, adjacency: Adjacency, more: Collection[str] = ()) -> set[str]:
+        start = [self.graph.start] if self.graph.start in self.graph.nodes else []
+        return reachable([*start, *more], adjacency)
 
 
 def every_edge(graph: Graph) -> Iterator[Edge]:
@@ -127,13 +141,6 @@ def place(*path: str | int) -> str:
     """A path in the words of messages: `node 'plan'.prompt`."""
     where, name = name_place(path, "graph")
     return f"{where}.{name}" if name else where
-
-
-def listing(names: Sequence[str], separator: str = ", ") -> str:
-    """Names in one line; of very many only the first ones and the last."""
-    if len(names) > MAX_LISTED:
-        names = [*names[: MAX_LISTED - 1], "…", names[-1]]
-    return separator.join(names)
 
 
 def near_names(unknown: Iterable[str], known: Collection[str]) -> dict[str, str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
-from sleipnir.graphs.files import reason
+from sleipnir.graphs.files import inside, reason
 from sleipnir.graphs.schema import RagNode, ScriptNode
 from sleipnir.graphs.validator.context import Context
 
@@ -92,22 +91,6 @@ def environment_files_can_be_read(context: Context) -> Iterator[Finding]:
             read_env_file(file)
         except OSError as error:
             yield Finding("E003", f"cannot read {file.name}: {reason(error)}", file=str(file))
-
-
-def inside(directory: Path, relative: str) -> Path | None:
-    """The path `relative` leads to; None if that is outside the (resolved) directory.
-
-    A path that leaves and comes back counts as outside: it would lead elsewhere once the
-    directory is unpacked on another machine.
-    """
-    path = PurePath(relative)
-    if path.is_absolute() or PurePath(os.path.normpath(path)).parts[:1] == ("..",):
-        return None
-    try:
-        target = Path(os.path.realpath(directory / path))
-    except ValueError:  # a NUL: no file can be called that
-        return None
-    return target if target.is_relative_to(directory) else None
 
 
 def _is_file(path: Path) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.schema import AgentNode, LlmNode, RagNode, SkillFields
+from sleipnir.graphs.schema import AgentNode, LlmNode, RagNode, ReservedFields, SkillFields
 from sleipnir.graphs.validator.context import Context, place
 from sleipnir.graphs.validator.edges import ignores_next
 
 _SKILLS = tuple(SkillFields.model_fields)
+_OF_GRAPHS = tuple(ReservedFields.model_fields)
 _RESERVED = {
     LlmNode: _SKILLS,
     RagNode: ("extractor_model", "extractor_prompt", "graph_hops", "driver"),
@@ -26,12 +28,13 @@ def next_is_heeded(context: Context) -> Iterator[Finding]:
 
 def no_reserved_fields(context: Context) -> Iterator[Finding]:
     """W011: fields of a newer dialect are accepted and do nothing."""
-    places: list[tuple[str, ...]] = [(field,) for field in _SKILLS]
+    places: list[tuple[str, ...]] = [(field,) for field in (*_SKILLS, *_OF_GRAPHS)]
     for node_id, node in context.graph.nodes.items():
         places += [("nodes", node_id, field) for field in _RESERVED.get(type(node), ())]
     for path in places:
         if context.is_written(*path):
-            yield context.finding("W011", f"{place(*path)} has no effect here", *path)
+            found = context.finding("W011", f"{place(*path)} has no effect here", *path)
+            yield replace(found, subject=place(*path))
 
 
 def agent_nodes_bring_no_tools(context: Context) -> Iterator[Finding]:

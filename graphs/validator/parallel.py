@@ -15,7 +15,7 @@ from sleipnir.graphs.dataflow import (
     schema_keys,
     state_reads,
 )
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.schema import (
     MAX_BRANCHES,
     ApprovalNode,
@@ -25,7 +25,7 @@ from sleipnir.graphs.schema import (
     MapNode,
     ScriptNode,
 )
-from sleipnir.graphs.validator.context import Context, listing
+from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.edges import Edge
 
 
@@ -49,11 +49,9 @@ def steps_are_not_too_wide(context: Context) -> Iterator[Finding]:
     for group in context.fan_outs:
         if len(group) > MAX_BRANCHES:
             source = group[0].source
-            message = (
-                f"node '{source}' fans out to {len(group)} nodes; {MAX_BRANCHES} may run side by"
-                " side: use a map, which has as many items as you like"
-            )
-            yield context.finding("E307", message, "nodes", source, "next")
+            message = f"node '{source}': 'next' lists {len(group)} targets; at most {MAX_BRANCHES}"
+            hint = "use a map, which has as many items as you like"
+            yield context.finding("E307", message, "nodes", source, "next", hint=hint)
 
 
 def nobody_is_asked_in_parallel(context: Context) -> Iterator[Finding]:

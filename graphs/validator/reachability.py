@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.schema import AgentNode, EndNode, InputNode, LlmNode, MapNode, RagNode
-from sleipnir.graphs.validator.context import Context, listing
+from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.edges import cycles
 
 _NEEDS_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
@@ -25,13 +26,13 @@ def no_static_cycles(context: Context) -> Iterator[Finding]:
 
 
 def some_end_exists(context: Context) -> Iterator[Finding]:
-    """E103, and W002 if every end can only be reached through a script's `_next`."""
+    """E103, and W002 if no edge leads to an end, and no script names a node that leads to one."""
     ends = [node_id for node_id, _ in context.graph.nodes_of(EndNode)]
     if not ends:
         if context.graph.nodes and not context.agent.broken_nodes:
             message = "the graph has no end node and could never finish"
             yield context.finding("E103", message, "nodes")
-    elif context.is_whole and context.reached.isdisjoint(ends):
+    elif context.is_whole and context.attainable.isdisjoint(ends):
         message = (
             "no end node is reachable by declared edges (a script's _next may still lead to one)"
         )
@@ -52,13 +53,14 @@ def next_is_given(context: Context) -> Iterator[Finding]:
 
 
 def nodes_are_reachable(context: Context) -> Iterator[Finding]:
-    """W001: nodes no declared edge leads to."""
+    """W001: nodes that no declared edge leads to, and nothing that a script names."""
     if not context.is_whole:
         return
     for node_id in context.graph.nodes:
-        if node_id not in context.reached:
+        if node_id not in context.attainable:
             message = (
                 f"node '{node_id}' is unreachable by declared edges"
                 " (a script's _next may still lead there)"
             )
-            yield context.finding("W001", message, "nodes", node_id)
+            found = context.finding("W001", message, "nodes", node_id)
+            yield replace(found, subject=found.node or "")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sleipnir.graphs.dataflow import (
     SCOPED_VARIABLES,
     STATE_UPDATES,
     Read,
-    declared_writes,
+    Template,
     state_reads,
     templates,
 )
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.schema import ScriptNode
+from sleipnir.graphs.schema import Node, ScriptNode
 from sleipnir.graphs.template import references
 from sleipnir.graphs.validator.context import Context, near_names, place
 
@@ -30,8 +31,7 @@ def braces_are_references(context: Context) -> Iterator[Finding]:
         for template in templates(node):
             path = ("nodes", node_id, *template.field)
             for text in _lookalikes(template.text):
-                message = f"{place(*path)}: '{text}' is literal text, not a reference"
-                yield context.finding("W008", message, *path, hint=_remedy(text))
+                yield _literal(context, node_id, template, text)
             for reference in references(template.text):
                 if reference.path is None:
                     text = f"{{{{{reference.text}}}}}"
@@ -43,15 +43,15 @@ def reads_have_a_source(context: Context) -> Iterator[Finding]:
     """W015: a scoped variable outside `state_updates`; W016: a key that nothing sets."""
     if not context.is_whole:
         return
-    known = _known_keys(context)
-    has_scripts = any(True for _ in context.graph.nodes_of(ScriptNode))
+    known = context.known_keys
+    sets_anything = any(map(_may_set_any_key, context.graph.nodes.values()))
     unknown: list[tuple[str, Read]] = []
     for node_id, read in _unexplained_reads(context, known):
         path = ("nodes", node_id, *read.field)
         if read.key in _SCOPED and read.field[0] != STATE_UPDATES:
             message = f"{place(*path)}: '{read.key}' exists only inside state_updates"
             yield context.finding("W015", message, *path)
-        elif read.strict and not has_scripts:
+        elif not sets_anything:
             unknown.append((node_id, read))
     hints = near_names((read.key for _, read in unknown), known)
     for node_id, read in unknown:
@@ -69,27 +69,43 @@ def _lookalikes(text: str) -> Iterator[str]:
     yield from (match[0] for match in _LOOKALIKE.finditer(text[end:]))
 
 
-def _remedy(text: str) -> str:
-    inside = text[2:-2].strip()
-    found = references(f"{{{{{inside}}}}}")
-    if found and found[0].path is not None:
-        return "remove the blanks"
-    return "a reference holds only A-Z a-z 0-9 _ and .key or [number] after the first key"
+def _literal(context: Context, node_id: str, template: Template, text: str) -> Finding:
+    """W008; lasting if blanks are all that keeps it from being a reference to what there is."""
+    path = ("nodes", node_id, *template.field)
+    message = f"{place(*path)}: '{text}' is literal text, not a reference"
+    meant = f"{{{{{text[2:-2].strip()}}}}}"
+    found = references(meant)
+    if not found or found[0].path is None:
+        hint = "a reference holds only A-Z a-z 0-9 _ and .key or [number] after the first key"
+        return context.finding("W008", message, *path, hint=hint)
+    is_known = found[0].root in _readable_keys(context, node_id, template)
+    hint = f"write {meant}" if is_known else "remove the blanks"
+    return replace(context.finding("W008", message, *path, hint=hint), lasting=is_known)
 
 
-def _known_keys(context: Context) -> set[str]:
-    """Keys that exist at some time: seeded, given as variables, or written by some node."""
-    graph = context.graph
-    known = {"initial_prompt", *graph.initial_state}
-    known.update(variable.name for variable in graph.variables if not variable.secret)
-    for node in graph.nodes.values():
-        known |= declared_writes(node)
-    return known
+def _readable_keys(context: Context, node_id: str, template: Template) -> frozenset[str]:
+    """The keys that a template may name."""
+    own = SCOPED_VARIABLES.get(type(context.graph.nodes[node_id]))
+    scoped = {own} if own is not None and template.field[0] == STATE_UPDATES else set()
+    return context.known_keys | _item_names(context, node_id) | scoped
 
 
-def _unexplained_reads(context: Context, known: set[str]) -> Iterator[tuple[str, Read]]:
+def _may_set_any_key(node: Node) -> bool:
+    """Whether nobody can tell which keys it sets: scripts, and schemas without properties."""
+    schema = getattr(node, "output_schema", None)
+    return isinstance(node, ScriptNode) or (
+        schema is not None and not isinstance(schema.get("properties"), dict)
+    )
+
+
+def _item_names(context: Context, node_id: str) -> set[str]:
+    """What the maps that run the node call its item."""
+    return {map_.item_name for map_ in context.branches.get(node_id, {}).values()}
+
+
+def _unexplained_reads(context: Context, known: frozenset[str]) -> Iterator[tuple[str, Read]]:
     for node_id, node in context.graph.nodes.items():
-        items = {map_.item_name for map_ in context.branches.get(node_id, {}).values()}
+        items = _item_names(context, node_id)
         for read in state_reads(node):
             if read.key not in known and read.key not in items:
                 yield node_id, read

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePath
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.reader import EXTENSIONS
 from sleipnir.graphs.tools.toolbox import Toolbox
-from sleipnir.graphs.validator.context import listing, near_names
+from sleipnir.graphs.validator.context import near_names
 from sleipnir.graphs.validator.resources import Resources
 from sleipnir.graphs.variables import VARIABLE_PREFIX, environment_name
 

@@ -37,6 +37,7 @@ with lazy_imports():
     from sleipnir.scheduler.runs import submit
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.document.finding import Finding
     from sleipnir.graphs.schema import Variable
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.preparation import PreparedAgent
@@ -122,11 +123,14 @@ class Submission:
         attached: bool,
         recorded: bool = False,
         streamed: bool = False,
-    ) -> None:
+    ) -> tuple[Finding, ...]:
         """Submit it as a run of that id; asks for missing variables where it can.
 
         What somebody runs and watches here works on this machine's files, in the current
         directory; what is only submitted does so if a directory is named.
+
+        Returns:
+            what its agent was warned of.
 
         Raises:
             GraphError, SubmissionRefused: it was not accepted.
@@ -147,6 +151,7 @@ class Submission:
             replay=stored_recording(client, self.replay),
         )
         client.submit(prepared, request)
+        return prepared.warnings
 
     def _request(self, prepared: PreparedAgent, run_id: str) -> Request:
         answers: dict[str, list[str]] = defaultdict(list)

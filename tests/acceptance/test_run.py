@@ -54,6 +54,20 @@ def test_the_result_alone_is_on_standard_output(sleipnir: Sleipnir) -> None:
     assert narration[-1].startswith("▸ graph done in ")
 
 
+def test_blanks_that_keep_a_reference_from_being_one_are_told_last(sleipnir: Sleipnir) -> None:
+    output = "{{ initial_prompt }} {{ whoever }} {{initial_prompt}}"
+    sleipnir.write("blanks", f'start: z\nnodes:\n  z: {{type: end, output: "{output}"}}\n')
+
+    done = sleipnir("run", "blanks", "Ada")
+
+    assert done.stdout == "{{ initial_prompt }} {{ whoever }} Ada\n"
+    *_, warning, hint = done.stderr.splitlines()
+    assert warning.startswith("warning: ")
+    assert warning.endswith("'{{ initial_prompt }}' is literal text, not a reference")
+    assert hint == "  hint: write {{initial_prompt}}"
+    assert "W008" not in sleipnir("run", "blanks", "--quiet").stderr
+
+
 @pytest.mark.parametrize(
     ("closed", "seen"), [("0<&-", "friendly hello \n"), ("1>&-", ""), ("2>&-", "friendly hello \n")]
 )

@@ -68,6 +68,17 @@ def test_findings_as_json(sleipnir: Sleipnir) -> None:
     ]
 
 
+def test_of_many_nodes_that_say_the_same_one_line_is_printed(sleipnir: Sleipnir) -> None:
+    sleipnir.write("odd", ODD + "  gone: {type: end}\n")
+
+    done = sleipnir("validate", "odd")
+
+    (line,) = done.stdout.splitlines()
+    assert line.endswith(": W001 2 nodes are reached only by a script's `_next`: lost, gone")
+    assert done.stderr == "no errors, 1 warning\n"
+    assert len(sleipnir.json("validate", "odd")["findings"]) == 2
+
+
 def test_an_agent_that_cannot_be_read_is_invalid(sleipnir: Sleipnir) -> None:
     sleipnir.write("torn", "nodes: [")
 

@@ -17,8 +17,9 @@ def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
         NodeFailed: R001, if the question names something that is not in the state.
     """
     node = visit.node
+    # First of all: an answer given ahead hides no mistake in the question.
+    text = require_rendered(node.question, "question", visit)
     if visit.resumed_with is None:
-        text = require_rendered(node.question, "question", visit)
         return Asked("approval", text, tuple(dict.fromkeys(node.options)))
     choice = visit.resumed_with["answer"]
     writes: dict[str, Any] = {}

@@ -21,9 +21,10 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
             refuses.
     """
     node = visit.node
+    # First of all: an answer given ahead hides no mistake in the question.
+    question = require_rendered(node.question, "question", visit)
     default = render_lenient(node.default or "", visit.state, limit=visit.limits.value_bytes)
     if visit.resumed_with is None:
-        question = require_rendered(node.question, "question", visit)
         return Asked("input", question, default=default or None, validation=node.validation)
     text = visit.resumed_with["answer"]
     if text == "" and default:

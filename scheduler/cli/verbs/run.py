@@ -66,7 +66,9 @@ def run(
         )
         recorded = record is not None
         try:
-            submission.submit(client, run_id, attached=True, recorded=recorded, streamed=streams)
+            warnings = submission.submit(
+                client, run_id, attached=True, recorded=recorded, streamed=streams
+            )
             found = attachment.follow()
         except KeyboardInterrupt:
             return _cancelled(client, attachment, options)
@@ -75,7 +77,11 @@ def run(
             raise
         if record is not None:
             write_recording(client, [run_id], record, options)
-        return run_result.print_result(client, found, options, attachment.open_questions())
+        code = run_result.print_result(client, found, options, attachment.open_questions())
+        for warning in warnings:
+            if warning.lasting:
+                options.say(f"warning: {warning}")
+        return code
 
 
 def _cancelled(client: Client, attachment: Attachment, options: Options) -> ExitCode:

@@ -17,6 +17,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
     from sleipnir.graphs import validator
+    from sleipnir.graphs.document import finding as finding_lists
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.validator import unasked as unasked_tools
     from sleipnir.scheduler import preparation
@@ -53,11 +54,12 @@ def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCod
         }
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
-        for finding in findings:
+        shown = finding_lists.folded(findings)
+        for finding in shown:
             click.echo(str(finding))
         if unasked:
             options.say(_told(unasked))
-        options.say(_verdict(findings))
+        options.say(_verdict(shown))
     return ExitCode.SUCCEEDED if valid else ExitCode.INVALID
 
 

@@ -95,6 +95,18 @@ def test_a_question_that_names_what_is_missing_fails_the_run(engine: Engine) -> 
     assert "'what', 'there.0'" in failure.message
 
 
+@pytest.mark.parametrize(
+    ("graph", "node"), [(APPROVAL, "a"), (INPUT.replace('"Name?"', '"{{what}}?"'), "i")]
+)
+def test_an_answer_given_ahead_hides_no_mistake_in_the_question(
+    engine: Engine, graph: str, node: str
+) -> None:
+    run = engine.finish(graph, answers={node: ["no"]})
+
+    failure = engine.failure(run.run_id)
+    assert (failure.code, failure.node) == ("R001", node)
+
+
 def test_answers_given_ahead_go_to_the_visits_in_order(engine: Engine) -> None:
     graph = """
         start: i

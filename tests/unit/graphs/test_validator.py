@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import MAX_LISTED, Finding, folded, listing
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.files import inside
 from sleipnir.graphs.validator import Resources, validate
-from sleipnir.graphs.validator.context import MAX_HINTS, MAX_LISTED, listing, near_names
+from sleipnir.graphs.validator.context import MAX_HINTS, near_names
 from sleipnir.graphs.validator.edges import cycles, reachable
-from sleipnir.graphs.validator.files import inside
 
 SIZE = 5_000
 HEAD = "name: agent\nmodel: openai:gpt-5\nstart: n0\nnodes:\n"
@@ -128,6 +128,22 @@ def test_very_long_lists_are_cut_in_the_middle() -> None:
 
     assert listed.startswith("0 -> 1 -> ")
     assert listed.endswith(f"18 -> … -> {names[-1]}")
+
+
+def test_of_many_nodes_and_fields_one_line_is_told(tmp_path: Path) -> None:
+    ends = "\n".join(f"  e{i}: {{type: end}}" for i in range(3))
+    graph = f"memory: x\nenabled_macros: []\n{HEAD}  n0: {{{SCRIPT}}}\n{ends}\n"
+
+    found = findings_of(graph, tmp_path)
+    told = folded(found)
+
+    assert [finding.code for finding in found] == ["W011"] * 2 + ["W002"] + ["W001"] * 3
+    assert [(finding.line, finding.node, finding.message) for finding in told] == [
+        (1, None, "2 fields have no effect here: graph.memory, graph.enabled_macros"),
+        (5, None, told[1].message),
+        (8, None, "3 nodes are reached only by a script's `_next`: e0, e1, e2"),
+    ]
+    assert folded(found[-1:]) == [found[-1]]
 
 
 @pytest.mark.parametrize("path", ["..", "../a", "a/../../b", "/etc", "out/x", "loop/../..", "n\0"])

@@ -1,0 +1,36 @@
+"""What the texts of a graph's scripts tell: the nodes that their `_next` may lead to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sleipnir.graphs.files import MIB, inside, read_bytes
+from sleipnir.graphs.schema import Graph, ScriptNode
+
+_WORD = re.compile(r"[\w-]+")
+
+
+def named_by_scripts(directory: Path, graph: Graph) -> set[str]:
+    """The ids of nodes that stand as words in some script of the graph.
+
+    Scripts that cannot be read name none.
+    """
+    paths = {node.script for _, node in graph.nodes_of(ScriptNode)}
+    texts = [_text(directory, path) for path in sorted(paths)]
+    words = {word for text in texts for word in _WORD.findall(text)}
+    return {node_id for node_id in graph.nodes if _is_named(node_id, words, texts)}
+
+
+def _is_named(node_id: str, words: set[str], texts: list[str]) -> bool:
+    if _WORD.fullmatch(node_id):
+        return node_id in words
+    return any(node_id in text for text in texts)
+
+
+def _text(directory: Path, path: str) -> str:
+    file = inside(directory, path)
+    try:
+        return read_bytes(file, MIB).decode(errors="replace") if file is not None else ""
+    except (OSError, ValueError):  # told by the rules about files
+        return ""
