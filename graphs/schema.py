@@ -50,6 +50,8 @@ class GraphSettings(Section):
     """Nodes of one super-step executing at once; also the default window of a map."""
     log_state_snapshots: bool = True
     """Log size and keys of the state before each super-step."""
+    tolerate_failures: bool = True
+    """false: a failed script or llm node without fallback fails the run, next or not."""
     validate_before_run: bool = True
     """false: only errors of the file itself are reported before the run."""
     stringify_state_updates: bool = False

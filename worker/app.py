@@ -56,9 +56,24 @@ def make_app(broker_url: str, concurrency: int, queues: Sequence[str] = (QUEUE,)
     return app
 
 
-def register_visits(app: Celery, visit: Callable[[str, str, str], None]) -> None:
-    """Make `visit(run_id, visit_id, digest)` what the app's messages call."""
+class NodeHasFailed(Exception):
+    """The code of a failure, for whoever watches tasks: nothing that the node was given."""
 
-    @app.task(name=TASK, ignore_result=True, Strategy="sleipnir.worker.strategy:visit_strategy")  # type: ignore[untyped-decorator]  # no stubs
+
+def register_visits(app: Celery, visit: Callable[[str, str, str], str | None]) -> None:
+    """Make `visit(run_id, visit_id, digest)` what the app's messages call.
+
+    Where tasks are watched, a visit whose node fails is a failed task; the code of the failure is
+    what `visit` returns.
+    """
+
+    @app.task(  # type: ignore[untyped-decorator]  # no stubs
+        name=TASK,
+        ignore_result=True,
+        Strategy="sleipnir.worker.strategy:visit_strategy",
+        throws=(NodeHasFailed,),
+    )
     def run(run_id: str, visit_id: str, digest: str) -> None:
-        visit(run_id, visit_id, digest)
+        code = visit(run_id, visit_id, digest)
+        if code is not None:
+            raise NodeHasFailed(code)

@@ -17,6 +17,7 @@ from typing import Any
 from celery.worker.strategy import default as celery_strategy
 from kombu.exceptions import DecodeError
 
+from sleipnir.worker.app import NodeHasFailed
 from sleipnir.worker.broker import Credit
 
 logger = logging.getLogger("sleipnir.worker")
@@ -55,6 +56,8 @@ def _arguments(body: str) -> list[str]:
 def _run(visit: Callable[..., None], arguments: list[str], done: Callable[[], None]) -> None:
     try:
         visit(*arguments)
+    except NodeHasFailed:
+        pass  # its run has it
     except Exception:
         # The visit's timer brings it back.
         logger.exception("visit %s failed", arguments)

@@ -30,6 +30,7 @@ OF_TYPE: Final[Mapping[str, Paint]] = {
 }
 OF_PROGRESS: Final[Mapping[str, Paint]] = {
     "done": Paint("#dcf5e3", "#23803f"),
+    "tolerated": Paint("#ffe8d1", "#c2570c"),
     "running": Paint("#dbeafe", "#1d5fd1"),
     "waiting": Paint("#fff0c9", "#b7791f"),
     "failed": Paint("#fde2e2", "#c42b2b"),

@@ -17,7 +17,7 @@ from sleipnir.graphs.schema import (
     ScriptNode,
 )
 
-Progress: TypeAlias = Literal["done", "running", "waiting", "failed"]
+Progress: TypeAlias = Literal["done", "tolerated", "running", "waiting", "failed"]
 # The way everybody goes; one of several that are gone at once; what is taken when the usual
 # way is not; from a map to its branch.
 Kind: TypeAlias = Literal["usual", "parallel", "otherwise", "each"]
@@ -64,7 +64,9 @@ def outline_of(graph: Graph, progress: Mapping[str, Progress] | None = None) -> 
 def _box(key: str, node: Node, progress: Progress | None) -> Box:
     what = _what(node)
     # In words too: colours alone do not reach everyone.
-    return Box(key, node.type, f"{what} · {progress}" if progress else what, progress)
+    if progress is not None:
+        what = f"{what} · {'failed, went on' if progress == 'tolerated' else progress}"
+    return Box(key, node.type, what, progress)
 
 
 def _what(node: Node) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from time import monotonic
 
 from sleipnir.scheduler.batch.attempts import last_attempts
-from sleipnir.scheduler.batch.finished import Finished, InInputOrder, read_runs
+from sleipnir.scheduler.batch.finished import FinishedLine, InInputOrder, read_runs
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.lines import request_of
@@ -74,7 +74,7 @@ class Batch:
 
     # ---- what callers want
 
-    def results(self) -> Iterator[Finished]:
+    def results(self) -> Iterator[FinishedLine]:
         """Run all lines; yields each as it finishes, those of earlier starts too.
 
         Ends when every line is finished, waits for a person, or stays behind for the budget.
@@ -99,7 +99,7 @@ class Batch:
 
     # ---- the loop
 
-    def _as_they_finish(self) -> Iterator[Finished]:
+    def _as_they_finish(self) -> Iterator[FinishedLine]:
         with self._client.queries.completions(self._options.name) as completions:
             while True:
                 yield from self._start_more()
@@ -110,7 +110,7 @@ class Batch:
                         return
                 yield from self._follow(completions)
 
-    def _follow(self, completions: CompletionFeed) -> Iterator[Finished]:
+    def _follow(self, completions: CompletionFeed) -> Iterator[FinishedLine]:
         self._on_progress(self.progress)
         self._keep_if_due()
         ended = completions.wait(_WAIT_S)
@@ -121,7 +121,7 @@ class Batch:
 
     # ---- starting runs
 
-    def _start_more(self) -> Iterator[Finished]:
+    def _start_more(self) -> Iterator[FinishedLine]:
         """Submit while there is room; yields lines found finished on the way."""
         while self.progress.in_flight < self._options.max_in_flight:
             self._keep_if_due()
@@ -170,7 +170,7 @@ class Batch:
         self._unkept = []
         self._keep_at = monotonic() + _KEEP_EVERY_S
 
-    def _reconcile(self, page: Sequence[Item]) -> Iterator[Finished]:
+    def _reconcile(self, page: Sequence[Item]) -> Iterator[FinishedLine]:
         """Find out which lines have runs already, and what is to be done about each."""
         over: list[Item] = []
         attempts = last_attempts(self._client.queries, self._options.name, self._agent.name, page)
@@ -211,7 +211,7 @@ class Batch:
 
     # ---- following runs
 
-    def _poll(self) -> Iterator[Finished]:
+    def _poll(self) -> Iterator[FinishedLine]:
         """Look at every run that is followed: what has become of it, and what it has cost."""
         began_at = monotonic()
         cost = 0.0
@@ -253,18 +253,20 @@ class Batch:
         elif item.state == "waiting":
             self.progress.waiting -= 1
 
-    def _finish(self, items: Sequence[Item]) -> Iterator[Finished]:
+    def _finish(self, items: Sequence[Item]) -> Iterator[FinishedLine]:
         """Note the ends of runs; yields them."""
-        for item, run in read_runs(self._client.queries, items):
+        for finished in read_runs(self._client.queries, items):
+            item, run, _ = finished
             self._untrack(item)
             self._ledger.mark(
                 item.number, "over" if self._options.ordered else "reported", run.run_id
             )
             if run.status == Status.SUCCEEDED:
                 self.progress.succeeded += 1
+                self.progress.with_failures += bool(run.failed_nodes)
             else:
                 self.progress.failed += 1
             self.progress.usage += run.usage
             self._finished_cost += run.usage.cost_usd or 0.0
             self.progress.known_cost_usd = max(self.progress.known_cost_usd, self._finished_cost)
-            yield item, run
+            yield finished

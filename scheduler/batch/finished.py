@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import TypeAlias
+from typing import NamedTuple
 
 from sleipnir.scheduler.batch.ledger import Item, Ledger
+from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.queries import RunQueries
 
-Finished: TypeAlias = tuple[Item, Run]
+
+class FinishedLine(NamedTuple):
+    """A line whose run is over."""
+
+    item: Item
+    run: Run
+    failures: Sequence[NodeFailure] = ()  # that it has outlived
+
 
 # Results are read with their outputs, which may be large.
 _READ_AT_ONCE = 50
 
 
-def read_runs(records: RunQueries, items: Sequence[Item]) -> Iterator[Finished]:
+def read_runs(records: RunQueries, items: Sequence[Item]) -> Iterator[FinishedLine]:
     """The runs of lines; without those that Redis has lost."""
     for start in range(0, len(items), _READ_AT_ONCE):
         some = items[start : start + _READ_AT_ONCE]
         runs = records.runs([item.run_id or "" for item in some])
-        yield from ((item, run) for item, run in zip(some, runs, strict=True) if run is not None)
+        for item, run in zip(some, runs, strict=True):
+            if run is not None:
+                yield FinishedLine(item, run, records.failures(run))
 
 
 class InInputOrder:
@@ -32,7 +42,7 @@ class InInputOrder:
         self._records = records
         self._reported = 0  # number of the last line that is done with
 
-    def ready(self) -> Iterator[Finished]:
+    def ready(self) -> Iterator[FinishedLine]:
         """Those lines that are over and have none before them that is not."""
         while True:
             page = self._ledger.following(self._reported, _READ_AT_ONCE)
@@ -42,14 +52,14 @@ class InInputOrder:
             self._reported = settled[-1].number
             yield from self._report(settled)
 
-    def leftovers(self) -> Iterator[Finished]:
+    def leftovers(self) -> Iterator[FinishedLine]:
         """What stood behind lines that will not finish now."""
         while page := self._ledger.page("over", self._reported, _READ_AT_ONCE):
             self._reported = page[-1].number
             yield from self._report(page)
 
-    def _report(self, items: Sequence[Item]) -> Iterator[Finished]:
+    def _report(self, items: Sequence[Item]) -> Iterator[FinishedLine]:
         over = [item for item in items if item.state == "over"]
-        for item, run in read_runs(self._records, over):
-            self._ledger.mark(item.number, "reported", run.run_id)
-            yield item, run
+        for finished in read_runs(self._records, over):
+            self._ledger.mark(finished.item.number, "reported", finished.run.run_id)
+            yield finished

@@ -29,6 +29,7 @@ class Progress:
     in_flight: int = 0
     waiting: int = 0  # for a person
     succeeded: int = 0
+    with_failures: int = 0  # of nodes: those of this start that succeeded all the same
     failed: int = 0  # or cancelled, or timed out
     usage: Usage = NO_USAGE  # of what has finished
     known_cost_usd: float = 0.0  # runs under way included

@@ -13,17 +13,20 @@ from typing import Any
 
 from sleipnir.graphs.files import is_plain_or_new, open_output, reason
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import is_run_of
-from sleipnir.scheduler.batch.ledger import Item, Ledger
+from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
+from sleipnir.scheduler.views.documents import error_document, failure_documents
 
 # Of every line that is written here.
 _BEGINNING = b'{"id":'
 
 
-def result_document(item: Item, run: Run) -> dict[str, Any]:
+def result_document(finished: FinishedLine) -> dict[str, Any]:
     """What a batch says of one finished run; a line without an id gets one from its content."""
+    item, run, failures = finished
     started, ended = run.started_at, run.ended_at
     return {
         "id": item.item,
@@ -31,15 +34,16 @@ def result_document(item: Item, run: Run) -> dict[str, Any]:
         "run_id": run.run_id,
         "status": str(run.status),
         "output": run.output,
-        "error": run.failure.to_json() if run.failure else None,
+        "error": error_document(run, failures),
+        "failures": failure_documents(failures),
         "usage": run.usage.to_json(),
         "elapsed_s": (ended - started) / 1000 if started and ended else 0.0,
     }
 
 
-def result_line(item: Item, run: Run) -> str:
+def result_line(finished: FinishedLine) -> str:
     """`result_document` as one line, without its end."""
-    return encode(result_document(item, run))
+    return encode(result_document(finished))
 
 
 def _may_be_torn(text: bytes) -> bool:
@@ -124,9 +128,9 @@ class ResultsFile:
         self._ledger.note_reported(item, run_id, failed=status != Status.SUCCEEDED)
         self._untidy |= self._ledger.note_result(item, start, len(text))
 
-    def append(self, item: Item, run: Run) -> None:
+    def append(self, finished: FinishedLine) -> None:
         """Add a result; it is in the file when this returns."""
-        text = result_line(item, run).encode() + b"\n"
+        item, text = finished.item, result_line(finished).encode() + b"\n"
         self._file.write(text)
         self._file.flush()
         self._untidy |= self._ledger.note_result(item.item, self._size, len(text))

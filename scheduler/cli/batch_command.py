@@ -20,7 +20,7 @@ import click
 
 from sleipnir.graphs.files import open_input, reason
 from sleipnir.scheduler.batch.drive import Batch
-from sleipnir.scheduler.batch.finished import Finished
+from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
 from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Ledger
@@ -71,6 +71,7 @@ class Call:
     workdir: Path | None
     timeout: float | None
     replay: Path | None
+    strict: bool
 
 
 def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
@@ -136,6 +137,7 @@ class _Start:
             workdir=str((self.call.workdir or Path()).absolute()),
             machine=self.client.machine_with_files() if self.call.workdir else None,
             timeout_s=self.call.timeout,
+            strict=self.call.strict,
             recorded=self.call.record is not None,
             replay=stored_recording(self.client, self.call.replay),
         )
@@ -281,11 +283,11 @@ class _Start:
         )
 
 
-def _write_result(finished: Finished, results: ResultsFile | None, display: Display) -> None:
+def _write_result(finished: FinishedLine, results: ResultsFile | None, display: Display) -> None:
     if results is not None:
-        results.append(*finished)
+        results.append(finished)
     else:
-        display.print_result(result_line(*finished))
+        display.print_result(result_line(finished))
 
 
 def _exit_code(progress: Progress) -> ExitCode:

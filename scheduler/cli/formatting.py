@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sleipnir.scheduler.cli.terminal_output import printable, style, unstyled
-from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.failures import NodeFailure
+from sleipnir.scheduler.runs.model import Run, Usage
+from sleipnir.scheduler.runs.narration import with_failures
 
 _STATUS_COLORS = {
     "succeeded": "green",
@@ -34,6 +36,21 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def colored(status: str) -> str:
     """A run's status in its colour, for standard output."""
     return style(status, fg=_STATUS_COLORS.get(status))
+
+
+def outcome(run: Run) -> str:
+    """A run's status, and how many nodes failed that it has outlived."""
+    return colored(run.status) + with_failures(run.failed_nodes)
+
+
+def place_of_failure(failure: NodeFailure) -> str:
+    """The node, or the item of a map."""
+    return failure.node if failure.index is None else f"{failure.node}[{failure.index}]"
+
+
+def headline(failure: NodeFailure) -> str:
+    """Why a node failed, in a line."""
+    return f"{failure.code}: {first_line(failure.message, 200)}"
 
 
 def age(seconds: float) -> str:

@@ -110,6 +110,8 @@ def final_lines(name: str, progress: Progress) -> Iterator[str]:
 def _outcomes(progress: Progress) -> Iterator[str]:
     if progress.failed:
         yield f"{progress.failed} failed"
+    if progress.with_failures:
+        yield f"{progress.with_failures} with failed nodes"
     if progress.waiting:
         yield f"{progress.waiting} waiting"
 

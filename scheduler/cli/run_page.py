@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sleipnir.scheduler.cli.formatting import age, colored, columns, cost, first_line, tokens
+from sleipnir.scheduler.cli.formatting import (
+    age,
+    colored,
+    columns,
+    cost,
+    first_line,
+    outcome,
+    place_of_failure,
+    tokens,
+)
 from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -21,15 +31,18 @@ def page(
     children: Sequence[Run],
     questions: Sequence[Question],
     *,
+    failures: Sequence[NodeFailure],
     waits: str | None,
     now_ms: int,
 ) -> Iterator[str]:
     """The lines of `sleipnir show`.
 
     Args:
+        failures: that it has outlived, those that a fallback took over too.
         waits: what keeps an open run from going on, besides its questions.
     """
     yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms)))
+    yield from _failures(run, failures)
     if times:
         yield ""
         yield from columns(_NODES, [_node(row, types) for row in times])
@@ -50,7 +63,7 @@ def page(
 
 def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "agent", run.agent
-    yield "status", colored(run.status)
+    yield "status", outcome(run)
     if place := place_of(run):
         yield "at", place
     if waits is not None:
@@ -65,6 +78,19 @@ def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]
     if run.failure is not None:
         where = f" at node '{run.failure.node}'" if run.failure.node else ""
         yield "error", f"{run.failure.code}{where}: {printable(run.failure.message)}"
+
+
+def _failures(run: Run, failures: Sequence[NodeFailure]) -> Iterator[str]:
+    """Each in full, as a run's error."""
+    for each in failures:
+        yield ""
+        how = "failed, its fallback took over" if each.handled else "failed"
+        message = printable(each.message).rstrip("\n").replace("\n", "\n  ")
+        yield f"{place_of_failure(each)} {how} in step {each.step}: {each.code}: {message}"
+    untold = run.failed_nodes + run.handled_failures - len(failures)
+    if untold > 0:
+        yield ""
+        yield f"and {untold:,} more failed: their messages were not kept"
 
 
 def _node(row: NodeTimes, types: Mapping[str, str]) -> tuple[str, ...]:

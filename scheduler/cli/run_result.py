@@ -10,6 +10,7 @@ import click
 
 from sleipnir.scheduler.cli.attach import explain
 from sleipnir.scheduler.cli.exit_codes import ExitCode, exit_code_of
+from sleipnir.scheduler.cli.formatting import headline, place_of_failure
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.history import node_times
 from sleipnir.scheduler.runs.model import Failure, Question, Run, Status
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
 
+# Of what a run has outlived, on the terminal: `show` has more.
+_TOLD_FAILURES = 5
+
+
 def document_of(client: Client, run: Run, questions: Sequence[Question]) -> Document:
     """The document of `run --json`."""
     records = client.queries
@@ -28,6 +33,7 @@ def document_of(client: Client, run: Run, questions: Sequence[Question]) -> Docu
         records.state(run.run_id),
         steps=records.steps(run.run_id),
         now_ms=records.now_ms(),
+        failures=records.failures(run),
         questions=questions,
     )
 
@@ -51,6 +57,7 @@ def print_result(
         options.say(f"and continue with: sleipnir watch {run.run_id}")
     elif run.failure is not None:
         _print_failure(run, run.failure)
+    _print_earlier_failures(client, run)
     return exit_code_of(run.status)
 
 
@@ -66,7 +73,18 @@ def _print_failure(run: Run, failure: Failure) -> None:
     code = f"{failure.code}: " if run.status == Status.FAILED else ""
     message = printable(failure.message)
     click.echo(f"error: run {run.run_id} {ended}{place}: {code}{message}", err=True)
-    if run.status == Status.FAILED:
+
+
+def _print_earlier_failures(client: Client, run: Run) -> None:
+    """What the run has outlived, and may have ended for later; then where the rest is told."""
+    failures = client.queries.failures(run)
+    if run.status != Status.FAILED:
+        failures = [each for each in failures if not each.handled]
+    for each in failures[:_TOLD_FAILURES]:
+        click.echo(f"{place_of_failure(each)} failed: {headline(each)}", err=True)
+    if len(failures) > _TOLD_FAILURES:
+        click.echo(f"and {len(failures) - _TOLD_FAILURES} more", err=True)
+    if failures or run.status == Status.FAILED:
         click.echo(f"for details: sleipnir show {run.run_id}", err=True)
 
 

@@ -81,6 +81,11 @@ REQUEST_OPTIONS = (
         help="Lower the graph's time limit.",
     ),
     click.option(
+        "--strict",
+        is_flag=True,
+        help="Fail at a node that fails without a fallback, whatever the graph tolerates.",
+    ),
+    click.option(
         "--replay",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
@@ -110,6 +115,7 @@ class Submission:
     answers: Sequence[tuple[str, str]]
     workdir: Path | None
     timeout: float | None
+    strict: bool
     replay: Path | None
     session: str | None
     headless: bool
@@ -171,6 +177,7 @@ class Submission:
             headless=self.headless,
             guarded=self.ask,
             timeout_s=self.timeout,
+            strict=self.strict,
             run_id=run_id,
         )
 

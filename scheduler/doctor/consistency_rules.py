@@ -16,7 +16,7 @@ from sleipnir.scheduler.runs.stranded import stuck
 from sleipnir.scheduler.store.keys import visit_id
 
 # The parts of a run that outlive its end, and those that end with it.
-KEPT = ("run", "state", "history", "events", "logs", "children")
+KEPT = ("run", "state", "history", "events", "logs", "children", "failures")
 TRANSIENT = ("visits", "staged", "pending", "questions")
 
 

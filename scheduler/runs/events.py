@@ -154,6 +154,7 @@ class RunEnded:
     status: str
     error: str  # JSON text of a `Failure`, or empty
     elapsed_ms: int
+    failed_nodes: int | None = None  # that it has outlived
 
     @property
     def failure(self) -> Failure | None:

@@ -99,6 +99,7 @@ class NodeTimes:
     total_ms: int
     max_ms: int
     usage: Usage
+    failed: int = 0  # visits that failed and count all the same; of a map, items
 
     @property
     def avg_ms(self) -> float:
@@ -109,7 +110,9 @@ def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
     """One row per node that ran, slowest total first; a map's invocations under its branch."""
     rows: dict[str, NodeTimes] = {}
 
-    def add(node: str, visits: int, total_ms: int, max_ms: int, usage: Usage) -> None:
+    def add(
+        node: str, visits: int, total_ms: int, max_ms: int, usage: Usage, failed: int = 0
+    ) -> None:
         old = rows.get(node, NodeTimes(node, 0, 0, 0, NO_USAGE))
         rows[node] = NodeTimes(
             node,
@@ -117,12 +120,14 @@ def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
             old.total_ms + total_ms,
             max(old.max_ms, max_ms),
             old.usage + usage,
+            old.failed + failed,
         )
 
     for checkpoint in history:
         for node, timing in checkpoint.nodes.items():
             milliseconds = timing.get("ms", 0)
-            add(node, 1, milliseconds, milliseconds, _usage(timing))
+            failed = timing.get("failed", 0)
+            add(node, 1, milliseconds, milliseconds, _usage(timing), failed)
             if branch := timing.get("branch"):
                 add(branch["id"], branch["visits"], branch["ms"], branch["max_ms"], _usage(branch))
     return sorted(rows.values(), key=lambda row: (-row.total_ms, row.node))

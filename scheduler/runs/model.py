@@ -151,6 +151,7 @@ class RunContext:
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     recorded: bool = False  # its model calls are
     replay: str | None = None  # digest of the recording that replies instead of models
+    strict: bool = False  # what its graphs would outlive ends it
     streamed: bool = False  # what models say is passed on while they say it
     # Bundle digests of all agents the graph may spawn, by the name its nodes use.
     agents: Mapping[str, str] = field(default_factory=dict)
@@ -286,6 +287,8 @@ class Run:
     batch: str | None
     item: str | None
     visits: Mapping[str, int]  # by node
+    failed_nodes: int = 0  # that it outlives
+    handled_failures: int = 0  # that a fallback took over
 
     @property
     def is_final(self) -> bool:

@@ -106,7 +106,7 @@ def _item(event: ItemCommitted) -> Iterator[str]:
 def _end(event: RunEnded) -> str:
     elapsed = f"{event.elapsed_ms / 1000:.2f}s"
     if event.status == Status.SUCCEEDED:
-        return f"graph done in {elapsed}"
+        return f"graph done in {elapsed}{with_failures(event.failed_nodes or 0)}"
     failure, reason = event.failure, ""
     if failure and event.status == Status.FAILED:
         place = f" at {failure.node}" if failure.node else ""
@@ -114,6 +114,11 @@ def _end(event: RunEnded) -> str:
     elif failure:
         reason = f": {failure.message}"
     return f"graph {event.status.replace('_', ' ')} in {elapsed}{reason}"
+
+
+def with_failures(count: int) -> str:
+    """What to add to how a run ended, if nodes or items of it failed: with a blank before it."""
+    return f" with {count:,} failed {'node' if count == 1 else 'nodes'}" if count else ""
 
 
 def _fitting(line: str) -> str:

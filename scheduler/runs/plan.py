@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.reducers import ABSENT, reduce_value
 from sleipnir.graphs.schema import MAX_BRANCHES, Graph, ScriptNode
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.failures import NO_FAILURES, NodeFailure, StepFailures
 from sleipnir.scheduler.runs.model import Failure
 
 
@@ -28,31 +29,39 @@ class Branch:
     failure: Failure | None = None  # fatal
     # The reason of a tolerated failure; its `error` may meet those of siblings.
     tolerated: str | None = None
+    failures: StepFailures = NO_FAILURES  # that the run is to keep
     discarded: bool = False  # void, because a sibling failed
     timing: Mapping[str, Any] | None = None  # for the checkpoint: ms, usage
 
     def to_json(self) -> str:
-        return encode(
-            {
-                "writes": dict(self.writes),
-                "targets": list(self.targets),
-                "ended": self.ended,
-                "output": self.output,
-                "failure": self.failure.to_json() if self.failure else None,
-                "tolerated": self.tolerated,
-                "discarded": self.discarded,
-                "timing": self.timing,
-            }
-        )
+        fields = {
+            "writes": dict(self.writes),
+            "targets": list(self.targets),
+            "ended": self.ended,
+            "output": self.output,
+            "failure": self.failure.to_json() if self.failure else None,
+            "tolerated": self.tolerated,
+            "discarded": self.discarded,
+            "timing": self.timing,
+        }
+        if self.failures:
+            fields["failures"] = asdict(self.failures)
+        return encode(fields)
 
     @classmethod
     def from_json(cls, text: str) -> Branch:
         fields = json.loads(text)
-        failure = fields.pop("failure")
+        failure, failures = fields.pop("failure"), fields.pop("failures", None)
         return cls(
             **{**fields, "targets": tuple(fields["targets"])},
             failure=Failure(**failure) if failure else None,
+            failures=_failures(failures) if failures else NO_FAILURES,
         )
+
+
+def _failures(fields: Mapping[str, Any]) -> StepFailures:
+    kept = tuple(NodeFailure(**each) for each in fields["kept"])
+    return StepFailures(kept, fields["failed"], fields["handled"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class Request:
     machine: str | None = None  # the only one whose workers may take the run
     guarded: bool = False  # whether guarded tools ask a person
     headless: bool = False  # nobody is there to ask
+    strict: bool = False  # a failure that the graph would outlive ends the run
     recorded: bool = False  # its model calls are to be
     replay: str | None = None  # digest of the recording that replies instead of models
     streamed: bool = False  # somebody reads along while models reply; not in child runs
@@ -107,6 +108,7 @@ def _context(
         machine=request.machine,
         guarded=request.guarded,
         headless=request.headless,
+        strict=request.strict,
         recorded=request.recorded,
         replay=request.replay,
         streamed=request.streamed,

@@ -11,6 +11,8 @@ Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end:
     events    stream  narration, capped
     logs      list    output of scripts, capped
     children  list    ids of child runs
+    failures  list    those that the run outlives, the first 100 of each kind; the record
+                      counts all (`failed_nodes`, `handled_failures`)
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
 Of a run, gone with its end at the latest:
     visits    hash    open visits, packed as lua/lib/store.lua says

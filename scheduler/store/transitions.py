@@ -9,6 +9,7 @@ import redis
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.events import Event, to_json
+from sleipnir.scheduler.runs.failures import KEPT_FAILURES
 from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import OwnConnection
 from sleipnir.scheduler.store.dispatch import Dispatcher
@@ -74,6 +75,7 @@ class Transitions(Scripts):
             "retention_ms": int(settings.retention_s * 1000),
             "narration_limit": settings.narration_limit,
             "history_limit": settings.history_limit_bytes,
+            "kept_failures": KEPT_FAILURES,
         }
         super().__init__(client, RedisClock(client, clock), constants, dispatcher.publish)
         self.settings = settings

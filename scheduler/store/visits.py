@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 from sleipnir.graphs.state import Snapshot, encode
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.history import folded
 from sleipnir.scheduler.runs.model import Begun, Lease, RunContext, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan
@@ -94,12 +95,14 @@ class Visits:
         window: int,
         nodes: Mapping[str, Any] | None = None,
         event: Event | None = None,
+        failures: StepFailures = NO_FAILURES,
         usage: Usage | None = None,
     ) -> str:
         """Commit a super-step and its consequences, once; returns the run's status.
 
         Args:
             nodes: what the checkpoint says of each node, by id.
+            failures: those that the run outlives.
 
         Raises:
             RunClosed, StaleVisit, StaleStep: somebody else decided; drop the result.
@@ -120,6 +123,7 @@ class Visits:
             checkpoint(step, plan.writes, plan.frontier, nodes or {}),
             self._store.event(event),
             usage_text(usage),
+            failures.to_text() if failures else "",
             len(plan.writes),
             *flat(plan.writes),
             *plan.frontier,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
-from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.runs.model import Question, Run, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 
 Document = dict[str, Any]
@@ -18,15 +19,23 @@ def run_document(
     *,
     steps: int,
     now_ms: int,
+    failures: Sequence[NodeFailure] = (),
     questions: Sequence[Question] = (),
 ) -> Document:
-    """A run with its outcome so far; the oldest of `questions` is what it waits for."""
+    """A run with its outcome so far.
+
+    Args:
+        failures: that it has outlived, oldest first; those that a fallback took over too.
+        questions: the oldest of them is what it waits for.
+    """
     document: Document = {
         "run_id": run.run_id,
         "agent": run.agent,
         "status": str(run.status),
         "output": run.output,
-        "error": run.failure.to_json() if run.failure else None,
+        "error": error_document(run, failures),
+        "failures": failure_documents(failures),
+        "failed_nodes": run.failed_nodes,
         "state": dict(state),
         "usage": run.usage.to_json(),
         "elapsed_s": elapsed_s(run, now_ms),
@@ -67,7 +76,21 @@ def row_document(run: Run, *, now_ms: int, waits_for: str | None = None) -> Docu
         "created_at": to_rfc3339(run.created_at),
         "age_s": (now_ms - run.created_at) / 1000,
         "usage": run.usage.to_json(),
+        "failed_nodes": run.failed_nodes,
     }
+
+
+def error_document(run: Run, failures: Sequence[NodeFailure]) -> Document | None:
+    """Why a run ended as it did; of one that failed, what had failed before, oldest first."""
+    if run.failure is None:
+        return None
+    earlier = failures if run.status == Status.FAILED else ()
+    return {**run.failure.to_json(), "caused_by": [each.to_json() for each in earlier]}
+
+
+def failure_documents(failures: Sequence[NodeFailure]) -> list[Document]:
+    """The failures of nodes that the run has outlived, without those that a fallback took over."""
+    return [each.to_json() for each in failures if not each.handled]
 
 
 def question_document(question: Question) -> Document:
@@ -104,6 +127,7 @@ def _node_document(row: NodeTimes, node_type: str | None) -> Document:
         "id": row.node,
         "type": node_type,
         "visits": row.visits,
+        "failed": row.failed,
         "total_s": row.total_ms / 1000,
         "avg_s": row.avg_ms / 1000,
         "max_s": row.max_ms / 1000,

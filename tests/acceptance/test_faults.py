@@ -203,6 +203,7 @@ def test_a_node_that_kills_its_workers_is_given_up_and_others_are_not(
         "message": "node 'work' killed its isolated process twice in a row: "
         "killed by signal 9 (SIGKILL)",
         "node": "work",
+        "caused_by": [],
     }
     # Two workers and two processes; a lease that ends on a busy machine makes one more or less.
     assert 3 <= tries.keys().count(f"{found['run_id']}:1/work") <= 6

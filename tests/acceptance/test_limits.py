@@ -96,6 +96,7 @@ def test_a_loop_ends_at_the_visit_cap_exactly(sleipnir: Sleipnir) -> None:
         "code": "R004",
         "message": "Node 'turn' visited 5 times (max_loop_iterations=4)",
         "node": "turn",
+        "caused_by": [],
     }
     assert (found["state"]["turns"], found["steps"]) == (4, 4)
 
@@ -136,6 +137,7 @@ def test_a_value_over_its_limit_names_the_key_and_the_node(sleipnir: Sleipnir) -
         "message": "node 'fill' wrote 20001 bytes to 'large'; the limit of a value is 20000 "
         "(value_limit_bytes)",
         "node": "fill",
+        "caused_by": [],
     }
     assert "small" not in found["state"]
 
@@ -154,6 +156,7 @@ def test_a_state_over_its_limit_fails_the_run_and_keeps_what_was(sleipnir: Sleip
         "message": "the state would exceed 40000 bytes (state_limit_bytes); "
         "the largest write of this step is 'b'",
         "node": None,
+        "caused_by": [],
     }
     assert found["state"].keys() == {"initial_prompt", "sizes"}
 
@@ -177,6 +180,7 @@ def test_a_map_takes_items_up_to_its_limit(sleipnir: Sleipnir) -> None:
         "code": "R021",
         "message": "map 'each': 11 items, the limit is 10 (map_items_limit)",
         "node": "each",
+        "caused_by": [],
     }
 
 

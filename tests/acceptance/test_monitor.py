@@ -97,6 +97,22 @@ def test_nodes_show_by_agent_and_node(start: Start, workers: Workers) -> None:
     wait_until(lambda: names() == {"tested/first", "tested/last"}, "both nodes show", 30)
 
 
+def test_a_node_that_fails_is_a_failed_task(start: Start, workers: Workers) -> None:
+    worker = workers.start()
+    monitor = start()
+    wait_until(lambda: "enabled by remote" in worker.log.read_text(), "events are on", 60)
+
+    workers.submit(GRAPH, {"first.py": "raise ValueError('secret cause')"})
+
+    def states() -> dict[str, str]:
+        found = json.loads(monitor.get(TASKS)[1])["data"]
+        return {task["name"]: task["state"] for task in found}
+
+    expected = {"tested/first": "FAILURE", "tested/last": "SUCCESS"}
+    wait_until(lambda: states() == expected, "the failure shows", 60)
+    assert "secret cause" not in monitor.get(TASKS)[1]
+
+
 def test_no_page_shows_what_a_run_was_given(start: Start, workers: Workers) -> None:
     canary = "canary-5f2c91d07e"
     graph = GRAPH + "variables: [{name: token, description: a secret, secret: true}]\n"

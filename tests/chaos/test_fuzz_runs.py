@@ -311,7 +311,7 @@ def test_batch_lines(engine_at_work: Workers, redis_client: redis.Redis) -> None
         run_ids = [run_id for page in chain(*pages) for run_id in page]
         cancel_waiting(engine_at_work, run_ids)
         check_all(engine_at_work, redis_client, run_ids)
-        results = [result_line(*finished) for batch in batches for finished in batch.results()]
+        results = [result_line(finished) for batch in batches for finished in batch.results()]
 
     assert sorted(json.loads(result)["run_id"] for result in results) == sorted(run_ids)
 

@@ -24,23 +24,28 @@ from sleipnir.worker.visit.loaded_agent import LoadedAgent
 logger = logging.getLogger(__name__)
 
 
-def run_visit(services: Services, run_id: str, visit_id: str, digest: str) -> None:
-    """Run one node visit. Safe to call twice with the same message."""
-    deliver(services, Lease(run_id, visit_id, services.leases.new_token()), digest)
+def run_visit(services: Services, run_id: str, visit_id: str, digest: str) -> str | None:
+    """Run one node visit; returns the code of its failure. Safe to call twice with a message."""
+    return deliver(services, Lease(run_id, visit_id, services.leases.new_token()), digest)
 
 
-def deliver(services: Services, lease: Lease, digest: str) -> None:
-    """Run the visit of a lease that is to be taken, or was taken with the same token."""
+def deliver(services: Services, lease: Lease, digest: str) -> str | None:
+    """Run the visit of a lease that is to be taken, or was taken with the same token.
+
+    Returns:
+        the code of the failure of its node; None if it has not failed, or has not ended.
+    """
     try:
         agent = load(services, lease, digest)
         begun = begin(services, lease, agent)
         with services.leases.holding(lease) as cancelled:
             delivery = admit(services, lease, agent, begun, cancelled)
             outcome = execute(delivery)
-            commit(delivery, outcome)
+            return commit(delivery, outcome)
     except (DeliveryOver, TransitionRefused) as reason:
         # Done, parked, in other hands, or over: this message has nothing more to say.
         logger.debug("%s %s dropped: %s", lease.run_id, lease.visit, reason)
+        return None
     except RedisError:
         raise  # not the visit's fault: its timer brings it back
     except Exception as error:
@@ -49,6 +54,7 @@ def deliver(services: Services, lease: Lease, digest: str) -> None:
         text = f"internal error at visit '{lease.visit}': {hidden(repr(error))}"
         failure = Failure("R023", text, parse_visit_id(lease.visit)[1])
         services.store.runs.close(lease.run_id, "failed", failure)
+        return failure.code
 
 
 def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:

@@ -42,7 +42,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     """Converse with the model. A failure is postponed to another attempt, else tolerated.
 
     Raises:
-        NodeFailed: R014, where a failure has neither `fallback` nor `next` to go to.
+        NodeFailed: R014, where a failure has neither `fallback` nor `next` to go to, or may not.
     """
     node, graph = visit.node, visit.graph
     calls = ModelCalls(
@@ -153,7 +153,7 @@ def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:
     node = visit.node
     reason = visit.mask(reason)
     targets = (node.fallback,) if node.fallback else node.targets
-    if not targets:
+    if not targets or (node.fallback is None and visit.is_strict):
         raise NodeFailed("R014", reason, calls.usage)
     output = f"LLM node failed: {reason}"
     writes: dict[str, Any] = {}

@@ -9,6 +9,7 @@ from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.reducers import json_type
 from sleipnir.graphs.schema import AgentNode, LlmNode, MapNode, RagNode, ScriptNode
 from sleipnir.graphs.template import evaluate_strict
+from sleipnir.scheduler.runs.failures import KEPT_FAILURES
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
 
@@ -56,7 +57,8 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
     """Put the results, as the store kept them, in item order."""
     node = visit.node
     results: list[Any] = []
-    failures = 0
+    failed: list[tuple[int, str]] = []
+    count = 0
     for index in range(int(fields["total"])):
         text = fields.get(f"result:{index}")
         if text is None:  # not started any more, because a lower index failed
@@ -65,12 +67,20 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
         if "error" not in result:
             results.append(result["value"])
             continue
-        failures += 1
+        count += 1
+        if len(failed) < KEPT_FAILURES:
+            failed.append((index, result["error"]))
         if node.on_error == "fail":
             raise NodeFailed(
                 result["code"], f"map '{visit.node_id}' item [{index}] failed: {result['error']}"
             )
         if node.on_error == "collect":
             results.append({"error": result["error"], "item": result["item"]})
-    warnings = (f"map '{visit.node_id}': {failures} items failed",) if failures else ()
-    return Wrote({node.collect_into: results}, node.targets, warnings=warnings)
+    warnings = (f"map '{visit.node_id}': {count} items failed",) if count else ()
+    return Wrote(
+        {node.collect_into: results},
+        node.targets,
+        failed_items=tuple(failed),
+        failed_count=count,
+        warnings=warnings,
+    )

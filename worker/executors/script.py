@@ -17,6 +17,7 @@ from sleipnir.graphs.variables import environment_name
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
+from sleipnir.scheduler.runs.failures import cause_first
 from sleipnir.scheduler.temporary import scratch
 from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.sandbox.child_process import Finished, base_environment, run_process
@@ -36,7 +37,15 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 
 
 class ScriptFailed(Exception):
-    """The script did not do its part; the reason is for people."""
+    """The script did not do its part.
+
+    Attributes:
+        told: the reason for people, where it differs from what the state gets.
+    """
+
+    def __init__(self, reason: str, told: str | None = None) -> None:
+        super().__init__(reason)
+        self.told = told or reason
 
 
 def run_script(visit: Visit[ScriptNode]) -> Outcome:
@@ -51,7 +60,7 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
         writes = hidden(_object_from(_run(visit)))
         target = _taken_next(writes)
     except ScriptFailed as failure:
-        return _tolerated(visit, str(failure))
+        return _tolerated(visit, failure)
     update_state(visit, writes)
     if visit.item_index is not None:
         warnings = (f"'{visit.node_id}' is a map's branch; its _next is ignored",) if target else ()
@@ -90,7 +99,8 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
     if finished.too_large:
         raise ScriptFailed("stdout too large")
     if finished.returncode != 0:
-        raise ScriptFailed(f"{_ending(finished)}: {stderr[-_STDERR_SHOWN:].strip()}")
+        ending, shown = _ending(finished), stderr[-_STDERR_SHOWN:].strip()
+        raise ScriptFailed(f"{ending}: {shown}", f"{ending}: {cause_first(shown)}")
     return finished
 
 
@@ -145,16 +155,18 @@ def _taken_next(writes: dict[str, Any]) -> str | None:
     return target
 
 
-def _tolerated(visit: Visit[ScriptNode], reason: str) -> Wrote:
-    node = visit.node
+def _tolerated(visit: Visit[ScriptNode], failure: ScriptFailed) -> Wrote:
+    node, told = visit.node, failure.told
     if visit.item_index is not None:
-        raise NodeFailed("R013", reason)
+        raise NodeFailed("R013", told)
+    if node.fallback is None and visit.is_strict:
+        raise NodeFailed("R013", f"script '{visit.node_id}' failed: {told}")
     targets = (node.fallback,) if node.fallback else node.targets
     if not targets:
         raise NodeFailed(
-            "R013", f"script '{visit.node_id}' failed and has neither fallback nor next: {reason}"
+            "R013", f"script '{visit.node_id}' failed and has neither fallback nor next: {told}"
         )
-    return Wrote({"error": f"Script node failed: {reason}"}, targets, failure=reason)
+    return Wrote({"error": f"Script node failed: {failure}"}, targets, failure=told)
 
 
 @contextmanager

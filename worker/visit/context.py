@@ -115,9 +115,18 @@ class Visit(NamedTuple, Generic[N]):
             for name, value in self.context.variables.items()
         }
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether a failure that its graph would outlive ends the run."""
+        return self.context.strict or not self.graph.settings.tolerate_failures
+
     def mask(self, text: str) -> str:
-        """Text fit for people's eyes: secrets replaced."""
-        return mask(text, self.secrets)
+        """Text fit for people's eyes: secrets replaced, files of the agent named as its own."""
+        text = mask(text, self.secrets)
+        bundle = str(self.agent.root)
+        if bundle not in text:
+            return text
+        return text.replace(f"{self.directory}/", "").replace(f"{bundle}/", "")
 
     def elapsed_s(self) -> float:
         """Since the visit first began, earlier tries and parking included."""

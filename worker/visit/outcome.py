@@ -33,6 +33,9 @@ class Wrote:
     output: Any = NOTHING
     # The reason of a tolerated failure; the visit still commits and routes.
     failure: str | None = None
+    # Of a map that goes on without them: index and reason of the first items that failed.
+    failed_items: tuple[tuple[int, str], ...] = ()
+    failed_count: int = 0  # of all of them
     # Without what its conversation has recorded: that is counted already.
     usage: Usage = NO_USAGE
     warnings: tuple[str, ...] = ()

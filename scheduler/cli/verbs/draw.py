@@ -129,7 +129,8 @@ def _progress_after(client: Client, run_id: str, step: int) -> dict[str, Progres
 def progress_of(run: Run, records: RunQueries) -> dict[str, Progress]:
     """What to say of each node that the run has come to."""
     progress: dict[str, Progress] = {
-        row.node: "done" for row in history.node_times(records.history(run.run_id))
+        row.node: "tolerated" if row.failed else "done"
+        for row in history.node_times(records.history(run.run_id))
     }
     if not run.is_final:
         waiting = {question.node for question in records.questions(run.run_id)}

@@ -84,7 +84,7 @@ def _row(run: Run, now_ms: int, waits_for: str | None) -> tuple[str, ...]:
     return (
         run.run_id,
         run.agent,
-        formatting.colored(run.status),
+        formatting.outcome(run),
         _place(run, waits_for),
         formatting.age((now_ms - run.created_at) / 1000),
         formatting.tokens(run.usage),

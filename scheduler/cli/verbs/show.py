@@ -43,7 +43,14 @@ def show(options: Options, run_id: str) -> None:
             waits = waits_for or _rests_for(client, run)
             now_ms = records.now_ms()
             for line in run_page.page(
-                run, times, types, children, questions, waits=waits, now_ms=now_ms
+                run,
+                times,
+                types,
+                children,
+                questions,
+                failures=records.failures(run),
+                waits=waits,
+                now_ms=now_ms,
             ):
                 click.echo(line)
 

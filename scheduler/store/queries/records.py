@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
+from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.queries.base import Queries
@@ -91,6 +92,13 @@ class RecordQueries(Queries):
                 for values in pipe.execute()
             ]
 
+    def failures(self, run: Run) -> list[NodeFailure]:
+        """The first failures that a run has outlived, those that a fallback took over too."""
+        if not run.failed_nodes and not run.handled_failures:
+            return []
+        kept = self._redis.lrange(run_key("failures", run.run_id), 0, -1)
+        return in_order(map(read_failure, kept))
+
     def children(self, run_id: str) -> list[Run]:
         """The child runs, in the order they were started."""
         ids = self._redis.lrange(run_key("children", run_id), 0, -1)
@@ -129,6 +137,8 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
             for name, count in sorted(fields.items())
             if name.startswith("n:")
         },
+        failed_nodes=int(fields.get("failed_nodes", 0)),
+        handled_failures=int(fields.get("handled_failures", 0)),
     )
 
 

@@ -140,7 +140,8 @@ def test_stderr_is_shown_by_its_end_and_kept_in_the_logs(engine: Engine) -> None
     run = finish(engine, "printf 'x%.0s' {1..5000} >&2; echo end >&2; exit 1")
 
     error = engine.state(run.run_id)["error"]
-    (entry,) = engine.queries.logs(run.run_id)
+    entry, failure = engine.queries.logs(run.run_id)
+    assert failure["stream"] == "failure"
     assert len(error) == len("Script node failed: exit code 1: ") + 4_000
     assert error.endswith("xend")
     assert (entry["node"], entry["stream"], len(entry["text"])) == ("a", "stderr", 5_003)

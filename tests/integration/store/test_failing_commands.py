@@ -15,6 +15,7 @@ from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.failures import of_node
 from sleipnir.scheduler.runs.model import Failure, Lease, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.stranded import defects
@@ -226,6 +227,17 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         started,
         lambda e: e.store.visits.advance(
             held("1/s"), 1, WIDE, cap=9, window=2, event=EVENT, usage=USAGE
+        ),
+    ),
+    "advance_step after a failure": (
+        started,
+        lambda e: e.store.visits.advance(
+            held("1/s"),
+            1,
+            Plan({}, output="x"),
+            cap=9,
+            window=2,
+            failures=of_node("s", 1, "R013", "why", handled=False),
         ),
     ),
     "advance_step to the end": (

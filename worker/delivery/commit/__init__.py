@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import assert_never
+from typing import Any, assert_never
 
+from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.errors import StepFailing, TransitionRefused
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.commit import invocation, parking, step
+from sleipnir.worker.delivery.commit.branch import failure_code
 from sleipnir.worker.delivery.delivery import Delivery
+from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import (
     Asked,
     Deferred,
@@ -26,14 +29,18 @@ from sleipnir.worker.visit.run_log import log_entry
 logger = logging.getLogger(__name__)
 
 
-def commit(delivery: Delivery, outcome: Outcome) -> None:
+def commit(delivery: Delivery, outcome: Outcome) -> str | None:
     """Make the outcome count, once; one that cannot be written down fails the run at once.
+
+    Returns:
+        the code of a failure, one that the run outlives too.
 
     Raises:
         TransitionRefused: the visit is not ours any more; the outcome is void.
         RedisError: Redis is away; the visit's timer brings it back.
     """
     visit = delivery.visit
+    failed = _note_failure(visit, outcome)
     _keep_log(delivery)
     try:
         _commit(delivery, outcome)
@@ -41,7 +48,25 @@ def commit(delivery: Delivery, outcome: Outcome) -> None:
         raise
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
-        _commit(delivery, internal_error(visit.node_id, visit.mask(repr(error))))
+        failure = internal_error(visit.node_id, visit.mask(repr(error)))
+        _commit(delivery, failure)
+        return failure.code
+    return failed
+
+
+def _note_failure(visit: Visit[Any], outcome: Outcome) -> str | None:
+    """A failure stands in the log, whatever the run makes of it; returns its code."""
+    match outcome:
+        case Failed(code, message):
+            pass
+        case Wrote(failure=str(message)):
+            code = failure_code(visit.node)
+        case _:
+            return None
+    if isinstance(visit.node, ScriptNode):
+        message = message.partition("\n")[0]  # the rest is there: its stderr
+    visit.services.run_log.keep("failure", f"{code}: {message}")
+    return code
 
 
 def _keep_log(delivery: Delivery) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sleipnir.graphs.schema import MapNode
+from sleipnir.graphs.schema import BaseNode, MapNode, ScriptNode
 from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures, of_items, of_node
 from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
 from sleipnir.scheduler.runs.plan import Branch
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
+from sleipnir.worker.visit.run_log import log_entry
 
 # Writes of so many times what a state may hold cannot fit, whatever they replace.
 _FAR_TOO_MUCH = 4
@@ -31,14 +33,45 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     try:
         writes = _texts(delivery.visit, outcome, delivery.services.settings)
     except _ValueTooLarge as error:
+        _log_failure(delivery, f"R021: {error}")
         return Branch({}, failure=Failure("R021", str(error), node_id), timing=timing)
     if isinstance(outcome, Ended):
         return Branch(writes, ended=True, output=outcome.output, timing=timing)
+    failures = _failures(delivery.visit, outcome)
     if outcome.failure is not None:
         timing["failure"] = outcome.failure
+    if failures.handled:
+        timing["handled"] = True
+    elif failures:
+        timing["failed"] = failures.failed
     if outcome.warnings:
         timing["warnings"] = list(outcome.warnings)
-    return Branch(writes, outcome.targets, tolerated=outcome.failure, timing=timing)
+    return Branch(
+        writes, outcome.targets, tolerated=outcome.failure, failures=failures, timing=timing
+    )
+
+
+def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:
+    """What went wrong in a visit that counts all the same."""
+    if outcome.failed_count:
+        return of_items(visit.node_id, visit.step, outcome.failed_items, outcome.failed_count)
+    if outcome.failure is None:
+        return NO_FAILURES
+    handled = visit.node.fallback is not None
+    return of_node(
+        visit.node_id, visit.step, failure_code(visit.node), outcome.failure, handled=handled
+    )
+
+
+def failure_code(node: BaseNode) -> str:
+    """What a node that failed would have ended its run with."""
+    return "R013" if isinstance(node, ScriptNode) else "R014"
+
+
+def _log_failure(delivery: Delivery, text: str) -> None:
+    visit = delivery.visit
+    entry = log_entry(visit.step, visit.node_id, None, "failure", text)
+    delivery.services.store.runs.append_logs(visit.run_id, [entry])
 
 
 def usage_of(outcome: Wrote | Ended | Failed) -> Usage:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sleipnir.scheduler.errors import StateTooLarge
 from sleipnir.scheduler.runs.events import Departure, StepCommitted
+from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
 from sleipnir.worker.delivery.commit.branch import branch_of, usage_of
@@ -15,7 +16,6 @@ from sleipnir.worker.delivery.log_records import log_end, log_step
 from sleipnir.worker.sandbox.workdir import forget_scratch
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
-from sleipnir.worker.visit.run_log import log_entry
 
 
 def finish(delivery: Delivery, outcome: Wrote | Ended | Failed) -> None:
@@ -77,25 +77,20 @@ def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage
         window=settings.max_concurrency,
         nodes={node_id: branch.timing for node_id, branch in sorted(branches.items())},
         event=_event(visit, plan, branches),
+        failures=_failures(plan, branches),
         usage=usage,
     )
     log_step(visit, branches, plan)
-    _log_other_failures(delivery, plan, branches)
     if status != "running":
         log_end(visit, status, services.store)
         forget_scratch(services.scratch, visit.run_id)
 
 
-def _log_other_failures(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch]) -> None:
-    """Of nodes that failed side by side, the run's error tells only the first."""
-    visit = delivery.visit
-    entries = [
-        log_entry(visit.step, node_id, None, "failure", f"{failed.code}: {failed.message}")
-        for node_id, branch in sorted(branches.items())
-        if (failed := branch.failure) is not None and failed != plan.failure
-    ]
-    if entries:
-        delivery.services.store.runs.append_logs(visit.run_id, entries)
+def _failures(plan: Plan, branches: Mapping[str, Branch]) -> StepFailures:
+    """What the run outlives: nothing counts of a step that has failed."""
+    if plan.failure is not None:
+        return NO_FAILURES
+    return sum((each.failures for each in branches.values() if each.failures), NO_FAILURES)
 
 
 def _event(visit: Visit[Any], plan: Plan, branches: Mapping[str, Branch]) -> StepCommitted:

@@ -33,8 +33,9 @@ end
 -- `failure` is the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
 function finish(run_id, status, output, failure, orphaned)
   local run = key('run', run_id)
-  local before, started, parent, batch, digest, deadline = unpack(redis.call('HMGET', run,
-    'status', 'started', 'parent', 'batch', 'digest', 'deadline'))
+  local before, started, parent, batch, digest, deadline, failed, handled = unpack(redis.call(
+    'HMGET', run, 'status', 'started', 'parent', 'batch', 'digest', 'deadline', 'failed_nodes',
+    'handled_failures'))
 
   local open = redis.call('HGETALL', key('visits', run_id))
   for i = 1, #open, 2 do
@@ -53,11 +54,15 @@ function finish(run_id, status, output, failure, orphaned)
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,
     'output', output, 'error', failure, 'ended', now_ms)
   narrate(run_id, cjson.encode({
-    kind = 'ended', status = status, error = failure,
+    kind = 'ended', status = status, error = failure, failed_nodes = tonumber(failed or ''),
     elapsed_ms = started and now_ms - tonumber(started) or 0}))
 
   add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id, digest)})
-  for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do
+  local kinds = {'run', 'state', 'history', 'events', 'logs', 'children'}
+  if failed or handled then
+    kinds[#kinds + 1] = 'failures'
+  end
+  for _, kind in ipairs(kinds) do
     -- The sweep removes them at `expiry`; this is for when no scheduler ever runs again.
     local kept = key(kind, run_id)
     write_undone_by({'PERSIST', kept}, 'PEXPIRE', kept, 2 * retention_ms)

@@ -8,7 +8,7 @@ write('ZREM', partition .. ':runs', run_id)
 if write('HINCRBY', partition .. ':bundles', digest, -1) <= 0 then
   write('HDEL', partition .. ':bundles', digest)
 end
-for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do
+for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures'}) do
   remove(key(kind, run_id))
 end
 return {'OK', {}}

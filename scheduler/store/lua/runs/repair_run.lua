@@ -133,7 +133,7 @@ local REPAIRS = {
   clear = clear,
   forget = function()
     write('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, bundle))
-    for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children'}) do
+    for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures'}) do
       write('PEXPIRE', key(kind, run_id), 2 * retention_ms)
     end
   end,

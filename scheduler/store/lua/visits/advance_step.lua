@@ -1,7 +1,9 @@
 -- Commit a super-step, once: its writes and checkpoint, and the next frontier or the run's end.
 -- With a frontier of one this is also the visit's commit.
 -- KEYS partition
--- ARGV run_id step visit token status output failure cap window state_limit history event usage write_count rest
+-- ARGV run_id step visit token status output failure cap window state_limit history event usage failures write_count rest
+-- failures: '' or JSON: by the record's counter of that kind of failure, how many, and texts of the
+-- first of them
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
 -- USES store dispatch waiting waits finish
 -- OK   status long  the run's status after the step; 1 if its history should be folded
@@ -63,9 +65,24 @@ for i = first_node, #rest do
   undone_by[#undone_by + 1] = before or nil
 end
 
+-- The first of each kind stay.
+local function keep_failures()
+  local first = {}
+  for counter, found in pairs(cjson.decode(failures)) do
+    local before = write('HINCRBY', run, counter, found.count) - found.count
+    for i = 1, math.min(kept_failures - before, #found.first) do
+      first[#first + 1] = found.first[i]
+    end
+  end
+  push('RPUSH', key('failures', run_id), first)
+end
+
 -- What a full Redis refuses comes first: it takes all the rest of a script that has written.
 history = string.format('{"at":%.0f,', now_ms) .. history
 push('RPUSH', key('history', run_id), {history})
+if failures ~= '' then
+  keep_failures()
+end
 if #writes > 1000 then
   in_pieces(write, 'HSET', state, writes)
 elseif #writes > 0 then

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import name_of_file, run_id_of
 from sleipnir.scheduler.batch.intake import BadInput, Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Item, Ledger
@@ -235,8 +236,8 @@ def test_results_of_an_earlier_start_are_kept_and_known(ledger: Ledger, tmp_path
     file = tmp_path / "results.jsonl"
     take(ledger, '{"id": "a"}\n{"id": "b"}\n{"id": "c"}\n', "jsonl")
     with ResultsFile(file, ledger, BATCH, ordered=False) as results:
-        results.append(an_item(ledger, "b"), a_run("b"))
-        results.append(an_item(ledger, "c"), a_run("c", Status.FAILED))
+        results.append(FinishedLine(an_item(ledger, "b"), a_run("b")))
+        results.append(FinishedLine(an_item(ledger, "c"), a_run("c", Status.FAILED)))
 
     with ResultsFile(file, ledger, BATCH, ordered=False) as results:
         assert results.earlier == Usage(20, 10, 0.5)
@@ -249,12 +250,12 @@ def test_a_torn_last_line_is_dropped(ledger: Ledger, tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     take(ledger, '{"id": "a"}\n{"id": "b"}\n', "jsonl")
     with ResultsFile(file, ledger, BATCH, ordered=False) as results:
-        results.append(an_item(ledger, "a"), a_run("a"))
+        results.append(FinishedLine(an_item(ledger, "a"), a_run("a")))
     with file.open("a") as torn:
         torn.write('{"id":"b","run_')
 
     with ResultsFile(file, ledger, BATCH, ordered=False) as results:
-        results.append(an_item(ledger, "b"), a_run("b"))
+        results.append(FinishedLine(an_item(ledger, "b"), a_run("b")))
 
     assert results_in(file) == [("a", "succeeded"), ("b", "succeeded")]
 
@@ -263,11 +264,11 @@ def test_a_newer_result_takes_the_place_of_an_older_one(ledger: Ledger, tmp_path
     file = tmp_path / "results.jsonl"
     take(ledger, '{"id": "a"}\n{"id": "b"}\n', "jsonl")
     with ResultsFile(file, ledger, BATCH, ordered=False) as results:
-        results.append(an_item(ledger, "a"), a_run("a", Status.FAILED))
-        results.append(an_item(ledger, "b"), a_run("b"))
+        results.append(FinishedLine(an_item(ledger, "a"), a_run("a", Status.FAILED)))
+        results.append(FinishedLine(an_item(ledger, "b"), a_run("b")))
 
     with ResultsFile(file, ledger, BATCH, ordered=False) as results:
-        results.append(an_item(ledger, "a"), a_run("a", attempt=2))
+        results.append(FinishedLine(an_item(ledger, "a"), a_run("a", attempt=2)))
 
     assert results_in(file) == [("b", "succeeded"), ("a", "succeeded")]
 
@@ -278,11 +279,11 @@ def test_an_ordered_file_is_in_input_order_whenever_its_results_came(
     file = tmp_path / "results.jsonl"
     take(ledger, '{"id": "a"}\n{"id": "b"}\n{"id": "c"}\n', "jsonl")
     with ResultsFile(file, ledger, BATCH, ordered=False) as results:
-        results.append(an_item(ledger, "c"), a_run("c"))
-        results.append(an_item(ledger, "a"), a_run("a"))
+        results.append(FinishedLine(an_item(ledger, "c"), a_run("c")))
+        results.append(FinishedLine(an_item(ledger, "a"), a_run("a")))
 
     with ResultsFile(file, ledger, BATCH, ordered=True) as results:
-        results.append(an_item(ledger, "b"), a_run("b"))
+        results.append(FinishedLine(an_item(ledger, "b"), a_run("b")))
 
     assert [item for item, _ in results_in(file)] == ["a", "b", "c"]
 

@@ -70,6 +70,7 @@ def test_a_row_says_where_a_run_is() -> None:
             "cached_tokens": 0,
             "cost_usd": 0.25,
         },
+        "failed_nodes": 0,
     }
 
 
@@ -82,7 +83,12 @@ def test_a_failed_runs_document_has_its_error_and_its_time() -> None:
 
     document = run_document(failed, {"k": 1}, steps=1, now_ms=99_000)
 
-    assert document["error"] == {"code": "R013", "message": "it broke", "node": "b"}
+    assert document["error"] == {
+        "code": "R013",
+        "message": "it broke",
+        "node": "b",
+        "caused_by": [],
+    }
     assert (document["elapsed_s"], document["steps"], document["state"]) == (2.5, 1, {"k": 1})
     assert "question" not in document
 
