@@ -20,7 +20,7 @@ from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
 from sleipnir.graphs.schema import AgentNode, Graph
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.validator import Resources, validate
-from sleipnir.scheduler.config.directories import config_dir
+from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -142,11 +142,12 @@ def resources_of(
         model_aliases=settings.models.aliases.keys(),
         model_providers=settings.models.own_providers,
         rag_defaults={
-            "embedding_model": settings.embedding_model,
-            "chunk_size": settings.chunk_size,
-            "chunk_overlap": settings.chunk_overlap,
+            "embedding_model": settings.rag_embedding_model,
+            "chunk_size": settings.rag_chunk_size,
+            "chunk_overlap": settings.rag_chunk_overlap,
         },
-        allow_absolute_documents=settings.allow_absolute_documents,
+        rag_absolute_paths=settings.rag_absolute_paths,
+        knowledge_directory=data_dir() / "kb",
         tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
         mapping_tools=settings.mapping_tools,
         visible_tools=settings.visible_tools,

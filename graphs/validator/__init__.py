@@ -12,6 +12,7 @@ from sleipnir.graphs.validator import (
     files,
     ignored,
     keys,
+    knowledge,
     maps,
     models,
     parallel,
@@ -39,10 +40,11 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     people.conditions_are_readable,
     files.scripts_can_run,
     files.environment_files_can_be_read,
-    files.documents_stay_inside,
-    files.knowledge_is_there,
-    files.knowledge_overwrites_no_agent_file,
-    files.retrieved_text_is_kept,
+    knowledge.documents_stay_inside,
+    knowledge.knowledge_is_there,
+    knowledge.knowledge_is_as_it_was_built,
+    knowledge.knowledge_overwrites_no_agent_file,
+    knowledge.retrieved_text_is_kept,
     agents.children_can_start,
     tools.servers_are_configured,
     tools.global_tools_exist,
@@ -77,7 +79,8 @@ def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
     """Everything wrong or odd about an agent, in file order; loading's findings included.
 
     With `settings.validate_before_run: false` only what loading itself cannot do without
-    (E0xx) is left. Of a normal agent only the tools are looked at.
+    (E0xx) is left. Of a normal agent its
+    tools, documents and models are looked at.
     """
     graph = agent.graph
     if graph is None:
@@ -97,3 +100,5 @@ def _findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]
     yield from tool_files.global_tools_exist(agent, toolbox)
     yield from tool_files.instructions_can_be_made(agent, toolbox)
     yield from tool_files.machine_has_what_tools_need(agent, toolbox.functions, resources)
+    yield from knowledge.findings_of_normal(agent, resources)
+    yield from models.models_of_normal(agent, resources)

@@ -137,9 +137,9 @@ def every_edge(graph: Graph) -> Iterator[Edge]:
             yield from next_edges(node_id, node)
 
 
-def place(*path: str | int) -> str:
+def place(*path: str | int, root: str = "graph") -> str:
     """A path in the words of messages: `node 'plan'.prompt`."""
-    where, name = name_place(path, "graph")
+    where, name = name_place(path, root)
     return f"{where}.{name}" if name else where
 
 

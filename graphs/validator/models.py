@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.knowledge.build_settings import KEYWORDS_ONLY
 from sleipnir.graphs.models import PROVIDERS, is_known_model
 from sleipnir.graphs.schema import Graph, LlmNode, RagNode
 from sleipnir.graphs.validator.context import Context, near_names, place
+from sleipnir.graphs.validator.resources import Resources
+
+# Fields that take an alias; of a `config.yaml` all that name a model.
+_NORMAL_FIELDS = ("model", "summarization_model")
 
 
 def models_are_known(context: Context) -> Iterator[Finding]:
     """E211: `provider:model` with a provider the engine can call, or one of its aliases."""
-    aliases, more = context.resources.model_aliases, context.resources.model_providers
+    yield from _unknown_models(context.agent, context.resources, _models(context.graph))
+
+
+def models_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
+    """E211 of a `config.yaml`."""
+    models = ((field, getattr(agent.normal, field, None)) for field in _NORMAL_FIELDS)
+    named = (((field,), model) for field, model in models if model is not None)
+    yield from _unknown_models(agent, resources, named)
+
+
+def _unknown_models(
+    agent: Agent, resources: Resources, models: Iterable[tuple[tuple[str, ...], str]]
+) -> Iterator[Finding]:
+    aliases, more = resources.model_aliases, resources.model_providers
     unknown = {
         path: model
-        for path, model in _models(context.graph)
-        if not is_known_model(model, more) and not (path[-1] == "model" and model in aliases)
+        for path, model in models
+        if not (
+            is_known_model(model, more)
+            or (path[-1] in _NORMAL_FIELDS and model in aliases)
+            or (path[-1] == "embedding_model" and model == KEYWORDS_ONLY)
+        )
     }
     # Of a name without a colon the whole may be meant for an alias.
     names = {model: model.partition(":")[0] for model in unknown.values()}
@@ -24,7 +47,9 @@ def models_are_known(context: Context) -> Iterator[Finding]:
     hints = near_names(set(names.values()) - known, known)
     for path, model in unknown.items():
         hint = hints.get(names[model], "write provider:model, as in openai:gpt-5")
-        yield context.finding("E211", f"{place(*path)}: unknown model '{model}'", *path, hint=hint)
+        root = agent.document.file.stem
+        message = f"{place(*path, root=root)}: unknown model '{model}'"
+        yield agent.document.finding("E211", message, *path, hint=hint)
 
 
 def llm_nodes_have_a_model(context: Context) -> Iterator[Finding]:

@@ -23,7 +23,11 @@ class Resources:
     model_providers: Collection[str] = ()
     # Engine settings that count towards a fully specified knowledge base.
     rag_defaults: Mapping[str, Any] = field(default_factory=dict)
-    allow_absolute_documents: bool = False
+    rag_absolute_paths: bool = False
+    # Names of the commands that load documents; each is an extension and a prefix of paths.
+    document_loaders: Collection[str] = ()
+    # Where knowledge bases of agents are noted whose own directories cannot be written.
+    knowledge_directory: Path | None = None
     # Where global tool files live, the user's before the shipped ones.
     tool_directories: tuple[Path, ...] = ()
     # Aliases of global tools: a list of tool files, or one comma-separated text.

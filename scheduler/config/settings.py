@@ -190,11 +190,17 @@ class Settings(BaseModel):
         True,
         description="guarded tools of graphs run unasked; false: a person is asked each time",
     )
-    embedding_model: str | None = Field(None, description="default of rag nodes")
-    chunk_size: int | None = Field(None, ge=1, description="default of rag nodes, characters")
-    chunk_overlap: int | None = Field(None, ge=0, description="default of rag nodes, characters")
-    allow_absolute_documents: bool = Field(
-        False, description="rag nodes may read documents outside their agent's directory"
+    rag_embedding_model: str | None = Field(
+        None, description="embedding model of knowledge bases, `none`: keywords only"
+    )
+    rag_chunk_size: int | None = Field(
+        None, ge=1, description="longest chunk of a document in a knowledge base, characters"
+    )
+    rag_chunk_overlap: int | None = Field(
+        None, ge=0, description="how much of a chunk the next one may repeat, characters"
+    )
+    rag_absolute_paths: bool = Field(
+        False, description="knowledge bases may read documents outside their agent's directory"
     )
     allow_unsafe_redis: bool = Field(
         False, description="accept a Redis that evicts keys, at the risk of losing runs"

@@ -1,0 +1,48 @@
+"""Makes one order of the hits of two searches: reciprocal rank fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+
+_VECTOR_WEIGHT = 1.125
+_KEYWORD_WEIGHT = 1.0
+_DIGITS = Decimal("0.00001")
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A chunk in the fused order; ranks count from 1, None where a search did not find it."""
+
+    chunk: int
+    score: float
+    vector_rank: int | None
+    keyword_rank: int | None
+
+
+def fuse(vector: Sequence[int], keyword: Sequence[int], top_k: int) -> list[Fused]:
+    """The best `top_k` chunks of two orders, each best first.
+
+    Equal scores stay in the order in which the chunks were first seen, vectors before keywords.
+    """
+    vector_ranks = {chunk: rank for rank, chunk in enumerate(vector, 1)}
+    keyword_ranks = {chunk: rank for rank, chunk in enumerate(keyword, 1)}
+
+    def score(chunk: int) -> float:
+        parts = (
+            (_VECTOR_WEIGHT, vector_ranks.get(chunk)),
+            (_KEYWORD_WEIGHT, keyword_ranks.get(chunk)),
+        )
+        return sum(weight / (2 * top_k + rank) for weight, rank in parts if rank is not None)
+
+    fused = [
+        Fused(chunk, score(chunk), vector_ranks.get(chunk), keyword_ranks.get(chunk))
+        for chunk in (vector_ranks | keyword_ranks)
+    ]
+    return sorted(fused, key=lambda hit: -hit.score)[:top_k]
+
+
+def rounded(score: float) -> float:
+    """A score as people see it: five digits, halves up."""
+    return float(Decimal(score).quantize(_DIGITS, ROUND_HALF_UP))

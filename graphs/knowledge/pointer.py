@@ -1,0 +1,100 @@
+"""The pointer: a small generated file that stands for a knowledge base that was built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sleipnir.graphs.files import MIB, read_text, reason
+from sleipnir.graphs.knowledge.build_settings import FIELDS, BuildSettings
+
+POINTER_FORMAT = 1
+# The pointer of a normal agent's knowledge base is `rag.yaml`.
+NORMAL_AGENT_NODE = "rag"
+
+_HEADER = "# Made by `sleipnir kb build`: delete it to have the knowledge base built anew.\n"
+
+
+class UnusablePointer(Exception):
+    """A pointer cannot be read; the text says why."""
+
+
+class Pointer(BaseModel):
+    """A knowledge base as it was built."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    format: int = POINTER_FORMAT
+    address: str = Field(pattern=re.compile("^[0-9a-f]{64}$"))
+    embedding_model: str
+    chunk_size: int
+    chunk_overlap: int
+    documents: list[str]
+    files: int  # documents that gave chunks or might have
+    chunks: int
+    dimension: int | None  # None: keywords only
+    files_hash: str  # of the local documents
+    built_at: str  # RFC 3339
+
+    @property
+    def settings(self) -> BuildSettings:
+        return BuildSettings(self.embedding_model, self.chunk_size, self.chunk_overlap)
+
+    def to_yaml(self) -> str:
+        """The content of the file."""
+        return _HEADER + yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def parse_pointer(text: str) -> Pointer:
+    """The pointer in a file's text.
+
+    Raises:
+        UnusablePointer: it is none, or of another version.
+    """
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UnusablePointer("it is not YAML") from error
+    if not isinstance(found, Mapping) or found.get("format") != POINTER_FORMAT:
+        raise UnusablePointer("its format is not known")
+    try:
+        return Pointer.model_validate(found)
+    except ValidationError as error:
+        raise UnusablePointer(f"'{error.errors()[0]['loc'][0]}' is not usable") from error
+
+
+def read_pointer(file: Path) -> Pointer | None:
+    """The pointer in a file; None if there is no such file.
+
+    Raises:
+        UnusablePointer: it cannot be read, is none, or is of another version.
+    """
+    try:
+        return parse_pointer(read_text(file, MIB))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UnusablePointer(reason(error)) from error
+
+
+def changes(
+    pointer: Pointer, wanted: Mapping[str, Any], documents: Sequence[str]
+) -> list[tuple[str, Any, Any]]:
+    """What would be built otherwise today: field, value of the pointer, value wanted now.
+
+    Args:
+        wanted: the effective build settings, as far as they are known.
+    """
+    found = [
+        (field, getattr(pointer, field), wanted[field])
+        for field in FIELDS
+        if wanted.get(field) is not None and wanted[field] != getattr(pointer, field)
+    ]
+    if list(documents) != pointer.documents:
+        found.append(("documents", pointer.documents, list(documents)))
+    return found

@@ -1,0 +1,195 @@
+"""Rules about knowledge bases: E207, E208, E217, W004, W601, W604, W605."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective, wanted
+from sleipnir.graphs.knowledge.local_files import local_files_hash
+from sleipnir.graphs.knowledge.pointer import (
+    NORMAL_AGENT_NODE,
+    Pointer,
+    UnusablePointer,
+    changes,
+    read_pointer,
+)
+from sleipnir.graphs.knowledge.sources import classify, may_read
+from sleipnir.graphs.schema import RagNode
+from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.validator.resources import Resources
+
+_AGENT_FILE_STEMS = ("graph", "config")
+
+
+def documents_stay_inside(context: Context) -> Iterator[Finding]:
+    """E207: local documents belong to the agent, unless an engine setting frees them."""
+    for base in _bases_of_graph(context):
+        yield from _documents_stay_inside(base)
+
+
+def knowledge_is_there(context: Context) -> Iterator[Finding]:
+    """E208, when a run is to start: a knowledge base must be built, or buildable unasked."""
+    if not context.resources.require_knowledge:
+        return
+    for base in _bases_of_graph(context):
+        try:
+            why = None if base.pointer() is not None else base.why_not_buildable()
+        except UnusablePointer as error:
+            why = f"{base.node_id}.yaml cannot be used, {error}; build it again"
+        if why is not None:
+            yield base.finding("E208", why)
+
+
+def knowledge_is_as_it_was_built(context: Context) -> Iterator[Finding]:
+    """W601, W605; and W604 when a run is to start."""
+    for base in _bases_of_graph(context):
+        yield from _differences(base)
+        if context.resources.require_knowledge and base.is_keyword_only():
+            yield base.finding("W604", "knowledge base without embeddings: found by keywords only")
+
+
+def knowledge_overwrites_no_agent_file(context: Context) -> Iterator[Finding]:
+    """E217: a knowledge base is kept in `<node id>.yaml`."""
+    for node_id, _ in context.graph.nodes_of(RagNode):
+        if node_id in _AGENT_FILE_STEMS:
+            message = f"rag node '{node_id}': this id would overwrite {node_id}.yaml"
+            yield context.finding("E217", message, "nodes", node_id)
+
+
+def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
+    """W004: only `state_updates` keep what a rag node found, or the map it is the branch of."""
+    for node_id, node in context.graph.nodes_of(RagNode):
+        path = ("nodes", node_id, "state_updates")
+        is_lost = not node.state_updates and node_id not in context.branches
+        if is_lost and (node.state_updates is not None or not context.is_written(*path)):
+            message = f"rag node '{node_id}' has no state_updates: its result is lost"
+            yield context.finding("W004", message, *path)
+
+
+def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
+    """E207, W601, W605 of the documents of a `config.yaml`."""
+    if agent.normal is None or not agent.normal.documents:
+        return
+    base = _Base(agent, resources, NORMAL_AGENT_NODE, agent.normal.documents, None, ())
+    yield from _documents_stay_inside(base)
+    try:
+        why = None if base.pointer() is not None else base.why_not_buildable()
+    except UnusablePointer as error:
+        why = f"{base.node_id}.yaml cannot be used, {error}; build it again"
+    if why is not None:
+        yield base.finding("W601", why)
+    yield from _differences(base)
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """One knowledge base of an agent."""
+
+    agent: Agent
+    resources: Resources
+    node_id: str
+    documents: Sequence[str]
+    node: RagNode | None  # None for a normal agent
+    path: tuple[str, ...]  # of the node in the file
+
+    def finding(self, code: str, message: str, *path: str | int) -> Finding:
+        """A finding about it; of a normal agent it names no node."""
+        where = f"rag node '{self.node_id}': " if self.node is not None else ""
+        place = (*self.path, *path) or ("documents",)
+        return self.agent.document.finding(code, where + message, *place)
+
+    def pointer(self) -> Pointer | None:
+        """The knowledge base as it was built.
+
+        Raises:
+            UnusablePointer: there is one that cannot be used.
+        """
+        return read_pointer(pointer_file(self.agent.directory, self.node_id, self.resources))
+
+    def why_not_buildable(self) -> str | None:
+        """Why it cannot be built without asking; None if it can."""
+        found = effective(self.node, self.resources.rag_defaults)
+        if isinstance(found, BuildSettings):
+            return None
+        if found.problem:
+            return found.problem
+        return f"knowledge base not built; set {', '.join(found.missing)} or build it once"
+
+    def is_keyword_only(self) -> bool:
+        """Whether a run would search it without embeddings."""
+        try:
+            pointer = self.pointer()
+        except UnusablePointer:
+            return False
+        found = pointer.settings if pointer else effective(self.node, self.resources.rag_defaults)
+        return isinstance(found, BuildSettings) and found.is_keyword_only
+
+
+def pointer_file(directory: Path, node_id: str, resources: Resources) -> Path:
+    """Where the pointer of a knowledge base is, or would be looked for."""
+    own = directory / f"{node_id}.yaml"
+    if resources.knowledge_directory is None or own.exists():
+        return own
+    kept = resources.knowledge_directory / directory.name / f"{node_id}.yaml"
+    return kept if kept.exists() else own
+
+
+def _bases_of_graph(context: Context) -> Iterator[_Base]:
+    for node_id, node in context.graph.nodes_of(RagNode):
+        yield _Base(
+            context.agent,
+            context.resources,
+            node_id,
+            node.documents,
+            node,
+            ("nodes", node_id),
+        )
+
+
+def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
+    resources = base.resources
+    for index, document in enumerate(base.documents):
+        entry = classify(document, resources.document_loaders)
+        # A prefix is one even if its loader is configured on another machine only.
+        name, colon, rest = entry.target.partition(":")
+        if entry.kind == "local" and colon and "/" not in name:
+            entry = classify(f"{name}:{rest}", [name])
+        allowed = may_read(base.agent.directory, entry, allow_absolute=resources.rag_absolute_paths)
+        if not allowed:
+            message = f"document '{document}' lies outside the agent directory"
+            yield base.finding("E207", message, "documents", index)
+
+
+def _differences(base: _Base) -> Iterator[Finding]:
+    """W605, W601: what would be built otherwise today; it is searched as it was built."""
+    try:
+        pointer = base.pointer()
+    except UnusablePointer:
+        return  # E208 says so
+    if pointer is None:
+        return
+    documents = [document.strip() for document in base.documents]
+    for field, old, new in changes(
+        pointer, wanted(base.node, base.resources.rag_defaults), documents
+    ):
+        message = (
+            f"the knowledge base was built with {field} {_shown(old)}, now it is {_shown(new)}"
+        )
+        yield base.finding("W605", message)
+    files = local_files_hash(
+        base.agent.directory,
+        pointer.documents,
+        base.resources.document_loaders,
+        allow_absolute=base.resources.rag_absolute_paths,
+    )
+    if files != pointer.files_hash:
+        yield base.finding("W601", "files have changed since the knowledge base was built")
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
