@@ -25,6 +25,7 @@ from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
 from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
 from sleipnir.scheduler.runs.submit import Request, new_run, require_fitting
+from sleipnir.scheduler.second_chances.fork import ForkRequest, prepare_fork
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.limit_queries import LimitQueries
@@ -151,6 +152,21 @@ class Client:
         settings = self.store.settings
         require_fitting(run.state, settings.value_limit_bytes, settings.state_limit_bytes)
         return run
+
+    def fork(self, run_id: str, request: ForkRequest) -> Run:
+        """A new run that goes on where one was after a step; that one may be going on.
+
+        Raises:
+            RunNotFound: there is none of that id.
+            SubmissionRefused: that step, or what is asked for, does not do; nothing was stored.
+            AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
+            NotKept: it was stored, and may be lost.
+        """
+        fork, event = prepare_fork(self, self.queries.run(run_id), request)
+        self._budget_check.require_budget(None)
+        self.store.runs.fork(fork, event)
+        self.keep([fork.run.run_id])
+        return self.queries.run(fork.run.run_id)
 
     # ---- follow
 

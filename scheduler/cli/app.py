@@ -48,6 +48,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
     ),
     "answer": ("sleipnir.scheduler.cli.verbs.answer:answer", "Answer a run's question."),
     "cancel": ("sleipnir.scheduler.cli.verbs.cancel:cancel", "Cancel runs, with their children."),
+    "fork": (
+        "sleipnir.scheduler.cli.verbs.fork:fork",
+        "Start a new run from where another one was.",
+    ),
     "limits": (
         "sleipnir.scheduler.cli.verbs.limits:limits",
         "Show or change limits and budgets of model calls.",

@@ -72,6 +72,8 @@ def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]
     yield "took", f"{elapsed_s(run, now_ms):.2f} s"
     if run.usage:
         yield "usage", f"{tokens(run.usage)} tokens, {cost(run.usage)}"
+    if run.forked_from is not None:
+        yield "fork of", f"{run.forked_from[0]} after step {run.forked_from[1]}"
     for name, value in (("parent", run.parent), ("batch", run.batch), ("item", run.item)):
         if value:
             yield name, first_line(value)

@@ -1,17 +1,22 @@
-"""How `run` and `watch` end: the result on stdout, the reason of a failure on stderr."""
+"""How commands end that are attached to a run: its result on stdout, why it failed on stderr."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from sleipnir.scheduler.cli.attach import explain
+from sleipnir.scheduler.cli.attach import Attachment, explain
+from sleipnir.scheduler.cli.connect import say_run_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode, exit_code_of
 from sleipnir.scheduler.cli.formatting import headline, place_of_failure
+from sleipnir.scheduler.cli.terminal import is_terminal
 from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.errors import RunNotFound, Terminated
 from sleipnir.scheduler.runs.history import node_times
 from sleipnir.scheduler.runs.model import Failure, Question, Run, Status
 from sleipnir.scheduler.views.documents import Document, run_document
@@ -96,3 +101,31 @@ def _print_times(client: Client, run: Run) -> None:
             f"avg {row.avg_ms:.0f}ms, max {row.max_ms}ms",
             err=True,
         )
+
+
+def stay(client: Client, run_id: str, options: Options, *, streams: bool) -> ExitCode:
+    """Follow a run as `run` does: narrate, ask, print its result, and cancel it on Ctrl-C."""
+    attachment = Attachment(
+        client, run_id, options, asks=is_terminal(), stays=False, streams=streams
+    )
+    try:
+        found = attachment.follow()
+    except KeyboardInterrupt:
+        return cancelled(client, attachment, options)
+    except Terminated:
+        say_run_goes_on(options, run_id)
+        raise
+    return print_result(client, found, options, attachment.open_questions())
+
+
+def cancelled(client: Client, attachment: Attachment, options: Options) -> ExitCode:
+    """The run may be costing money: end it, and see its end."""
+    with contextlib.suppress(RunNotFound):  # it was not submitted yet
+        client.cancel(attachment.run_id)
+        options.say(f"cancelling run {attachment.run_id}; Ctrl-C again exits at once")
+        try:
+            print_result(client, attachment.follow(), options, ())
+        except KeyboardInterrupt:
+            # Without waiting for an engine of ours: it ends by itself once we are gone.
+            os._exit(ExitCode.INTERRUPTED)
+    return ExitCode.INTERRUPTED

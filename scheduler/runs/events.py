@@ -28,6 +28,19 @@ class RunSubmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class RunForked:
+    """The run was accepted as one that goes on where `run_id` was after `step`."""
+
+    kind: ClassVar[str] = "forked"
+    agent: str
+    run_id: str
+    step: int
+    next: tuple[tuple[str, str], ...]  # each node it goes on with, and its type
+    changed: tuple[str, ...] = ()  # keys of the state that were given other values
+    digests: tuple[str, str] | None = None  # of the agent then and now, if it is another one
+
+
+@dataclass(frozen=True, slots=True)
 class Departure:
     """Where a node of a committed step leads to. `failure` is one that its graph tolerates."""
 
@@ -181,6 +194,7 @@ class UnknownEvent:
 
 Event: TypeAlias = (
     RunSubmitted
+    | RunForked
     | StepCommitted
     | ModelCalled
     | ToolPrinted

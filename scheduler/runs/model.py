@@ -185,7 +185,20 @@ class NewRun:
     parent: str | None = None  # "<run> <visit>"
     batch: str | None = None
     item: str | None = None  # of the batch
+    forked_from: tuple[str, int] | None = None  # a run, and the step after which
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewFork:
+    """A run about to be accepted that goes on where another one was after a step."""
+
+    run: NewRun  # `state` is the one after that step, `start` the first node of `frontier`
+    step: int  # the first one of its own
+    frontier: tuple[str, ...]
+    visits: Mapping[str, int]  # by node, those of the frontier included
+    history: tuple[str, ...]  # JSON texts of the checkpoints up to that step
+    window: int  # nodes of a step that execute at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +302,7 @@ class Run:
     visits: Mapping[str, int]  # by node
     failed_nodes: int = 0  # that it outlives
     handled_failures: int = 0  # that a fallback took over
+    forked_from: tuple[str, int] | None = None  # a run, and the step after which
 
     @property
     def is_final(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from sleipnir.scheduler.runs.events import (
@@ -14,6 +14,7 @@ from sleipnir.scheduler.runs.events import (
     QuestionAsked,
     RetryScheduled,
     RunEnded,
+    RunForked,
     RunSubmitted,
     StepCommitted,
     TextStreamed,
@@ -36,6 +37,10 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
     match event:
         case RunSubmitted():
             yield from _submitted(event)
+        case RunForked():
+            yield f"graph: {event.agent} (fork of {event.run_id} after step {event.step})"
+            yield from _changed(event.changed, event.digests)
+            yield from _following(event.next)
         case StepCommitted():
             yield from _step(event)
         case ModelCalled(_, model, tools, source):
@@ -88,11 +93,24 @@ def _step(event: StepCommitted) -> Iterator[str]:
         yield f"{departures[0].id} -> {targets}"
     elif len(departures) > 1 and targets:
         yield f"super-step done -> {targets}"
-    if len(following) > 1:
-        yield f"super-step: {targets}"
-    indent = "  " if len(following) > 1 else ""
-    for node, node_type in following:
+    yield from _following(following)
+
+
+def _following(nodes: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """The nodes that begin now."""
+    if len(nodes) > 1:
+        yield f"super-step: {', '.join(node for node, _ in nodes)}"
+    indent = "  " if len(nodes) > 1 else ""
+    for node, node_type in nodes:
         yield f"{indent}{node} ({node_type})"
+
+
+def _changed(keys: Sequence[str], digests: tuple[str, str] | None) -> Iterator[str]:
+    """What a second chance has of its own."""
+    if keys:
+        yield f"  state changed: {', '.join(keys)}"
+    if digests is not None:
+        yield f"  agent as it is now: {digests[0][:12]} -> {digests[1][:12]}"
 
 
 def _item(event: ItemCommitted) -> Iterator[str]:

@@ -121,6 +121,16 @@ def _context(
     )
 
 
+def context_of_agent(context: RunContext, graph: Graph) -> RunContext:
+    """A run's context with the variables that another form of its agent declares.
+
+    Raises:
+        SubmissionRefused: if one of them has no value.
+    """
+    variables = _variables(graph, context.submitted_vars)
+    return replace(context, variables=variables, secrets=_secrets(graph))
+
+
 def require_declared(agent: str, variables: Iterable[Variable], given: Iterable[str]) -> None:
     """Check that an agent has the variables that values are given for.
 
@@ -233,10 +243,15 @@ def _seeds(
     secrets = set(_secrets(graph))
     plain = {name: value for name, value in variables.items() if name not in secrets}
     merged = {**plain, **graph.initial_state, **state, "initial_prompt": prompt}
-    return {key: _seed(key, value) for key, value in merged.items()}
+    return {key: seed_text(key, value) for key, value in merged.items()}
 
 
-def _seed(key: str, value: Any) -> str:
+def seed_text(key: str, value: Any) -> str:
+    """A value that somebody gives for a key of a state, as it is stored.
+
+    Raises:
+        SubmissionRefused: JSON cannot hold it.
+    """
     try:
         return encode(value)
     except (ValueError, TypeError, RecursionError) as error:

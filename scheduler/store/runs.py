@@ -8,7 +8,7 @@ from datetime import timedelta
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.events import Event, TextStreamed, to_json
-from sleipnir.scheduler.runs.model import Failure, NewRun
+from sleipnir.scheduler.runs.model import Failure, NewFork, NewRun
 from sleipnir.scheduler.runs.stranded import Repair
 from sleipnir.scheduler.store.keys import batch_key, run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
@@ -51,6 +51,29 @@ class Runs:
             *seeds,
         )
         return bool(answer.created)
+
+    def fork(self, fork: NewFork, event: Event) -> None:
+        """Accept a run that goes on where another one was; its id is new."""
+        run, fields = fork.run, record_fields(fork.run)
+        visits = [text for node, n in fork.visits.items() for text in (f"n:{node}", str(n))]
+        self._store.call(
+            "fork_run",
+            run.run_id,
+            run.agent,
+            run.digest,
+            fork.step,
+            fork.window,
+            self._store.event(event),
+            len(fields) // 2,
+            len(fork.visits),
+            len(run.state),
+            len(fork.history),
+            *fields,
+            *visits,
+            *flat(run.state),
+            *fork.history,
+            *fork.frontier,
+        )
 
     def leave_batch(self, batch: str, run_id: str) -> None:
         """Take a run out of its batch: another attempt stands there in its place."""

@@ -40,6 +40,7 @@ def run_document(
         "usage": run.usage.to_json(),
         "elapsed_s": elapsed_s(run, now_ms),
         "steps": steps,
+        "forked_from": _fork_document(run),
     }
     if questions:
         document["question"] = question_document(questions[0])
@@ -120,6 +121,13 @@ def elapsed_s(run: Run, now_ms: int) -> float:
 def place_of(run: Run) -> str | None:
     """The nodes a run is at; None once it is over."""
     return None if run.is_final else ", ".join(run.frontier)
+
+
+def _fork_document(run: Run) -> Document | None:
+    if run.forked_from is None:
+        return None
+    run_id, step = run.forked_from
+    return {"run_id": run_id, "step": step}
 
 
 def _node_document(row: NodeTimes, node_type: str | None) -> Document:

@@ -131,6 +131,8 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
         "status": "succeeded",
         "output": "friendly hello Ada",
         "error": None,
+        "failures": [],
+        "failed_nodes": 0,
         "state": document["state"],
         "usage": {
             "prompt_tokens": 0,
@@ -141,6 +143,7 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
         },
         "elapsed_s": document["elapsed_s"],
         "steps": 2,
+        "forked_from": None,
     }
     assert document["state"]["greeting"] == "friendly hello Ada"
     assert 0 < document["elapsed_s"] < 60

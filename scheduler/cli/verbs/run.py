@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,15 +13,11 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place, write_recording
 from sleipnir.scheduler.cli.submission import Submission, submission_parameters, submit_only
 from sleipnir.scheduler.cli.terminal import is_terminal
-from sleipnir.scheduler.errors import RunNotFound, Terminated
+from sleipnir.scheduler.errors import Terminated
 from sleipnir.scheduler.store.keys import new_run_id
 
 with lazy_imports():
     from sleipnir.scheduler.cli import attach, run_result
-
-if TYPE_CHECKING:
-    from sleipnir.scheduler.cli.attach import Attachment
-    from sleipnir.scheduler.client import Client
 
 
 @click.command
@@ -71,7 +64,7 @@ def run(
             )
             found = attachment.follow()
         except KeyboardInterrupt:
-            return _cancelled(client, attachment, options)
+            return run_result.cancelled(client, attachment, options)
         except Terminated:
             say_run_goes_on(options, run_id)
             raise
@@ -82,16 +75,3 @@ def run(
             if warning.lasting:
                 options.say(f"warning: {warning}")
         return code
-
-
-def _cancelled(client: Client, attachment: Attachment, options: Options) -> ExitCode:
-    """The run may be costing money: end it, and see its end."""
-    with contextlib.suppress(RunNotFound):  # it was not submitted yet
-        client.cancel(attachment.run_id)
-        options.say(f"cancelling run {attachment.run_id}; Ctrl-C again exits at once")
-        try:
-            run_result.print_result(client, attachment.follow(), options, ())
-        except KeyboardInterrupt:
-            # Without waiting for an engine of ours: it ends by itself once we are gone.
-            os._exit(ExitCode.INTERRUPTED)
-    return ExitCode.INTERRUPTED

@@ -139,7 +139,15 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         },
         failed_nodes=int(fields.get("failed_nodes", 0)),
         handled_failures=int(fields.get("handled_failures", 0)),
+        forked_from=_fork(fields.get("forked_from")),
     )
+
+
+def _fork(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    run_id, step = text.split(" ")
+    return run_id, int(step)
 
 
 def _summary(fields: Mapping[str, str | None]) -> RunSummary:

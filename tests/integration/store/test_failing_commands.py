@@ -16,7 +16,7 @@ from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.failures import of_node
-from sleipnir.scheduler.runs.model import Failure, Lease, Usage
+from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.stranded import defects
 from sleipnir.scheduler.store import scripts
@@ -212,6 +212,17 @@ WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
 EVENT = QuestionAnswered("a")
 CANCELLED = Failure("cancelled", "enough", None)
+FORK = NewFork(
+    a_run(forked_from=("0f" * 8, 1)),
+    step=2,
+    frontier=("a", "b"),
+    visits={"s": 1, "a": 1, "b": 1},
+    history=(
+        '{"at":1,"step":0,"frontier":["s"],"nodes":{},"writes":{}}',
+        '{"at":2,"step":1,"frontier":["a","b"],"nodes":{"s":null},"writes":{}}',
+    ),
+    window=1,
+)
 
 # By script and the way it takes: what has to be there, and what then happens to it.
 TRANSITIONS: dict[str, tuple[Action, Action]] = {
@@ -307,6 +318,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "redeliver_visit": (lost, lambda e: e.store.visits.redeliver(RUN, "1/s")),
     "record_crash": (started, lambda e: e.store.visits.record_crash(held("1/s"), "SIGKILL")),
     "close_run": (everything, lambda e: e.store.runs.close(RUN, "cancelled", CANCELLED)),
+    "fork_run": (lambda e: None, lambda e: e.store.runs.fork(FORK, EVENT)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),
     "fold_history": (started, lambda e: e.store.visits._fold_history(RUN)),

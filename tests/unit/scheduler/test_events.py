@@ -17,6 +17,7 @@ from sleipnir.scheduler.runs.events import (
     QuestionAsked,
     RetryScheduled,
     RunEnded,
+    RunForked,
     RunSubmitted,
     StepCommitted,
     TextStreamed,
@@ -33,6 +34,7 @@ from sleipnir.scheduler.runs.narration import render
 FAILED = '{"code":"R009","message":"no","node":null}'
 EVENTS: list[Event] = [
     RunSubmitted("g", ("a", "script"), ("W004",)),
+    RunForked("g", "ab12", 3, (("a", "script"),), ("x",), ("d1", "d2")),
     StepCommitted(
         2, (Departure("a", ("b", "c"), "no"),), (("b", "llm"), ("c", "end")), ("a -> d",), ("w",)
     ),

@@ -1,22 +1,41 @@
--- Bring a run into being: its record, seeds, first checkpoint and first frontier.
+-- Bring a run into being: its record, seeds, first checkpoints and first frontier.
 
 -- `fields` are name, value pairs of the run's record; `seeds` key, JSON text pairs of its state.
-local function create(run_id, fields, seeds, start, history, event, agent, digest)
-  local bytes = 0
+-- `past`: where a run goes on that does not begin: step, nodes, window, visits (name, value pairs
+-- of the record), history.
+local function create(run_id, fields, seeds, event, agent, digest, past)
+  local bytes, history_bytes = 0, 0
   for i = 2, #seeds, 2 do
     bytes = bytes + #seeds[i - 1] + #seeds[i]
   end
+  for _, checkpoint in ipairs(past.history) do
+    history_bytes = history_bytes + #checkpoint
+  end
   local run, state = key('run', run_id), key('state', run_id)
   local checkpoints, runs = key('history', run_id), partition .. ':runs'
-  history = string.format('{"at":%.0f,', now_ms) .. history
   local all = {'DEL', run, state, checkpoints, key('events', run_id)}
-  write_undone_by(all, 'HSET', run, 'status', 'queued', 'step', 1, 'width', 1, 'busy', 1,
-    'n:' .. start, 1, 'frontier', start, 'bytes', bytes, 'history_bytes', #history,
-    'created', now_ms, unpack(fields))
+  write_undone_by(all, 'HSET', run, 'status', 'queued', 'step', past.step, 'width', #past.nodes,
+    'busy', #past.nodes, 'frontier', table.concat(past.nodes, ' '), 'bytes', bytes,
+    'history_bytes', history_bytes, 'created', now_ms, past.visits[1], past.visits[2],
+    unpack(fields))
+  if #past.nodes > past.window then
+    add('HSET', run, {'free', 0})
+  end
+  if #past.visits > 2 then
+    add('HSET', run, past.visits)
+  end
   add('HSET', state, seeds)
-  write_undone_by(nil, 'RPUSH', checkpoints, history)
+  push('RPUSH', checkpoints, past.history)
   add('ZADD', runs, {now_ms, run_id})
   write('HINCRBY', partition .. ':bundles', digest, 1)
   narrate(run_id, event)
-  admit(run_id, 1, {start}, 1, agent, digest)
+  admit(run_id, past.step, past.nodes, past.window, agent, digest)
+end
+
+-- The past of a run that begins at one node.
+local function no_past(start, history)
+  return {
+    step = 1, nodes = {start}, window = 1, visits = {'n:' .. start, 1},
+    history = {string.format('{"at":%.0f,', now_ms) .. history},
+  }
 end

@@ -12,7 +12,7 @@ if refusal then return refusal end
 local fields, seeds = split(rest, tonumber(field_count))
 push('RPUSH', key('children', run_id), {child_id})
 narrate(run_id, event)
-create(child_id, fields, seeds, start, history, child_event, agent, digest)
+create(child_id, fields, seeds, child_event, agent, digest, no_past(start, history))
 park(run_id, visit, v, 'all', {
   {call = 'child', kind = 'child', allowed = tonumber(timeout_ms), detail = child_id}})
 return reply()

@@ -8,5 +8,5 @@ if redis.call('EXISTS', key('run', run_id)) == 1 then
   return reply(0)
 end
 local fields, seeds = split(rest, tonumber(field_count))
-create(run_id, fields, seeds, start, history, event, agent, digest)
+create(run_id, fields, seeds, event, agent, digest, no_past(start, history))
 return reply(1)

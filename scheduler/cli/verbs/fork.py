@@ -1,0 +1,76 @@
+"""`sleipnir fork`: a new run that goes on from the middle of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import json_or_text, pairs, run_argument
+from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.second_chances import fork as forks
+
+
+@click.command
+@run_argument
+@click.option(
+    "--step",
+    type=click.IntRange(min=0),
+    help="Go on after this super-step; 0: from the beginning. Default: the last one.",
+)
+@click.option(
+    "--set",
+    "seeds",
+    callback=pairs,
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Change a key of the state; VALUE is JSON if it parses.",
+)
+@click.option("--prompt", metavar="TEXT", help="Change the prompt.")
+@click.option(
+    "--agent",
+    metavar="AGENT",
+    default="same",
+    show_default=True,
+    help="`same`: as the run began; `current`, or a path: as it is now.",
+)
+@click.option("-n", "count", type=click.IntRange(1, 1000), default=1, help="Start several.")
+@click.option("--wait", is_flag=True, help="Stay attached to the new run, as `run` does.")
+@common_options(json=True)
+def fork(
+    options: Options,
+    run_id: str,
+    step: int | None,
+    seeds: Sequence[tuple[str, str]],
+    prompt: str | None,
+    agent: str,
+    count: int,
+    wait: bool,
+) -> ExitCode:
+    """Start a new run with the state and at the nodes that RUN had after a step.
+
+    RUN may be at work, or over; it stays as it is.
+    """
+    if wait and count > 1:
+        raise click.UsageError("--wait stays with one run; leave out -n or --wait")
+    streams = wait and options.streams_replies
+    with open_client(options, workers=wait) as client:
+        run_id = client.queries.resolve(run_id)
+        state = {key: json_or_text(text) for key, text in seeds}
+        request = forks.ForkRequest(step, state, prompt, agent, streams)
+        for _ in range(count):
+            new = client.fork(run_id, request)
+            if wait:
+                return run_result.stay(client, new.run_id, options, streams=streams)
+            if options.json:
+                run_result.print_json(run_result.document_of(client, new, ()))
+            else:
+                click.echo(new.run_id)
+        say_who_goes_on(client, options, new.run_id)
+    return ExitCode.SUCCEEDED

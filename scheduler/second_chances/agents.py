@@ -1,0 +1,76 @@
+"""The agent that another try goes on with: the one it began with, or the one there is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import Run, RunContext
+from sleipnir.scheduler.runs.submit import context_of_agent
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+SAME = "same"
+CURRENT = "current"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenAgent:
+    """What a run is to go on with."""
+
+    graph: Graph
+    digest: str
+    context: RunContext  # of the run, with what follows from the agent
+    digests: tuple[str, str] | None  # then and now, where it is another one
+
+
+def choose_agent(client: Client, run: Run, choice: str) -> ChosenAgent:
+    """The agent of a run as it was (`same`), as it is now (`current`), or at a path.
+
+    Raises:
+        SubmissionRefused: what it began with is not stored any more, or this is another agent.
+        AgentNotFound, InvalidAgent, BundleError: it cannot run as it is now.
+    """
+    if choice == SAME:
+        try:
+            return ChosenAgent(client.graph_of(run), run.digest, run.context, None)
+        except BundleError as error:
+            raise SubmissionRefused(
+                f"run {run.run_id} cannot go on as it was: {error}; `--agent current` goes on "
+                "with the agent as it is now"
+            ) from error
+    found = client.prepare(run.agent if choice == CURRENT else choice)
+    if found.name != run.agent:
+        raise SubmissionRefused(f"run {run.run_id} is of agent '{run.agent}', not '{found.name}'")
+    context = replace(
+        context_of_agent(run.context, found.graph),
+        agents=dict(found.agents),
+        unavailable=dict(found.unavailable),
+    )
+    changed = (run.digest, found.digest) if found.digest != run.digest else None
+    return ChosenAgent(found.graph, found.digest, context, changed)
+
+
+def require_place(graph: Graph, agent: str, visits: Mapping[str, int]) -> None:
+    """Check that a graph has the nodes that are to be visited, and lets them be.
+
+    Args:
+        visits: by node of the frontier, this visit included.
+
+    Raises:
+        SubmissionRefused: it does not.
+    """
+    cap = graph.settings.max_loop_iterations
+    for node, count in visits.items():
+        if node not in graph.nodes:
+            raise SubmissionRefused(f"agent '{agent}' as it is now has no node '{node}'")
+        if count > cap:
+            raise SubmissionRefused(
+                f"node '{node}' was visited {count - 1} times, and max_loop_iterations is {cap}: "
+                "go on from an earlier step, or with `--agent current` and a higher cap"
+            )

@@ -1,0 +1,138 @@
+"""Forks: new runs that go on where another one was after some step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.events import RunForked
+from sleipnir.scheduler.runs.history import Moment, moment_after
+from sleipnir.scheduler.runs.model import Checkpoint, NewFork, NewRun, Run
+from sleipnir.scheduler.runs.submit import require_fitting, seed_text
+from sleipnir.scheduler.second_chances.agents import (
+    SAME,
+    ChosenAgent,
+    choose_agent,
+    require_place,
+)
+from sleipnir.scheduler.store.keys import new_run_id
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class ForkRequest:
+    """What is to be different in a fork."""
+
+    step: int | None = None  # None: the last one that leads on
+    state: Mapping[str, Any] = field(default_factory=dict)  # over that of the run
+    prompt: str | None = None
+    agent: str = SAME
+    streamed: bool = False  # somebody reads along while models reply
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """Other values for keys of the state, as JSON texts."""
+        given = dict(self.state)
+        if self.prompt is not None:
+            given["initial_prompt"] = self.prompt
+        return {key: seed_text(key, value) for key, value in given.items()}
+
+
+def prepare_fork(client: Client, run: Run, request: ForkRequest) -> tuple[NewFork, RunForked]:
+    """A fork with a new id, and what its narration begins with.
+
+    Raises:
+        SubmissionRefused: that step was not committed or leads nowhere, or what is asked for does
+            not fit.
+        AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
+    """
+    checkpoints = _up_to(client.queries.checkpoints(run.run_id), request.step)
+    moment = _moment(run, checkpoints, request.step)
+    chosen = choose_agent(client, run, request.agent)
+    require_place(chosen.graph, run.agent, {node: moment.visits[node] for node in moment.frontier})
+    changes = request.changes
+    state = {key: encode(value) for key, value in moment.state.items()} | changes
+    settings = client.store.settings
+    require_fitting(state, settings.value_limit_bytes, settings.state_limit_bytes)
+    fork = _fork(run, chosen, moment, state, request)
+    types = tuple((node, chosen.graph.nodes[node].type) for node in moment.frontier)
+    event = RunForked(
+        run.agent, run.run_id, moment.step, types, tuple(sorted(changes)), chosen.digests
+    )
+    return replace(fork, history=tuple(_retold(checkpoints[: moment.step + 1], changes))), event
+
+
+def _up_to(history: Iterable[Checkpoint], step: int | None) -> list[Checkpoint]:
+    return list(history if step is None else islice(history, step + 1))
+
+
+def _moment(run: Run, checkpoints: list[Checkpoint], step: int | None) -> Moment:
+    """Where the fork begins."""
+    if step is None:
+        # The step that ended a run leads nowhere: the one before it does.
+        step = max((found.step for found in checkpoints if found.frontier), default=0)
+    try:
+        moment = moment_after(checkpoints, step)
+    except IndexError as error:
+        raise SubmissionRefused(f"run {run.run_id}: {error}") from error
+    if not moment.frontier:
+        raise SubmissionRefused(
+            f"run {run.run_id} ended with step {step}: fork it after step {step - 1} or before"
+        )
+    return moment
+
+
+def _fork(
+    run: Run, chosen: ChosenAgent, moment: Moment, state: Mapping[str, str], request: ForkRequest
+) -> NewFork:
+    run_id = new_run_id()
+    limit_s = chosen.graph.settings.timeout
+    context = replace(
+        chosen.context,
+        root=run_id,
+        depth=0,
+        batch=None,
+        recorded=False,
+        streamed=request.streamed,
+    )
+    start = moment.frontier[0]
+    new = NewRun(
+        run_id=run_id,
+        agent=run.agent,
+        digest=chosen.digest,
+        start=start,
+        start_type=chosen.graph.nodes[start].type,
+        state=state,
+        context=context,
+        timeout_s=limit_s,
+        forked_from=(run.run_id, moment.step),
+    )
+    return NewFork(
+        run=new,
+        step=moment.step + 1,
+        frontier=moment.frontier,
+        visits=moment.visits,
+        history=(),
+        window=chosen.graph.settings.max_concurrency,
+    )
+
+
+def _retold(checkpoints: list[Checkpoint], changes: Mapping[str, str]) -> Iterable[str]:
+    """Checkpoints as JSON texts, without what their steps took and used; the last has `changes`."""
+    for checkpoint in checkpoints:
+        last = checkpoint is checkpoints[-1]
+        writes = {key: encode(value) for key, value in checkpoint.writes.items()}
+        told = {**writes, **changes} if last else writes
+        folded = ',"folded":true' if checkpoint.folded else ""
+        yield (
+            f'{{"at":{checkpoint.at},"step":{checkpoint.step},'
+            f'"frontier":{encode(list(checkpoint.frontier))},'
+            f'"nodes":{encode(dict.fromkeys(checkpoint.nodes))}{folded},'
+            f'"writes":{{{",".join(f"{encode(key)}:{text}" for key, text in told.items())}}}}}'
+        )
