@@ -10,11 +10,14 @@ import pytest
 import redis
 
 from sleipnir.scheduler.store.connection import connect
+from sleipnir.worker.llm.client import Endpoint, prepare
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer
 from tests.support.redis_server import RedisServer
 from tests.support.workers import Workers
+
+_GATEWAY = "sleipnir.worker.llm.provider.gateway"
 
 # Whoever runs the tests may ignore these, as `nohup` does; what tests start would ignore them too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,6 +54,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
         yield server
+
+
+@pytest.fixture(params=["direct", "litellm"])
+def each_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that are asked directly, and the same by way of litellm."""
+    if request.param == "litellm":
+        monkeypatch.setattr(f"{_GATEWAY}.is_asked_directly", lambda *_: False)
+    # So that no test's time limit includes the seconds litellm takes to import.
+    prepare([Endpoint("openai/gpt-4o-mini")])
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def make_services(settings: Settings) -> Services:
         evict_unused(cache, settings.retention_s)
     return Services(
         store=store,
-        agents=BundleCache(store.bundles, home / "bundles", models.can_call),
+        agents=BundleCache(store.bundles, home / "bundles", models.prepare),
         leases=Leases(store.visits.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
         models=models,
         tools=ToolResolver(
@@ -122,6 +122,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     temporary = _own_temporary_files()
     services = make_services(settings)
     services = replace(services, isolation=Isolation(services.store, services.leases))
+    services.models.prepare([None])
     app = _make_app(services)
     # One that hangs is as dead as one that died: its visits are lost, and found.
     Watched(2 * settings.lease_s, marks())

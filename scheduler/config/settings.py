@@ -103,6 +103,9 @@ class Settings(BaseModel):
         0.5, gt=0, description="first pause before a model call is repeated"
     )
     retry_max_s: float = Field(30.0, gt=0, description="longest such pause")
+    model_stall_s: float = Field(
+        300.0, gt=0, description="silence in the middle of a streamed reply that ends its call"
+    )
     max_agent_depth: int = Field(3, ge=0, description="deepest nesting of child runs; a root is 0")
     retention_s: float = Field(7 * 86400.0, gt=0, description="how long finished runs are kept")
 

@@ -167,6 +167,7 @@ def ask(server: OddServer, *, streamed: bool) -> None:
     assert Usage.from_text(usage.to_text()) == usage
 
 
+@pytest.mark.usefixtures("each_client")
 @EXAMPLES
 def test_a_body_is_a_reply_or_a_failed_call(examples: int, odd_server: OddServer) -> None:
     odd_server.content_type = "application/json"
@@ -187,6 +188,7 @@ def test_a_number_that_json_cannot_hold_does_not_stay_in_a_message(odd_server: O
     ask(odd_server, streamed=False)
 
 
+@pytest.mark.usefixtures("each_client")
 @EXAMPLES
 def test_a_stream_is_a_reply_or_a_failed_call(examples: int, odd_server: OddServer) -> None:
     odd_server.content_type, odd_server.status = "text/event-stream", 200

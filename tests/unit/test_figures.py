@@ -23,7 +23,7 @@ from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.store import connection
 from sleipnir.scheduler.store import runs as store
 from sleipnir.worker.delivery import isolated, isolation
-from sleipnir.worker.llm.provider import gateway
+from sleipnir.worker.llm.provider import transport
 from tests.support.pages import ROOT, TEXTS
 
 MIB = 1024 * 1024
@@ -55,7 +55,7 @@ OPERATING: list[tuple[str, float, Any]] = [
     ("the scheduler waits # s before it judges leases", 1, service._RENEWALS_S),
     ("by more than # s at once", 1, timekeeper._JUMP_S),
     ("when Redis was away for more than # s", 1, timekeeper._LONG_AWAY_S),
-    ("given up after # minutes", MINUTE_S, gateway.LONGEST_CALL_S),
+    ("given up after # minutes", MINUTE_S, transport.LONGEST_CALL_S),
     ("gives those it has `drain_s` (# s)", 1, DEFAULTS.drain_s),
     ("a lease, # s, per node", 1, DEFAULTS.lease_s),
     ("another has it after # s", 1, DEFAULTS.lease_s),

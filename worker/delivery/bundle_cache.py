@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Protocol
 
 from sleipnir.graphs.bundles.archive import unpack
@@ -14,7 +14,6 @@ from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import BundleError, InvalidAgent
 from sleipnir.graphs.files import reason
 from sleipnir.graphs.schema import Graph, LlmNode
-from sleipnir.worker.llm.client import preload
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 
 # Agents that one process keeps in memory: what there is more of is read again when it is needed.
@@ -30,19 +29,19 @@ class BundleCache:
 
     Args:
         directory: where they are unpacked.
-        can_call: whether a model can be called from here, by its name in a graph; None is the
-            name where the graph leaves the model to the engine.
+        expect_calls: is told of models that will be called, by their names in a graph; None is
+            the name where the graph leaves the model to the engine.
     """
 
     def __init__(
         self,
         source: BundleSource,
         directory: Path,
-        can_call: Callable[[str | None], bool] = lambda _model: False,
+        expect_calls: Callable[[Iterable[str | None]], None] = lambda _models: None,
     ) -> None:
         self._source = source
         self._directory = directory
-        self._can_call = can_call
+        self._expect_calls = expect_calls
         self._loaded: dict[str, LoadedAgent] = {}
         self._lock = Lock()
 
@@ -80,9 +79,8 @@ class BundleCache:
             raise BundleError(f"bundle {digest}: {error!r}") from error
         if agent.graph is None:
             raise BundleError("agents defined by a config.yaml are not available in this version")
-        if self._calls_models(agent.graph):
-            # The library takes seconds to import: better now, beside the nodes before the call.
-            Thread(target=preload, name="preload", daemon=True).start()
+        # A library may take seconds to import: better now, beside the nodes before the call.
+        self._expect_calls(_models_in(agent.graph))
         loaded = LoadedAgent(digest, agent.graph, target, agent.directory)
         try:
             _ = loaded.secrets  # every visit needs them
@@ -90,9 +88,7 @@ class BundleCache:
             raise BundleError(f"cannot read {error.filename}: {reason(error)}") from error
         return loaded
 
-    def _calls_models(self, graph: Graph) -> bool:
-        """Whether a node will call a model, as far as one can tell."""
-        return any(
-            isinstance(node, LlmNode) and self._can_call(node.model or graph.model)
-            for node in graph.nodes.values()
-        )
+
+def _models_in(graph: Graph) -> set[str | None]:
+    """The models that nodes of a graph call, by their names there."""
+    return {node.model or graph.model for node in graph.nodes.values() if isinstance(node, LlmNode)}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sleipnir.graphs.models import missing_keys, standard_model
-from sleipnir.lazy import lazy_imports, load
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.models import Price
 from sleipnir.scheduler.limits.records import ProviderFailureKind
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.visit.cancellation import Cancellation
 
-# It imports litellm, which takes seconds.
+# It imports what speaks HTTP, which takes a quarter of a second.
 with lazy_imports():
     from sleipnir.worker.llm.provider import gateway
 
@@ -22,6 +22,9 @@ with lazy_imports():
 OPENAI_COMPATIBLE = "custom_openai"
 
 REPLY_LIMIT_BYTES = 8 * 1024 * 1024
+
+# A stream that has begun and is silent for this long is taken for dead.
+STALL_S = 300.0
 
 # A message, and a function's declaration, in the shape of OpenAI's chat completions.
 Message: TypeAlias = Mapping[str, Any]
@@ -147,21 +150,23 @@ def complete(
     listener: Listener | None = None,
     cancellation: Cancellation | None = None,
     limit_bytes: int = REPLY_LIMIT_BYTES,
+    stall_s: float = STALL_S,
 ) -> Reply:
     """Ask a model once; without an endpoint as the environment says.
 
     May be called from many threads at once. Never retries. A listener makes the model reply in
     pieces; what is returned is the same. A cancellation breaks the call off, where the provider
-    is reached by HTTP. A reply of more than `limit_bytes` is given up while it comes.
+    is reached by HTTP. A reply of more than `limit_bytes` is given up while it comes, and one in
+    pieces once no more of it has come for `stall_s`.
 
     Raises:
-        ModelCallFailed: for whatever went wrong, `timeout_s` and `limit_bytes` included.
+        ModelCallFailed: for whatever went wrong, the limits included.
     """
     if endpoint is None:
         if missing := missing_keys(request.model, os.environ):
             raise ModelCallFailed(no_key(missing))
         endpoint = Endpoint(standard_model(request.model).replace(":", "/", 1))
-    return gateway.call(request, timeout_s, endpoint, listener, cancellation, limit_bytes)
+    return gateway.call(request, timeout_s, endpoint, listener, cancellation, limit_bytes, stall_s)
 
 
 def no_key(variables: Sequence[str]) -> str:
@@ -170,6 +175,7 @@ def no_key(variables: Sequence[str]) -> str:
     return f"no API key: set {names} in the environment of the worker or in its secrets file"
 
 
-def preload() -> None:
-    """Import litellm now, so that the first call need not; for a thread at worker start."""
-    load(gateway)
+def prepare(endpoints: Iterable[Endpoint]) -> None:
+    """Do now what the first calls would, imports of seconds included; for a thread of its own."""
+    for endpoint in endpoints:
+        gateway.prepare(endpoint)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from threading import Thread
 
 from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.store.cached_replies import CachedReplies
@@ -11,7 +13,14 @@ from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.chain import first_reply
-from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply, complete
+from sleipnir.worker.llm.client import (
+    Endpoint,
+    ModelCallFailed,
+    ModelRequest,
+    Reply,
+    complete,
+    prepare,
+)
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.provider.endpoints import Endpoints
 from sleipnir.worker.llm.recording.cache import ReplyCache
@@ -26,6 +35,7 @@ class Models:
         settings = store.settings
         self.default = settings.model
         self._reply_limit_bytes = settings.reply_limit_bytes
+        self._stall_s = settings.model_stall_s
         self._chain = settings.models.chain
         self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
         recordings = Recordings(store.client, settings.retention_s)
@@ -34,10 +44,20 @@ class Models:
         self._recorder = Recorder(recordings)
         self._replay = Replay(recordings)
 
-    def can_call(self, model: str | None) -> bool:
-        """Whether a model, or one that stands in for it, can be called from this machine."""
+    def endpoints(self, model: str | None) -> Sequence[Endpoint]:
+        """Where a model, or those that stand in for it, can be asked from this machine."""
         name = model or self.default
-        return name is not None and any(map(self._endpoints.is_known, self._chain(name)))
+        chain = self._chain(name) if name else ()
+        return [self._endpoints.of(one) for one in chain if self._endpoints.is_known(one)]
+
+    def prepare(self, models: Iterable[str | None]) -> None:
+        """Do what first calls take, imports of seconds included, in the background.
+
+        Models that cannot be asked from here are passed over; None is the engine's own.
+        """
+        endpoints = [endpoint for model in models for endpoint in self.endpoints(model)]
+        if endpoints:
+            Thread(target=prepare, args=[endpoints], name="prepare", daemon=True).start()
 
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model: replayed, or kept from before.
@@ -92,6 +112,7 @@ class Models:
                 caller.listener,
                 caller.cancellation,
                 self._reply_limit_bytes,
+                self._stall_s,
             )
         except ModelCallFailed as failure:
             permit.failed(failure)

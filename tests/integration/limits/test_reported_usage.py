@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.llm.client import preload
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, says
 
 # What cannot be counted is printed by litellm's records, where they are not made errors.
-pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+pytestmark = [
+    pytest.mark.usefixtures("each_client"),
+    pytest.mark.filterwarnings("ignore:Pydantic serializer warnings"),
+]
 
 GRAPH = """
 start: ask
@@ -42,11 +44,6 @@ NONSENSE = [
     {"prompt_tokens": "12", "completion_tokens": "many"},
     {"prompt_tokens": {"a": 1}, "completion_tokens": [2]},
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded() -> None:
-    preload()
 
 
 @pytest.mark.parametrize("counts", COUNTS)

@@ -15,21 +15,17 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, complete, preload
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, complete
 from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.model_server import DRIPS, HANGS, RESETS, ModelServer, Reply, calls, fails, says
 from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.usefixtures("each_client")
 
 HELLO = [{"role": "user", "content": "hello"}]
 HTML = "<html>Bad gateway</html>"
 DEEP = "[" * 1_000_000
 ASKED = ModelRequest("openai:gpt-4o-mini", HELLO)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded() -> None:
-    # So that no test's time limit includes the seconds litellm takes to import.
-    preload()
 
 
 def failure(server: ModelServer, reply: Reply, timeout_s: float = 30.0) -> ModelCallFailed:

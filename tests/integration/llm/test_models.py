@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.worker.llm.client import preload
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 
@@ -21,11 +20,6 @@ nodes:
          state_updates: {{said: "{{{{output}}}}"}}}}
   done: {{type: end, output: "{{{{said}}}}"}}
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded() -> None:
-    preload()
 
 
 @pytest.fixture
@@ -153,9 +147,8 @@ def test_whether_a_model_can_be_called_is_known_before_it_is(
 
     models = engine.services.models
 
-    callable_ = {name for name in ("fast", "home:m", "openai:m", None) if models.can_call(name)}
-    assert callable_ == {"fast", "home:m", "openai:m", None}
-    assert not any(map(models.can_call, ("mute", "groq:m", "nothing")))
+    assert all(map(models.endpoints, ("fast", "home:m", "openai:m", None)))
+    assert not any(map(models.endpoints, ("mute", "groq:m", "nothing")))
 
 
 def test_a_secrets_file_that_others_can_read_is_not_used(

@@ -11,23 +11,18 @@ from sleipnir.worker.llm.client import (
     ModelRequest,
     ReplyTooLarge,
     complete,
-    preload,
 )
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, says
 from tests.support.wait import wait_until
 
+pytestmark = pytest.mark.usefixtures("each_client")
+
 LIMIT = 32 * 1024
 # What the kernel takes off a server's hands before anybody reads it.
 ON_THE_WAY = 64 * 1024 * 1024
 REQUEST = ModelRequest("openai:gpt-4o-mini", [{"role": "user", "content": "hello"}])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded() -> None:
-    # So that no test's time limit includes the seconds litellm takes to import.
-    preload()
 
 
 class Deaf:

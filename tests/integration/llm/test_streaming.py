@@ -17,11 +17,12 @@ from sleipnir.worker.llm.client import (
     ModelRequest,
     Reply,
     complete,
-    preload,
 )
 from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.model_server import Reply as ServerReply
+
+pytestmark = pytest.mark.usefixtures("each_client")
 
 REQUEST = ModelRequest(
     "openai:gpt-4o-mini", [{"role": "user", "content": "hello"}], temperature=0.5
@@ -40,11 +41,6 @@ class Collector:
 
     def end(self) -> None:
         self.ends += 1
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded() -> None:
-    preload()
 
 
 def both(server: ModelServer, reply: ServerReply) -> tuple[Reply, Reply, Collector]:
@@ -116,6 +112,25 @@ def test_a_streamed_reply_ends_at_its_time_limit(server: ModelServer) -> None:
 
     with pytest.raises(ModelCallFailed, match=r"^timed out after 0\.3s$"):
         complete(REQUEST, 0.3, listener=Collector())
+
+
+def test_a_stream_that_falls_silent_is_given_up_long_before_its_time_limit(
+    server: ModelServer,
+) -> None:
+    collected = Collector()
+    server.script.add(says("one two three", pause_s=600))
+
+    with pytest.raises(ModelCallFailed, match=r"^timed out: no more came for 0\.5s") as raised:
+        complete(REQUEST, 600, listener=collected, stall_s=0.5)
+
+    assert raised.value.kind == "timed_out"
+    assert collected.ends == 1
+
+
+def test_a_slow_stream_is_not_a_silent_one(server: ModelServer) -> None:
+    server.script.add(says("one " * 10, pause_s=0.2))
+
+    assert complete(REQUEST, 600, listener=Collector(), stall_s=1.5).text == "one " * 10
 
 
 def test_a_reply_that_nobody_wants_any_more_is_broken_off(server: ModelServer) -> None:

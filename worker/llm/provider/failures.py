@@ -1,4 +1,4 @@
-"""Puts what litellm raises into words that say what happened, with the facts beside them.
+"""Puts what clients raise into words that say what happened, with the facts beside them.
 
 litellm wraps every error of a provider's client in one of its own classes, some of them with
 made-up status codes, so the facts are taken from the exceptions further down the chain.
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import httpx
 
 from sleipnir.worker.llm.client import FailureKind, ModelCallFailed, ReplyTooLarge, no_key
+from sleipnir.worker.llm.provider.transport import StreamStalled
 from sleipnir.worker.masking import mask
 
 E = TypeVar("E", bound=BaseException)
@@ -90,7 +91,7 @@ def _told(error: Mapping[str, Any]) -> ModelCallFailed:
 def _error_in_reply(chain: Sequence[BaseException]) -> Mapping[str, Any] | None:
     """The error that a server told of where a reply was to be; None if there was none."""
     for error in chain:
-        event = getattr(error, "body", None)  # openai's client has it from an event of a stream
+        event = getattr(error, "body", None)  # of ErrorReply, and of openai's class of that kind
         if isinstance(event, dict):
             return event
     # litellm has read it in a whole reply.
@@ -122,6 +123,8 @@ def _network_failure(
     # To Python this is a time-out too, but it is the kernel's: the way to the server is lost.
     if any(isinstance(error, OSError) and error.errno == ETIMEDOUT for error in chain):
         return "unavailable", f"Connection reset{at}: the server stopped responding"
+    if stalled := _first(chain, StreamStalled):
+        return "timed_out", f"timed out: no more came for {stalled.stall_s:.4g}s (model_stall_s)"
     if _first(chain, httpx.TimeoutException) or _first(chain, TimeoutError):
         return "timed_out", f"timed out after {limit_s:.4g}s"
     if _first(chain, ConnectionRefusedError):

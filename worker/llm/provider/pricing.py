@@ -1,16 +1,18 @@
-"""What models cost and how long their replies may get: as configured, else as litellm knows."""
+"""What models cost and how long their replies may get: as configured, or in litellm's table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.models import ModelSettings, Price
+from sleipnir.worker.llm.provider import model_catalog
+from sleipnir.worker.llm.provider.model_catalog import ModelFacts
+from sleipnir.worker.llm.provider.openai_servers import SERVERS
 
-# It imports litellm, which takes seconds.
+# It takes seconds to import, and knows what the models of other providers are called in its table.
 with lazy_imports():
-    from sleipnir.worker.llm.provider import gateway
+    from sleipnir.worker.llm.provider import litellm_client
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +23,17 @@ class Pricing:
 
     def price_of(self, model: str) -> Price | None:
         """A model's price; None if it is not known."""
-        if (price := self.settings.prices.get(model)) is not None:
-            return price
-        known = _known(model)
-        prompt, completion = (known.get(f"{of}_cost_per_token") for of in ("input", "output"))
-        if prompt is None or completion is None:
-            return None
-        return Price(prompt=prompt * 1e6, completion=completion * 1e6)
+        configured = self.settings.prices.get(model)
+        return self._facts_of(model).price if configured is None else configured
 
     def longest_reply(self, model: str) -> int | None:
         """The most tokens of a model's reply; None if that is not known."""
-        longest = _known(model).get("max_output_tokens")
-        return longest if isinstance(longest, int) else None
+        return self._facts_of(model).longest_reply
 
-
-def _known(model: str) -> dict[str, Any]:
-    return gateway.known(model)
+    def _facts_of(self, model: str) -> ModelFacts:
+        provider, _, name = model.partition(":")
+        if provider in SERVERS:
+            return model_catalog.facts_of(provider, name)
+        if provider in self.settings.own_providers:
+            return ModelFacts()
+        return litellm_client.facts_of(model)

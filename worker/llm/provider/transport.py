@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import socket
 import ssl
 import zlib
@@ -9,13 +11,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from time import monotonic
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from sleipnir.worker.llm.client import REPLY_LIMIT_BYTES, ReplyTooLarge
+from sleipnir.worker.llm.client import REPLY_LIMIT_BYTES, STALL_S, ReplyTooLarge
 from sleipnir.worker.llm.provider.network import Network
 
 # Instant of the `monotonic` clock at which the calling thread's request has to be over.
@@ -32,6 +36,12 @@ REPLIES: ContextVar[ExitStack | None] = ContextVar("REPLIES", default=None)
 # Whether its reply is read as a stream of events, whatever it says of itself.
 STREAMED: ContextVar[bool] = ContextVar("STREAMED", default=False)
 
+# How long such a stream may be silent once it has begun.
+LONGEST_STALL_S: ContextVar[float] = ContextVar("LONGEST_STALL_S", default=STALL_S)
+
+# A line for each HTTP request.
+logging.getLogger("httpx").setLevel(logging.WARNING)
+
 # A streamed reply comes a word at a time, and each word in an object of its own. What is in them
 # is counted by whoever puts them together.
 _FRAMING = 8
@@ -42,6 +52,9 @@ _EVENT_END = b"\n\n"
 
 # A compressed body is unpacked this much at a time: a few bytes may stand for a gigabyte.
 _PIECE_BYTES = 64 * 1024
+
+# A call without any limit ends after this long: a lost connection must not hold a thread forever.
+LONGEST_CALL_S = 600.0
 
 # An unreachable host is noticed long before a slow answer would be given up.
 CONNECT_LIMIT_S = 10.0
@@ -64,8 +77,35 @@ SOCKET_OPTIONS = [
 ]
 
 
+class StreamStalled(httpx.ReadTimeout):
+    """A stream has been silent for too long."""
+
+    def __init__(self, stall_s: float, request: httpx.Request) -> None:
+        self.stall_s = stall_s
+        super().__init__("the stream stalled", request=request)
+
+
+@cache
+def shared_transport() -> SharedTransport:
+    """The connections of this process, with certificates checked as its environment says."""
+    return SharedTransport(_verification())
+
+
+def _verification() -> ssl.SSLContext | bool:
+    """Certificates: `SSL_CERT_FILE` and `SSL_CERT_DIR` as httpx has them, `SSL_VERIFY` as litellm.
+
+    The latter is a file of certificates, or false.
+    """
+    wanted = os.environ.get("SSL_VERIFY", "")
+    if wanted.lower() == "false":
+        return False
+    if wanted and Path(wanted).exists():
+        return ssl.create_default_context(cafile=wanted)
+    return httpx.create_ssl_context()
+
+
 class SharedTransport(httpx.BaseTransport):
-    """What every client of litellm sends through.
+    """What every client sends through, those of litellm as well.
 
     httpx bounds each single read, so a server that keeps a line open with blanks could hold a
     call forever, and it ignores the proxy variables for clients with a transport of their own;
@@ -98,13 +138,15 @@ class SharedTransport(httpx.BaseTransport):
         limits = _limits_until(ends_at)
         request.extensions = {**request.extensions, "timeout": limits}
         response = transport.handle_request(request)
+        stall_s = LONGEST_STALL_S.get() if STREAMED.get() and response.is_success else None
         # httpcore looks this up once more, when the body is read.
         limits.update(_limits_until(ends_at))
-        response.stream = _TimedStream(response.stream, ends_at, request)
+        limits["read"] = min(limits["read"], stall_s or limits["read"])
+        response.stream = _TimedStream(response.stream, ends_at, stall_s, request)
         return bounded(response)
 
     def close(self) -> None:
-        """Keeps the connections: litellm closes its clients, and they all share this transport."""
+        """Keeps the connections: clients are closed, and they all share this transport."""
 
     def discard(self) -> None:
         """Close the connections; nothing can be sent any more."""
@@ -218,17 +260,25 @@ class _SizedStream(httpx.SyncByteStream):
 class _TimedStream(httpx.SyncByteStream):
     """A response body that must have arrived by a deadline, however busily it trickles in."""
 
-    def __init__(self, stream: object, ends_at: float, request: httpx.Request) -> None:
+    def __init__(
+        self, stream: object, ends_at: float, stall_s: float | None, request: httpx.Request
+    ) -> None:
         assert isinstance(stream, httpx.SyncByteStream)
         self._stream = stream
         self._ends_at = ends_at
+        self._stall_s = stall_s
         self._request = request
 
     def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._stream:
-            if monotonic() >= self._ends_at:
-                raise httpx.ReadTimeout("the answer did not end in time", request=self._request)
-            yield chunk
+        try:
+            for chunk in self._stream:
+                if monotonic() >= self._ends_at:
+                    raise httpx.ReadTimeout("the answer did not end in time", request=self._request)
+                yield chunk
+        except httpx.ReadTimeout as error:
+            if self._stall_s is None or monotonic() >= self._ends_at:
+                raise
+            raise StreamStalled(self._stall_s, self._request) from error
 
     def close(self) -> None:
         self._stream.close()

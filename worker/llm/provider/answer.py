@@ -1,0 +1,140 @@
+"""What a provider answered, in one shape whoever was asked and however it was reached."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Protocol
+
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.llm.client import Endpoint, Listener, Message, ModelRequest
+
+# What of a message is texts: the words of the model, its thoughts under their two names, and why
+# it refuses. The rest is about the server.
+SAID = ("content", "reasoning_content", "reasoning", "refusal")
+
+# Models whose servers do not tell their thoughts from their words begin with them.
+_THOUGHTS = re.compile(r"<think(?:ing)?>(.*?)</think(?:ing)?>(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The message of a model, and what it says was used."""
+
+    message: Message
+    usage: Usage  # its cost as the price list has it; None where it does not
+
+
+class ProviderClient(Protocol):
+    """A way to ask a model once; what is raised is explained by `failures`."""
+
+    def ask(
+        self,
+        request: ModelRequest,
+        endpoint: Endpoint,
+        listener: Listener | None,
+        limit_bytes: int,
+    ) -> Answer:
+        """Ask, within the bounds that `transport` has for the calling thread."""
+
+    def missing_keys(self, endpoint: Endpoint) -> Sequence[str]:
+        """The environment variables that could hold the key this endpoint lacks."""
+
+
+class NotACompletion(Exception):
+    """What came is JSON, but no reply of a model."""
+
+    def __init__(self, received: object) -> None:
+        super().__init__(f"Empty or invalid response from LLM endpoint. Received: {received!r}")
+
+
+class ErrorReply(Exception):
+    """The server told of an error in the place of a reply."""
+
+    def __init__(self, error: object) -> None:
+        self.body = error if isinstance(error, dict) else {"message": error}
+        super().__init__(str(error))
+
+
+def assistant_message(said: Mapping[str, Any]) -> Message:
+    """A message as the next request and the records want it: no nulls, calls with ids."""
+    message = {name: value for name, value in said.items() if value is not None}
+    message["role"] = "assistant"
+    if "content" in message:
+        message |= _with_thoughts_apart(message, text_of(message["content"]))
+    calls = calls_of(message)
+    message.pop("tool_calls", None)
+    if calls:
+        message["tool_calls"] = list(_by_id(calls).values())
+    return {name: _finite(value) for name, value in message.items()}
+
+
+def text_of(content: Any) -> str:
+    """A content that is a text, or comes in parts of which some are."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        raise NotACompletion({"content": content})
+    texts = [part.get("text") for part in content if part.get("type") == "text"]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def calls_of(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The calls in a message, or in a piece of one."""
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        raise NotACompletion({"tool_calls": calls})
+    return calls
+
+
+def arguments_of(function: Mapping[str, Any]) -> str:
+    """The arguments of a called function; some servers send the object itself."""
+    arguments = function.get("arguments") or ""
+    return arguments if isinstance(arguments, str) else json.dumps(_finite(arguments))
+
+
+def _with_thoughts_apart(message: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """What the model thought aloud is no part of what it said."""
+    thoughts = _THOUGHTS.match(text) if text.startswith("<think") else None
+    if thoughts is None or any(name in message for name in ("reasoning_content", "reasoning")):
+        return {"content": text}
+    return {"reasoning_content": thoughts[1], "content": thoughts[2]}
+
+
+def _by_id(calls: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of two calls with the same id the last one counts; some servers give no ids at all."""
+    ids = [str(call.get("id") or f"call_{position}") for position, call in enumerate(calls)]
+    return {
+        call_id: {**_without_index(call), "id": call_id, "function": _named(call)}
+        for call_id, call in zip(ids, calls, strict=True)
+    }
+
+
+def _without_index(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Its place is for putting pieces together; strict servers refuse it in requests."""
+    return {name: value for name, value in call.items() if name != "index"}
+
+
+def _named(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A called function with its name and arguments, though the model left them out."""
+    function = call.get("function") or {}
+    if not isinstance(function, dict):
+        raise NotACompletion({"function": function})
+    name, arguments = str(function.get("name") or ""), arguments_of(function)
+    return {**function, "name": name, "arguments": arguments}
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON cannot hold: it is recorded, and sent again."""
+    match value:
+        case float() if not isfinite(value):
+            return None
+        case dict():
+            return {name: _finite(part) for name, part in value.items()}
+        case list():
+            return [_finite(part) for part in value]
+        case _:
+            return value

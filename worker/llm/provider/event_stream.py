@@ -1,0 +1,143 @@
+"""Replies that come in pieces, as events of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
+from typing import Any
+
+from sleipnir.worker.llm.client import ReplyTooLarge
+from sleipnir.worker.llm.provider.answer import (
+    SAID,
+    NotACompletion,
+    arguments_of,
+    calls_of,
+    text_of,
+)
+
+# More is no reply but a flood.
+_MOST_CALLS = 20_000
+
+
+def events(pieces: Iterable[bytes]) -> Iterator[str]:
+    """The data of each event of a stream whose lines all end in the same way."""
+    data: list[bytes] = []
+    for line in _lines(pieces):
+        if line.startswith(b"data:"):
+            data.append(line[5:].removeprefix(b" "))
+        elif not line and data:
+            yield b"\n".join(data).decode("utf-8", "replace")
+            data = []
+    if data:
+        yield b"\n".join(data).decode("utf-8", "replace")
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    begun: list[bytes] = []
+    for piece in pieces:
+        first, *others = piece.split(b"\n")
+        begun.append(first)
+        if others:
+            yield b"".join(begun)
+            yield from others[:-1]
+            begun = [others[-1]]
+    yield b"".join(begun)
+
+
+class _Call:
+    """A call of a function, as far as it has come."""
+
+    __slots__ = ("_arguments", "_function", "_said")
+
+    def __init__(self) -> None:
+        self._said: dict[str, Any] = {}
+        self._function: dict[str, Any] = {}
+        self._arguments = StringIO()
+
+    def add(self, piece: Mapping[str, Any], function: Mapping[str, Any], arguments: str) -> None:
+        # Servers that repeat an id or a name in each piece leave it empty at times.
+        self._said.update({name: value for name, value in piece.items() if value})
+        self._function.update({name: value for name, value in function.items() if value})
+        self._arguments.write(arguments)
+
+    def whole(self) -> dict[str, Any]:
+        function = {**self._function, "arguments": self._arguments.getvalue()}
+        return {**self._said, "function": function}
+
+
+class StreamedReply:
+    """Puts a reply together from what its pieces add to it."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.usage: Any = None
+        self.is_complete = False  # whether the model has said that it is done
+        self._limit_bytes = limit_bytes
+        self._taken_bytes = 0
+        self._texts: dict[str, StringIO] = {}
+        self._calls: dict[int, _Call] = {}
+
+    def take(self, piece: Any) -> str:
+        """Add a piece; returns what it adds to the text.
+
+        Raises:
+            NotACompletion: it is no piece of a reply.
+            ReplyTooLarge: there is too much already.
+        """
+        if not isinstance(piece, dict):
+            raise NotACompletion(piece)
+        self.usage = piece.get("usage") or self.usage
+        choice = _first_choice(piece)
+        if choice is None:
+            return ""
+        self.is_complete = self.is_complete or bool(choice.get("finish_reason"))
+        delta = choice.get("delta") or {}
+        if not isinstance(delta, dict):
+            raise NotACompletion(piece)
+        return self._add(delta)
+
+    def message(self) -> dict[str, Any]:
+        """What has been said so far, as a reply that comes whole has it."""
+        said: dict[str, Any] = {name: text.getvalue() for name, text in self._texts.items()}
+        if self._calls:
+            said["tool_calls"] = [self._calls[index].whole() for index in sorted(self._calls)]
+        return said
+
+    def _add(self, delta: Mapping[str, Any]) -> str:
+        for name in SAID:
+            if delta.get(name):
+                text = text_of(delta[name])
+                self._count(text)
+                self._texts.setdefault(name, StringIO()).write(text)
+        for call in calls_of(delta):
+            self._add_call(call)
+        return text_of(delta.get("content") or "")
+
+    def _add_call(self, piece: Mapping[str, Any]) -> None:
+        index = piece.get("index")
+        function = piece.get("function") or {}
+        if not isinstance(function, dict):
+            raise NotACompletion(piece)
+        if not isinstance(index, int):
+            # Some servers leave it out: what has a name begins another call.
+            index = len(self._calls) - (0 if function.get("name") or not self._calls else 1)
+        arguments = arguments_of(function)
+        self._count(arguments)
+        call = self._calls.get(index)
+        if call is None:
+            call = self._calls[index] = _Call()
+        call.add(piece, function, arguments)
+        if len(self._calls) > _MOST_CALLS:
+            raise ReplyTooLarge(self._limit_bytes)
+
+    def _count(self, text: str) -> None:
+        self._taken_bytes += len(text.encode(errors="replace"))
+        if self._taken_bytes > self._limit_bytes:
+            raise ReplyTooLarge(self._limit_bytes)
+
+
+def _first_choice(piece: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Of a model's several answers the first; none is in pieces about the whole reply."""
+    choices = piece.get("choices") or []
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise NotACompletion(piece)
+    return next((choice for choice in choices if not choice.get("index")), None)

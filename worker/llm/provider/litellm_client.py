@@ -1,0 +1,144 @@
+"""The only module that imports litellm, and the only one that knows its ways.
+
+Importing it takes seconds and some 130 MB, so that is done for models that need it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.llm.client import Endpoint, Listener, Message, ModelRequest
+from sleipnir.worker.llm.provider import model_catalog
+from sleipnir.worker.llm.provider.answer import Answer, assistant_message
+from sleipnir.worker.llm.provider.model_catalog import ModelFacts
+from sleipnir.worker.llm.provider.pieces import Pieces
+from sleipnir.worker.llm.provider.transport import LONGEST_CALL_S, shared_transport
+
+# Read by litellm while it is imported: without these it fetches its price list and header
+# tables from the network, and loads whatever `.env` lies near the working directory.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
+os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+# A reply that says the same word a hundred times is one all the same, streamed or not.
+os.environ.setdefault("REPEATED_STREAMING_CHUNK_LIMIT", str(sys.maxsize))
+
+import httpx
+import litellm
+import openai.resources  # noqa: F401  (most providers' first call would import it, in 0.7 s)
+
+# A line or two of every call; of what fails the whole traceback, which comes as an exception as
+# well.
+logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+litellm.telemetry = False
+litellm.disable_streaming_logging = True  # an entry in a queue for each word
+litellm.suppress_debug_info = True  # no "give feedback" lines on stdout
+litellm.disable_hf_tokenizer_download = True
+# litellm builds one HTTP client per provider and setting, each limited to 100 connections;
+# all of them share this transport instead.
+litellm.sync_transport = shared_transport()
+litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
+
+
+def ask(
+    request: ModelRequest, endpoint: Endpoint, listener: Listener | None, limit_bytes: int
+) -> Answer:
+    """What `ProviderClient` promises."""
+    arguments = _arguments(request, endpoint)
+    if listener is None:
+        response = litellm.completion(**arguments)
+        cost_usd = response._hidden_params.get("response_cost")
+    else:
+        response = _in_pieces(arguments, listener, limit_bytes)
+        cost_usd = _cost_usd(response, endpoint.model)
+    return Answer(_message(response), _usage(response, cost_usd))
+
+
+def missing_keys(endpoint: Endpoint) -> Sequence[str]:
+    """What `ProviderClient` promises."""
+    if endpoint.api_key is not None:
+        return []
+    missing = litellm.validate_environment(endpoint.model)["missing_keys"]
+    return [name for name in missing if name.endswith(("_KEY", "_TOKEN"))]
+
+
+def facts_of(model: str) -> ModelFacts:
+    """What litellm's table says of a model, by the name it has here; nothing if it is not in it."""
+    try:
+        known = litellm.get_model_info(model.replace(":", "/", 1))
+    except Exception:  # its own classes, by provider
+        return ModelFacts()
+    return model_catalog.facts_in(known)
+
+
+def _arguments(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
+    settings = request.settings()
+    if request.tools:
+        settings["tools"] = [dict(tool) for tool in request.tools]
+    arguments = {
+        "model": endpoint.model,
+        "messages": [dict(message) for message in request.messages],
+        # A constant, because litellm keeps one client per distinct value; what holds the
+        # call to its limit is the deadline.
+        "timeout": LONGEST_CALL_S,
+        "max_retries": 0,
+        # Whether a model takes a setting is the provider's to say, not litellm's tables'.
+        "allowed_openai_params": list(settings),
+        **settings,
+    }
+    if endpoint.api_base is not None:
+        arguments["api_base"] = endpoint.api_base
+    if endpoint.api_key is not None:
+        arguments["api_key"] = endpoint.api_key
+    return arguments
+
+
+def _in_pieces(arguments: Mapping[str, Any], listener: Listener, limit_bytes: int) -> Any:
+    """The response as it is without streaming, put together from its pieces."""
+    try:
+        # Not every provider knows the wish for a count of tokens; all settings that the caller
+        # gave are allowed, so nothing else can be dropped.
+        stream = litellm.completion(
+            **arguments, stream=True, stream_options={"include_usage": True}, drop_params=True
+        )
+        pieces = Pieces(limit_bytes, stream.chunks)
+        for piece in stream:
+            text = pieces.take(piece)
+            if text:
+                listener.on_text(text)
+    finally:
+        listener.end()
+    return litellm.stream_chunk_builder(pieces.all, messages=arguments["messages"])
+
+
+def _cost_usd(response: Any, model: str) -> float | None:
+    """What litellm counts for a whole reply on its own."""
+    try:
+        return float(litellm.completion_cost(response, model=model))
+    except Exception:  # its own classes, for a model without a price
+        return None
+
+
+def _message(response: Any) -> Message:
+    if not response.choices:
+        return assistant_message({"content": ""})
+    message: dict[str, Any] = response.choices[0].message.model_dump(exclude_none=True)
+    # litellm's own, mostly empty: strict servers refuse the next turn's request over it.
+    if not any((message.get("provider_specific_fields") or {}).values()):
+        message.pop("provider_specific_fields", None)
+    return assistant_message(message)
+
+
+def _usage(response: Any, cost_usd: float | None) -> Usage:
+    counted = getattr(response, "usage", None)
+    details = getattr(counted, "prompt_tokens_details", None)
+    return Usage.reported(
+        getattr(counted, "prompt_tokens", 0),
+        getattr(counted, "completion_tokens", 0),
+        cost_usd,
+        getattr(details, "cached_tokens", 0),
+    )

@@ -1,0 +1,111 @@
+"""What is known of models that are asked directly: litellm's table, read without importing it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sleipnir.scheduler.config.models import Price
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.llm.provider.openai_servers import SERVERS
+
+_FILE = "model_prices_and_context_window_backup.json"
+_PER_MILLION = 1e6
+_THRESHOLD = re.compile(r"input_cost_per_token(_above_(\d+)(k?)_tokens)")
+# A model that was trained further costs as its kind does: ft:<model>:<organisation>::<id>.
+_TRAINED = re.compile(r"(ft:[^:]+):.*")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """An entry of the table."""
+
+    mode: str | None = None  # by which protocol it is reached: chat, responses, completion …
+    longest_reply: int | None = None  # in tokens
+    # By how long the prompt has to be, in tokens, from the lowest; the first is of any.
+    prices: tuple[tuple[int, Price], ...] = ()
+
+    @property
+    def price(self) -> Price | None:
+        """Of a prompt of ordinary length."""
+        return self.prices[0][1] if self.prices else None
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """What a call cost; None where the price is not known."""
+        due = [price for above, price in self.prices if usage.prompt_tokens > above]
+        price = due[-1] if due else self.price
+        return None if price is None else at_price(usage, price)
+
+
+def at_price(usage: Usage, price: Price) -> float:
+    """Tokens of the prompt include the cached ones."""
+    cached = price.prompt if price.cached is None else price.cached
+    return (
+        (usage.prompt_tokens - usage.cached_tokens) * price.prompt
+        + usage.cached_tokens * cached
+        + usage.completion_tokens * price.completion
+    ) / _PER_MILLION
+
+
+def facts_of(provider: str, model: str) -> ModelFacts:
+    """What the table says of a model, which may be nothing."""
+    return _table().get((provider, _TRAINED.sub(r"\1", model)), _NOTHING)
+
+
+_NOTHING = ModelFacts()
+
+
+@cache
+def _table() -> Mapping[tuple[str, str], ModelFacts]:
+    """Of providers that are asked directly, by their names; empty where litellm is missing."""
+    spec = find_spec("litellm")
+    places = (spec.submodule_search_locations if spec else None) or []
+    files = [file for place in places if (file := Path(place) / _FILE).is_file()]
+    entries = json.loads(files[0].read_bytes()) if files else {}
+    return {
+        (provider, name.removeprefix(f"{provider}/")): facts_in(entry)
+        for name, entry in entries.items()
+        if (provider := entry.get("litellm_provider")) in SERVERS
+    }
+
+
+def facts_in(entry: Mapping[str, Any]) -> ModelFacts:
+    """The facts of an entry as litellm writes it."""
+    longest = entry.get("max_output_tokens")
+    above = sorted(
+        (int(match[2]) * (1_000 if match[3] else 1), match[1])
+        for key in entry
+        if (match := _THRESHOLD.fullmatch(key))
+    )
+    prices: list[tuple[int, Price]] = []
+    for threshold, suffix in ((0, ""), *above):
+        price = _price(entry, suffix, prices[-1][1] if prices else None)
+        if price is not None:
+            prices.append((threshold, price))
+    longest_reply = longest if isinstance(longest, int) else None
+    return ModelFacts(entry.get("mode"), longest_reply, tuple(prices))
+
+
+def _price(entry: Mapping[str, Any], suffix: str, before: Price | None) -> Price | None:
+    """What is not given for longer prompts costs as it does for shorter ones."""
+
+    def per_million(key: str) -> float | None:
+        given = entry.get(f"{key}{suffix}")
+        return given * _PER_MILLION if isinstance(given, int | float) else None
+
+    prompt = per_million("input_cost_per_token")
+    completion = per_million("output_cost_per_token")
+    cached = per_million("cache_read_input_token_cost")
+    if before is not None:
+        prompt = before.prompt if prompt is None else prompt
+        completion = before.completion if completion is None else completion
+        cached = before.cached if cached is None else cached
+    if prompt is None or completion is None:
+        return None
+    return Price(prompt=prompt, completion=completion, cached=cached)

@@ -1,0 +1,169 @@
+"""Asks models by OpenAI's protocol, over HTTP and without a library of the provider's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import httpx
+
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.llm.client import Endpoint, Listener, ModelRequest
+from sleipnir.worker.llm.provider import model_catalog
+from sleipnir.worker.llm.provider.answer import (
+    SAID,
+    Answer,
+    ErrorReply,
+    NotACompletion,
+    assistant_message,
+)
+from sleipnir.worker.llm.provider.event_stream import StreamedReply, events
+from sleipnir.worker.llm.provider.openai_servers import ModelAddress, address_of, key_variables
+from sleipnir.worker.llm.provider.transport import shared_transport
+
+_END = "[DONE]"
+
+
+def ask(
+    request: ModelRequest, endpoint: Endpoint, listener: Listener | None, limit_bytes: int
+) -> Answer:
+    """What `ProviderClient` promises."""
+    address = address_of(endpoint)
+    assert address is not None, f"{endpoint.model} is not asked directly"
+    body = _body(request, address)
+    if listener is None:
+        return _answer(_whole(_send(address, body)), address)
+    body |= {"stream": True, "stream_options": {"include_usage": True}}
+    try:
+        return _streamed(address, body, listener, limit_bytes)
+    finally:
+        listener.end()
+
+
+def missing_keys(endpoint: Endpoint) -> Sequence[str]:
+    """What `ProviderClient` promises."""
+    address = address_of(endpoint)
+    if address is None or "Authorization" in address.headers:
+        return ()
+    return key_variables(address.provider)
+
+
+def prepare() -> None:
+    """Do now what the first call would."""
+    _client()
+    model_catalog.facts_of("openai", "")
+
+
+@cache
+def _client() -> httpx.Client:
+    return httpx.Client(
+        transport=shared_transport(),
+        follow_redirects=True,
+        headers={"User-Agent": "sleipnir", "Accept": "application/json, text/event-stream"},
+    )
+
+
+def _body(request: ModelRequest, address: ModelAddress) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "model": address.model,
+        "messages": [dict(message) for message in request.messages],
+        **request.settings(),
+        **address.asks_cost,
+    }
+    if request.tools:
+        body["tools"] = [dict(tool) for tool in request.tools]
+    return body
+
+
+def _send(address: ModelAddress, body: Mapping[str, Any]) -> httpx.Response:
+    """The server's response, of which only the head may have come yet."""
+    client = _client()
+    request = client.build_request(
+        "POST",
+        address.url,
+        # Half a character, as a state may hold, is no UTF-8: escaped it is JSON all the same.
+        content=json.dumps(body),
+        headers={"Content-Type": "application/json", **address.headers},
+    )
+    response = client.send(request, stream=True)
+    if not response.is_success:
+        response.read()
+        response.raise_for_status()
+    return response
+
+
+def _whole(response: httpx.Response) -> dict[str, Any]:
+    """The completion that a response is.
+
+    Raises:
+        JSONDecodeError, RecursionError, NotACompletion, ErrorReply: it is something else.
+    """
+    return _read(response.read().decode("utf-8-sig", "replace"))
+
+
+def _read(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise NotACompletion(value)
+    if value.get("error"):
+        raise ErrorReply(value["error"])
+    return value
+
+
+def _answer(completion: Mapping[str, Any], address: ModelAddress) -> Answer:
+    choices = completion.get("choices")
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise NotACompletion(completion)
+    message = (choices[0].get("message") if choices else None) or {"content": ""}
+    if not isinstance(message, dict):
+        raise NotACompletion(completion)
+    return _answered(message, completion.get("usage"), address)
+
+
+def _answered(message: Mapping[str, Any], usage: Any, address: ModelAddress) -> Answer:
+    said = {name: message[name] for name in (*SAID, "tool_calls") if name in message}
+    return Answer(assistant_message(said), _usage(usage, address))
+
+
+def _streamed(
+    address: ModelAddress, body: Mapping[str, Any], listener: Listener, limit_bytes: int
+) -> Answer:
+    """The answer, of whose text the listener hears as it comes."""
+    response = _send(address, body)
+    if response.headers.get("Content-Type", "").startswith("application/json"):
+        # A server that does not stream, or has an error to tell.
+        answer = _answer(_whole(response), address)
+        listener.on_text(answer.message.get("content", ""))
+        return answer
+    reply = StreamedReply(limit_bytes)
+    for data in events(response.iter_raw()):
+        if data == _END:
+            reply.is_complete = True
+            break
+        text = reply.take(_read(data))
+        if text:
+            listener.on_text(text)
+    if not reply.is_complete:
+        raise httpx.RemoteProtocolError("the stream broke off", request=response.request)
+    return _answered(reply.message(), reply.usage, address)
+
+
+def _usage(counted: Any, address: ModelAddress) -> Usage:
+    """What the server counted; the cost of what it did not count is not known."""
+    if not isinstance(counted, dict) or not counted:
+        return Usage(cost_usd=None)
+    details = counted.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    usage = Usage.reported(
+        counted.get("prompt_tokens"),
+        counted.get("completion_tokens"),
+        counted.get("cost") if address.asks_cost else None,
+        counted.get("prompt_cache_hit_tokens") if cached is None else cached,  # DeepSeek's name
+    )
+    if usage.cost_usd is not None:
+        return usage
+    known = model_catalog.facts_of(address.provider, address.model)
+    return replace(usage, cost_usd=known.cost_usd(usage))

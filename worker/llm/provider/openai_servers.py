@@ -1,0 +1,117 @@
+"""Whose models are asked by OpenAI's protocol, and where.
+
+A provider is listed if litellm would send it just what we do; tests compare the two. Whoever wants
+the request in another form, or replies in one, is left to litellm.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sleipnir.graphs.models import PROVIDER_KEYS
+from sleipnir.worker.llm.client import OPENAI_COMPATIBLE, Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Of a provider."""
+
+    base: str | None  # None: the variable says where it is
+    base_variable: str
+    key_variable: str = ""  # where the provider is not in PROVIDER_KEYS
+    # What is asked for beside the rest; then the server tells what the call cost.
+    asks_cost: Mapping[str, Any] = field(default_factory=dict)
+    # Settings that the provider knows under other names.
+    translated: frozenset[str] = frozenset()
+
+
+_OPENAI: Final = Server("https://api.openai.com/v1", "OPENAI_BASE_URL")
+
+SERVERS: Final[Mapping[str, Server]] = {
+    OPENAI_COMPATIBLE: _OPENAI,
+    "deepseek": Server(
+        "https://api.deepseek.com/beta",
+        "DEEPSEEK_API_BASE",
+        translated=frozenset({"reasoning_effort"}),
+    ),
+    "groq": Server("https://api.groq.com/openai/v1", "GROQ_API_BASE"),
+    "hosted_vllm": Server(None, "HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY"),
+    "litellm_proxy": Server(None, "LITELLM_PROXY_API_BASE", "LITELLM_PROXY_API_KEY"),
+    "lm_studio": Server(None, "LM_STUDIO_API_BASE", "LM_STUDIO_API_KEY"),
+    "openai": _OPENAI,
+    "openrouter": Server(
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_API_BASE",
+        asks_cost={"usage": {"include": True}},
+    ),
+    "sambanova": Server("https://api.sambanova.ai/v1", "SAMBANOVA_API_BASE", "SAMBANOVA_API_KEY"),
+    "together_ai": Server("https://api.together.ai/v1", "TOGETHER_AI_API_BASE"),
+}
+
+# As whom OpenAI itself is asked, where an account has several.
+_ACCOUNT_HEADERS: Final[Mapping[str, str]] = {
+    "OPENAI_ORGANIZATION": "OpenAI-Organization",
+    "OPENAI_PROJECT_ID": "OpenAI-Project",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAddress:
+    """Where a model is asked, by the name it has there."""
+
+    provider: str
+    model: str
+    base: str
+    headers: Mapping[str, str] = field(repr=False)
+    asks_cost: Mapping[str, Any]
+
+    @property
+    def url(self) -> str:
+        """A base may have a query, which stays behind the path."""
+        path, mark, query = self.base.partition("?")
+        return f"{path.rstrip('/')}/chat/completions{mark}{query}"
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether OpenAI itself answers, and not somebody in its place."""
+        host = urlsplit(self.base).hostname or ""
+        return host == "openai.com" or host.endswith(".openai.com")
+
+
+def address_of(endpoint: Endpoint) -> ModelAddress | None:
+    """Where an endpoint's model is asked directly; None if it is not."""
+    provider, _, model = endpoint.model.partition("/")
+    server = SERVERS.get(provider)
+    if server is None:
+        return None
+    base = endpoint.api_base or _base(server)
+    if not base:
+        return None
+    key = endpoint.api_key or _first(key_variables(provider))
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if server is _OPENAI:
+        headers |= {
+            header: value
+            for variable, header in _ACCOUNT_HEADERS.items()
+            if (value := os.environ.get(variable))
+        }
+    return ModelAddress(provider, model, base, headers, server.asks_cost)
+
+
+def key_variables(provider: str) -> Sequence[str]:
+    """The environment variables that may hold a provider's key."""
+    own = SERVERS[provider].key_variable
+    return PROVIDER_KEYS.get(provider) or ((own,) if own else ())
+
+
+def _base(server: Server) -> str | None:
+    older = os.environ.get("OPENAI_API_BASE") if server is _OPENAI else None
+    return os.environ.get(server.base_variable) or older or server.base
+
+
+def _first(variables: Sequence[str]) -> str | None:
+    return next((value for name in variables if (value := os.environ.get(name))), None)

@@ -1,0 +1,81 @@
+"""Whether a model is asked directly, by OpenAI's protocol, or by way of litellm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sleipnir.worker.llm.client import Endpoint, ModelRequest
+from sleipnir.worker.llm.provider import model_catalog
+from sleipnir.worker.llm.provider.openai_servers import SERVERS, ModelAddress, address_of
+
+# From this version on OpenAI takes functions together with reasoning at another address only,
+# whose requests have another form.
+_SERIES = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
+_TOO_NEW = (5, 4)
+
+# What OpenAI refuses at the top of a function's parameters.
+_REFUSED = frozenset({"oneOf", "anyOf", "allOf", "enum", "const", "not"})
+
+
+def is_asked_directly(endpoint: Endpoint, request: ModelRequest | None = None) -> bool:
+    """Whether our own client asks the model; without a request: as a rule."""
+    address = address_of(endpoint)
+    if address is None:
+        return False
+    if address.provider == "openai" and not _talks(address.model):
+        return False
+    return request is None or not _is_translated(request, address)
+
+
+def _talks(model: str) -> bool:
+    """Whether OpenAI has the model at the address of chat completions."""
+    return model_catalog.facts_of("openai", model).mode in (None, "chat")
+
+
+def _is_translated(request: ModelRequest, address: ModelAddress) -> bool:
+    """Whether the provider takes a request only in another form, in which litellm puts it."""
+    if SERVERS[address.provider].translated & request.settings().keys():
+        return True
+    if not (address.is_openai and request.tools):
+        return False
+    reasons = _version(address.model) >= _TOO_NEW and request.reasoning_effort != "none"
+    return reasons or any(map(_is_refused, _parameters(request)))
+
+
+def _version(model: str) -> tuple[int, int]:
+    match = _SERIES.match(model.rpartition("/")[2])
+    return (int(match[1]), int(match[2] or 0)) if match else (0, 0)
+
+
+def _parameters(request: ModelRequest) -> Iterator[Mapping[str, Any]]:
+    for tool in request.tools:
+        parameters = (tool.get("function") or {}).get("parameters")
+        if isinstance(parameters, dict):
+            yield parameters
+
+
+def _is_refused(parameters: Mapping[str, Any]) -> bool:
+    return not _REFUSED.isdisjoint(parameters) or any(map(_is_unreadable, _patterns(parameters)))
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    """All patterns in a schema, and a few things of that name that are none."""
+    if isinstance(schema, dict):
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str):
+            yield pattern
+        for part in schema.values():
+            yield from _patterns(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _patterns(part)
+
+
+def _is_unreadable(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return True
+    return False
