@@ -10,8 +10,10 @@ from contextlib import ExitStack
 from statistics import median
 from time import perf_counter
 
+from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.doctor.agents import agent_checks
 from sleipnir.scheduler.doctor.check import Check
 from sleipnir.scheduler.doctor.mcp_servers import mcp_checks
 from sleipnir.scheduler.doctor.models import model_checks
@@ -43,8 +45,12 @@ _INTERPRETERS = (
 )
 
 
-def diagnose(settings: Settings) -> Iterator[Check]:
-    """Look at everything, one check after the other; starts no workers."""
+def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
+    """Look at everything, one check after the other; starts no workers.
+
+    Args:
+        search: finds the agents whose programs are looked at.
+    """
     with ExitStack() as stack:
         try:
             if settings.redis_url is None:
@@ -60,6 +66,7 @@ def diagnose(settings: Settings) -> Iterator[Check]:
     yield from _program_limits(settings)
     for name, command, needed_for in _INTERPRETERS:
         yield _interpreter(name, command, needed_for)
+    yield from agent_checks(settings, search)
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:

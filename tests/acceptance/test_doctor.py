@@ -49,6 +49,24 @@ def test_a_setting_with_parts_has_a_line_for_each(sleipnir: Sleipnir) -> None:
     assert ["models.budgets.day.usd", "7.5", "environment"] in lines
 
 
+def test_variables_that_programs_read_and_do_not_get_are_named(sleipnir: Sleipnir) -> None:
+    graph = "start: s\nnodes:\n  s: {type: script, script: build.sh, next: z}\n  z: {type: end}\n"
+    files = {
+        "build.sh": "$BUILD_CMD $HOME $ALLOWED $GIVEN $LLM_ROOT_DIR",
+        "tools.sh": "# @env DECLARED\n# @cmd D\ndeploy() { echo $DECLARED $DEPLOY_TO; }\n",
+        ".env": "GIVEN=1\n",
+    }
+    sleipnir.write("builder", graph, files)
+    environment = {**KEYLESS, "BUILD_CMD": "make", "SLEIPNIR_TOOL_ENV": "ALLOWED"}
+
+    done = sleipnir("doctor", **environment)
+
+    line, advice = done.stdout.partition("environment of builder: ")[2].splitlines()[:2]
+    told = "BUILD_CMD (set here, read by build.sh), DEPLOY_TO (read by tools.sh)"
+    assert line == f"not passed on to its programs: {told}"
+    assert "`tool_env: [BUILD_CMD]` in config.yaml" in advice
+
+
 def test_keys_of_models_are_named_never_shown(sleipnir: Sleipnir) -> None:
     done = sleipnir("doctor", OPENAI_API_KEY="sk-not-to-be-seen")
 

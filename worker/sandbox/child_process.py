@@ -17,6 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import IO
 
+from sleipnir.scheduler.config.program_environment import is_passed_on
 from sleipnir.worker.sandbox import programs
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
 from sleipnir.worker.visit.cancellation import Cancellation
@@ -29,19 +30,6 @@ _PIPE_BYTES = 1024 * 1024
 
 # How much of the beginning of stderr is kept where there is more than the limit.
 _HEAD_BYTES = 128 * 1024
-
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
-_PASSED_ON = frozenset(
-    {
-        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TERM"),
-        *_PROXIES,
-        *(name.lower() for name in _PROXIES),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-        "NODE_EXTRA_CA_CERTS",
-    }
-)
-# The engine's own settings: whoever holds the broker's address may do anything.
-_NEVER_PASSED_ON = ("SLEIPNIR_", "CELERY_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +54,8 @@ class Finished:
 
 def base_environment(more_names: Iterable[str] = ()) -> dict[str, str]:
     """The worker's environment as far as agents' programs may see it."""
-    allowed = _PASSED_ON | frozenset(more_names)
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if (name in allowed or name.startswith("LC_")) and not name.startswith(_NEVER_PASSED_ON)
-    }
+    more = frozenset(more_names)
+    return {name: value for name, value in os.environ.items() if is_passed_on(name, more)}
 
 
 def run_process(

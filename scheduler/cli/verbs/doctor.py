@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.connect import agent_search, open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -32,7 +32,7 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL"
 @click.option("--verify", is_flag=True, help="Check the consistency of all stored runs instead.")
 @common_options(json=True)
 def doctor(options: Options, verify: bool) -> ExitCode:
-    """Check Redis, workers, models, MCP servers and interpreters; list every setting.
+    """Check Redis, workers, models, MCP servers, interpreters and agents; list every setting.
 
     Exits with 0 if runs can be executed. Starts no workers.
     """
@@ -43,7 +43,7 @@ def doctor(options: Options, verify: bool) -> ExitCode:
         {"redis_url": options.redis, "agents_dir": options.agents_dir or None}
     )
     checks: list[Check] = []
-    for check in diagnosis.diagnose(loaded.values):
+    for check in diagnosis.diagnose(loaded.values, agent_search(loaded.values)):
         checks.append(check)
         if not options.json:
             _print(check)

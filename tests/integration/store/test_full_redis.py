@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from redis.exceptions import OutOfMemoryError
 
+from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.doctor.diagnosis import diagnose
@@ -50,7 +51,7 @@ def test_a_transition_is_not_half_done(engine: Engine, action: str) -> None:
 
 def test_doctor_says_so_and_goes_on(engine: Engine, redis_server: RedisServer) -> None:
     with no_room(engine):
-        checks = list(diagnose(Settings(redis_url=redis_server.url)))
+        checks = list(diagnose(Settings(redis_url=redis_server.url), AgentSearch(())))
 
     said = {check.text for check in checks if check.name == "Redis" and check.state == "error"}
     assert any(text.startswith("Redis is full") for text in said)
