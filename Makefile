@@ -43,4 +43,4 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 	@scripts/lock
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .npm

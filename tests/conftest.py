@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -15,6 +17,8 @@ from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer
 from tests.support.redis_server import RedisServer
+from tests.support.typescript_runner import NO_NODE, NoTypescript, has_node
+from tests.support.typescript_runner import node_modules as installed_node_modules
 from tests.support.workers import Workers
 
 _GATEWAY = "sleipnir.worker.llm.provider.gateway"
@@ -29,6 +33,26 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
     """One server for all tests that need one."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def node_modules() -> Path:
+    """A directory with `tsx`; without it the test is skipped, on CI it fails if node is missing."""
+    if not has_node():
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(NO_NODE)
+    try:
+        return installed_node_modules()
+    except NoTypescript as error:
+        pytest.skip(str(error))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say in one line why TypeScript was not tested."""
+    reports = terminalreporter.getreports("skipped")
+    reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in reports}
+    for reason in sorted(reasons):
+        if reason.startswith("TypeScript "):
+            terminalreporter.write_line(reason)
 
 
 @pytest.fixture

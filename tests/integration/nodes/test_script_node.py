@@ -53,6 +53,24 @@ def test_an_object_on_stdout_is_written_with_its_types(engine: Engine) -> None:
     )
 
 
+def test_a_script_in_typescript_reads_the_state_and_prints_an_object(
+    engine: Engine, node_modules: Path, tmp_path: Path
+) -> None:
+    workdir = tmp_path / "work"
+    workdir.mkdir()
+    (workdir / "node_modules").symlink_to(node_modules)
+    script = """
+        type State = { initial_prompt: string };
+        const state: State = JSON.parse(process.env.GRAPH_STATE!);
+        console.log(JSON.stringify({ k: `${state.initial_prompt}!`, _next: "z" }));
+        """
+    graph = GRAPH.replace("a.sh, next: z", "a.ts")
+
+    run = engine.finish(graph, {"a.ts": script}, prompt="Ada", workdir=str(workdir))
+
+    assert run.output == "Ada!"
+
+
 def test_next_in_the_output_wins_and_is_not_written(engine: Engine) -> None:
     graph = GRAPH.replace("next: z", "next: y") + "  y: {type: end, output: wrong}\n"
 

@@ -204,6 +204,17 @@ def test_typescript_parameters_are_declared_by_their_types() -> None:
     assert shipped("demo_ts").parameters["required"] == required
 
 
+def test_typescript_parameters_arrive_as_declared(tools: GlobalTools, node_modules: Path) -> None:
+    (tools.workdir / "node_modules").symlink_to(node_modules)
+    given = {"text": "a", "untyped": "b", "named": "c", "count": 1.5, "flag": True}
+    given |= {"colour": "red", "words": ["x", "y"], "numbers": [1, 2]}
+
+    result = tools.call("demo_ts", given)
+
+    assert result["arguments"] == {**given, "fallback": "as declared"}
+    assert result["environment"]["LLM_TOOL_NAME"] == "demo_ts"
+
+
 def test_every_shipped_tool_is_used_in_some_test() -> None:
     tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*_tools.py"))
 
