@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
+from sleipnir.graphs.document.document import printable
 from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import RunContext
@@ -22,10 +25,22 @@ _AT_ONCE = 50  # runs read in one round trip
 # Longer than any transition of several calls, such as storing a bundle and its place.
 _BEFORE_SECOND_LOOK_S = 0.2
 
-_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner", "swept")
+_OF_A_PARTITION = ("timers", "inbox", "bundles", "owner", "swept", "batches", "tally")
+# Kinds of indexes of runs: one of each in a partition, or one for each of many names.
+_INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
+_INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
 _PERMANENT = (BUNDLES,)
 
-_Named = dict[str, set[str]]  # run → visits that some index names
+_Named = dict[str, set[str]]  # by run
+
+
+@dataclass
+class _Scanned:
+    """What the keys of a partition are."""
+
+    runs: _Named = field(default_factory=lambda: defaultdict(set))  # visits that have keys
+    indexes: set[str] = field(default_factory=set)
+    batches: set[str] = field(default_factory=set)  # those that have a tally
 
 
 class ConsistencyCheck:
@@ -41,28 +56,34 @@ class ConsistencyCheck:
         scanned = self._scan()
         yield from self._confirmed_strays()
         for partition in ALL_PARTITIONS:
-            yield from self._partition(partition, scanned.get(partition, {}))
+            yield from self._partition(partition, scanned.get(partition, _Scanned()))
 
     # ---- a partition
 
-    def _partition(self, partition: str, scanned: Mapping[str, Collection[str]]) -> list[Violation]:
-        named = self._named(partition)
-        for run_id, visits in scanned.items():
+    def _partition(self, partition: str, scanned: _Scanned) -> list[Violation]:
+        indexes = self._keyspace.indexes(partition, scanned.batches)
+        named, indexed = self._named(indexes), self._indexed(partition, scanned)
+        for run_id, visits in scanned.runs.items():
             named[run_id].update(visits)
-        found = self._bundle_counts(partition) + self._runs(partition, named)
+        for run_id in indexed:
+            named[run_id].update()
+        found = _counts(partition, indexes) + self._runs(partition, named, indexed)
         if not found:
             return []
         pause(_BEFORE_SECOND_LOOK_S)
-        suspects = {violation.run_id: named.get(violation.run_id, set()) for violation in found}
-        again = self._bundle_counts(partition)
-        again += self._runs(partition, {run: suspects[run] for run in suspects if run in named})
+        suspects = {
+            violation.run_id: named[violation.run_id]
+            for violation in found
+            if violation.run_id in named
+        }
+        again = _counts(partition, self._keyspace.indexes(partition, scanned.batches))
+        again += self._runs(partition, suspects, indexed)
         rules = {(violation.run_id, violation.rule) for violation in found}
         return [violation for violation in again if (violation.run_id, violation.rule) in rules]
 
-    def _named(self, partition: str) -> _Named:
-        """The runs that the partition's indexes name, with visits."""
+    def _named(self, indexes: Any) -> _Named:
+        """The runs that are in a partition, and those that its timers and inbox name."""
         named: _Named = defaultdict(set)
-        indexes = self._keyspace.indexes(partition)
         for run_id in indexes.runs:
             named[run_id] = set()
         for member in indexes.timers:
@@ -75,23 +96,26 @@ class ConsistencyCheck:
         self.runs_seen += len(indexes.runs)
         return named
 
-    def _bundle_counts(self, partition: str) -> list[Violation]:
-        indexes = self._keyspace.indexes(partition)
-        kept = {digest: int(count) for digest, count in pairs(indexes.bundles)}
-        used = dict(pairs(indexes.used))
-        if "" in used or kept == used:  # a record that expired by itself is still counted
-            return []
-        text = f"counts the references to its bundles as {kept}, and they are {used}"
-        return [Violation(partition, "bundles", text)]
+    def _indexed(self, partition: str, scanned: _Scanned) -> _Named:
+        """Which of the partition's indexes name runs, by run."""
+        indexed: _Named = defaultdict(set)
+        for name, run_id in self._keyspace.members(partition, scanned.indexes):
+            indexed[run_id].add(name)
+        return indexed
 
     # ---- runs
 
-    def _runs(self, partition: str, named: Mapping[str, Collection[str]]) -> list[Violation]:
+    def _runs(
+        self,
+        partition: str,
+        named: Mapping[str, Collection[str]],
+        indexed: Mapping[str, Collection[str]],
+    ) -> list[Violation]:
         found = []
         ids = iter(sorted(named))
         while some := list(islice(ids, _AT_ONCE)):
             some_named = {run_id: named[run_id] for run_id in some}
-            snapshots = self._inspector.look(partition, some_named)
+            snapshots = self._inspector.look(partition, some_named, indexed)
             for snapshot in snapshots:
                 if isinstance(snapshot, Unreadable):
                     found.append(Violation(snapshot.run_id, "unreadable", snapshot.text))
@@ -117,15 +141,18 @@ class ConsistencyCheck:
 
     # ---- keys
 
-    def _scan(self) -> dict[str, _Named]:
-        """The runs that keys belong to, by partition, with the visits that have maps."""
-        found: dict[str, _Named] = defaultdict(lambda: defaultdict(set))
+    def _scan(self) -> dict[str, _Scanned]:
+        """What the keys of each partition belong to."""
+        found: dict[str, _Scanned] = defaultdict(_Scanned)
         for key in self._keyspace.keys_of_partitions():
             partition, kind, *rest = key.split(":", 2)
-            if kind in _OF_A_PARTITION or not rest:
-                continue
-            run_id, _, visit = rest[0].partition(" ")
-            found[partition][run_id].update([visit] if visit else ())
+            if kind in _INDEXES or kind in _INDEXES_BY_NAME:
+                found[partition].indexes.add(":".join([kind, *rest]))
+            elif kind == "batchtally":
+                found[partition].batches.update(rest)
+            elif rest and kind not in _OF_A_PARTITION:
+                run_id, _, visit = rest[0].partition(" ")
+                found[partition].runs[run_id].update([visit] if visit else ())
         return found
 
     def _confirmed_strays(self) -> list[Violation]:
@@ -144,6 +171,35 @@ class ConsistencyCheck:
             for key in self._keyspace.permanent_keys()
             if key not in _PERMANENT and key.removeprefix("sleipnir:bundle:") not in listed
         ]
+
+
+def _counts(partition: str, indexes: Any) -> list[Violation]:
+    """What a partition counts, beside what its runs say."""
+    used = dict(pairs(indexes.used))
+    if "" in used:  # without its record, nobody knows what a run counts for
+        return []
+    compared = (
+        ("bundles", "the references to its bundles", indexes.bundles, indexes.used),
+        ("tally", "its runs", indexes.sums, indexes.counted),
+    )
+    found = []
+    for rule, what, stored, true in compared:
+        kept, counted = _numbers(stored), _numbers(true)
+        for name in sorted(kept.keys() | counted.keys()):
+            if kept.get(name) != counted.get(name):
+                text = (
+                    f"of {what}, '{printable(name)}' is counted as {kept.get(name, 0)} "
+                    f"and is {counted.get(name, 0)}"
+                )
+                found.append(Violation(partition, rule, text))
+    for batch in sorted(set(indexes.batches) ^ set(indexes.members)):
+        text = f"batch '{printable(batch)}' is listed without runs, or has runs and is not listed"
+        found.append(Violation(partition, "batches", text))
+    return found
+
+
+def _numbers(flat: Sequence[Any]) -> dict[str, int]:
+    return {name: int(number) for name, number in pairs(flat)}
 
 
 def _digests(record: Mapping[str, str]) -> set[str]:

@@ -6,18 +6,22 @@ no violations, and a run that breaks the rule `stuck` would never end.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.graphs.document.document import printable
+from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace
 from sleipnir.scheduler.runs.stranded import stuck
 from sleipnir.scheduler.store.keys import visit_id
 
-# The parts of a run that outlive its end, and those that end with it.
-KEPT = ("run", "state", "history", "events", "logs", "children", "failures")
+# The parts of a run, beside its record, that outlive its end, and those that end with it.
+EXPIRING = ("state", "history", "events", "logs", "children", "failures")
 TRANSIENT = ("visits", "staged", "pending", "questions")
+# The statuses that have an index of their own.
+_RARE = (Status.WAITING, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ def _broken(rule: Rule, run: RunSnapshot) -> list[str]:
 
 
 def _history_is_contiguous(run: RunSnapshot) -> Iterator[str]:
+    if _has_lost_its_parts(run):
+        return
     numbers = [checkpoint.step for checkpoint in run.checkpoints]
     if numbers != list(range(len(numbers))):
         yield f"the steps of its history are {numbers}"
@@ -68,7 +74,14 @@ def _history_is_contiguous(run: RunSnapshot) -> Iterator[str]:
         yield f"step {run.step} is at '{run.record['frontier']}', decided was '{decided}'"
 
 
+def _has_lost_its_parts(run: RunSnapshot) -> bool:
+    """Whether they expired by themselves, as no scheduler removed them; their record stays."""
+    return run.is_final and run.expires_in["history"] == ABSENT
+
+
 def _visits_were_admitted(run: RunSnapshot) -> Iterator[str]:
+    if _has_lost_its_parts(run):
+        return
     admitted = Counter(
         node for checkpoint in run.checkpoints[: run.step] for node in checkpoint.frontier
     )
@@ -113,11 +126,33 @@ def _waits_for(run: RunSnapshot, visit: str, child_id: str) -> bool:
     )
 
 
-def _index_agrees(run: RunSnapshot) -> Iterator[str]:
-    if run.indexed_at is None:
-        yield "it is not among the partition's runs"
-    elif run.indexed_at != int(run.record["created"]):
-        yield f"it is listed as created at {run.indexed_at}, not {run.record['created']}"
+def _indexes_agree(run: RunSnapshot) -> Iterator[str]:
+    expected = _indexes_of(run)
+    for name in sorted(expected - run.indexes.keys()):
+        yield f"the index '{printable(name)}' does not have it"
+    for name, at in run.indexes.items():
+        if name not in expected:
+            yield f"the index '{printable(name)}' has it, and it does not belong there"
+        elif not name.startswith("ids:") and at != int(run.record["created"]):
+            yield (
+                f"the index '{printable(name)}' has it as created at {at}, "
+                f"not {run.record['created']}"
+            )
+
+
+def _indexes_of(run: RunSnapshot) -> set[str]:
+    """The names of the indexes that a run is to be in."""
+    ids, record = f"ids:{run.run_id[:3]}", run.record
+    if "parent" in record:
+        return {ids, "childruns"}
+    labels = json.loads(record.get("labels", "{}"))
+    return {
+        *(ids, "runs", f"agent:{record['agent']}"),
+        *(f"label:{key}={value}" for key, value in labels.items()),
+        *((f"batch:{record['batch']}",) if "batch" in record else ()),
+        *(() if run.is_final else ("open",)),
+        *((run.status,) if run.status in _RARE else ()),
+    }
 
 
 # ---- runs that are over
@@ -155,9 +190,11 @@ def _remains(trace: VisitTrace) -> Iterator[str]:
 def _it_will_expire(run: RunSnapshot) -> Iterator[str]:
     if run.expiry_timer is None:
         yield f"it is {run.status} and has no retention timer"
-    for kind in KEPT:
+    for kind in EXPIRING:
         if run.expires_in[kind] == NEVER_EXPIRES:
             yield f"it is {run.status} and its {kind} never expires"
+    if run.expires_in["run"] != NEVER_EXPIRES:
+        yield f"it is {run.status} and its record expires, which leaves it counted"
 
 
 # ---- runs that go on
@@ -276,6 +313,8 @@ def _nothing_names_no_run(run: RunSnapshot) -> Iterator[str]:
             yield f"there is no such run, and its {kind} never expires"
     for trace in run.traces:
         yield from (f"there is no such run, and {left}" for left in _remains(trace))
+    for name in run.indexes:
+        yield f"there is no such run, and the index '{printable(name)}' has it"
 
 
 Rule = Callable[[RunSnapshot], Iterator[str]]
@@ -285,7 +324,7 @@ _RULES: Mapping[str, Rule] = {
     "visits": _visits_were_admitted,
     "commits": _each_visit_is_committed_once,
     "children": _children_agree,
-    "index": _index_agrees,
+    "index": _indexes_agree,
 }
 _RULES_OF_FINAL: Mapping[str, Rule] = {
     "leftovers": _nothing_is_left,

@@ -150,7 +150,6 @@ class RunSnapshot:
     traces: tuple[VisitTrace, ...]
     staged: frozenset[str]  # nodes
     pending: tuple[str, ...]  # visits
-    indexed_at: int | None  # ms, in the partition's `runs`
     deadline_timer: int | None  # ms
     expiry_timer: int | None  # ms
     children: tuple[Child, ...]
@@ -158,6 +157,8 @@ class RunSnapshot:
     expires_in: Mapping[str, int]  # kind of key → ms, NEVER_EXPIRES or ABSENT
     checkpoints: tuple[Checkpoint, ...]
     digest: str  # of what was read: equal as long as nothing changes
+    # Name → ms that it has the run at; only in a complete check. Those of ids have no instants.
+    indexes: Mapping[str, int]
 
     @property
     def status(self) -> str:

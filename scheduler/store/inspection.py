@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import redis
@@ -26,6 +28,8 @@ from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.scripts import Transition
 
+_AT_ONCE = 100  # indexes read in one round trip
+
 
 class Inspector:
     """Takes snapshots of runs.
@@ -42,13 +46,28 @@ class Inspector:
         self._whole = whole
 
     def look(
-        self, partition: str, named: Mapping[str, Collection[str]]
+        self,
+        partition: str,
+        named: Mapping[str, Collection[str]],
+        indexed: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> list[RunSnapshot | Unreadable]:
-        """The runs named, in one round trip; with them, visits that some index names."""
+        """The runs named, in one round trip.
+
+        Args:
+            named: by run, visits that something names.
+            indexed: by run, names of indexes that have it, of those not every run could be in.
+        """
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id, visits in named.items():
+                indexes = sorted(indexed.get(run_id, ()))
                 self._inspect_run(
-                    partition, run_id, "1" if self._whole else "0", *sorted(visits), client=pipe
+                    partition,
+                    run_id,
+                    "1" if self._whole else "0",
+                    len(indexes),
+                    *indexes,
+                    *sorted(visits),
+                    client=pipe,
                 )
             answers = pipe.execute(raise_on_error=False)
         return [self._read(run_id, answer) for run_id, answer in zip(named, answers, strict=True)]
@@ -70,7 +89,6 @@ class Inspector:
             traces=tuple(_trace(*fields) for fields in answer.visits),
             staged=frozenset(answer.staged),
             pending=tuple(answer.pending),
-            indexed_at=_instant(answer.indexed),
             deadline_timer=_instant(answer.deadline),
             expiry_timer=_instant(answer.expiry),
             children=tuple(
@@ -80,6 +98,7 @@ class Inspector:
             expires_in=dict(pairs(answer.keys)),
             checkpoints=self._checkpoints(run_id, answer.steps),
             digest=answer.digest,
+            indexes={name: int(float(score)) for name, score in pairs(answer.indexes)},
         )
 
     def _checkpoints(self, run_id: str, count: int) -> tuple[Checkpoint, ...]:
@@ -97,9 +116,27 @@ class Keyspace:
         self._redis: Any = client
         self._inspect_partition = Transition("inspect_partition", client, {}, nothing_woken)
 
-    def indexes(self, partition: str) -> Any:
-        """The indexes of a partition at one instant, as inspect_partition.lua names them."""
-        return self._inspect_partition(partition)
+    def indexes(self, partition: str, batches: Iterable[str] = ()) -> Any:
+        """The indexes of a partition at one instant, as inspect_partition.lua names them.
+
+        Args:
+            batches: those that have a tally.
+        """
+        return self._inspect_partition(partition, *sorted(batches))
+
+    def members(self, partition: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Index, run pairs of the indexes of these names; a few of them at a time."""
+        of_partition = iter(sorted(names))
+        while some := list(islice(of_partition, _AT_ONCE)):
+            with self._redis.pipeline(transaction=False) as pipe:
+                for name in some:
+                    key = f"{partition}:{name}"
+                    if name.startswith("ids:"):
+                        pipe.hkeys(key)
+                    else:
+                        pipe.zrange(key, 0, -1)
+                for name, runs in zip(some, pipe.execute(), strict=True):
+                    yield from ((name, run_id) for run_id in runs)
 
     def keys_of_partitions(self) -> Iterator[str]:
         """Every key of a partition or of a run."""

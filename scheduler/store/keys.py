@@ -3,7 +3,8 @@
 `{pNN}` is the partition's hash tag, NN from the first two hex digits of the run id. Child
 runs share their root's partition, so a parent and its children change in one transition.
 
-Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end:
+Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end; the record until the
+sweep removes it, the others expire by themselves after twice that time:
     run       hash    the record; field `n:<node>` counts the visits of a node,
                       `died:<visit>` processes of its own that a visit took down in a row
     state     hash    key → JSON text
@@ -30,8 +31,26 @@ Of a partition, without expiry, each entry removed with what it names:
     {pNN}:timers   zset    when to look, ms, at `visit <run> <visit>`, `deadline <run>`,
                            `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
-    {pNN}:runs     zset    run → created at, ms
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
+Of these the indexes, written by lua/lib/indexes.lua; each zset has run → created at, ms:
+    {pNN}:ids:<first 3 digits>  hash    runs and child runs; their ids are the fields
+    {pNN}:childruns             zset    child runs; they are in no other index
+    {pNN}:runs                  zset    root runs
+    {pNN}:agent:<agent>         zset    those of an agent
+    {pNN}:batch:<batch>         zset    those of a batch
+    {pNN}:label:<key>=<value>   zset    those with a label
+    {pNN}:open                  zset    those that are queued, running or waiting
+    {pNN}:waiting  :failed  :cancelled  :timed_out  zset  those of that status
+    {pNN}:batches               zset    batch → when one of its runs was created, began to wait or
+                                        no longer did, or ended, ms
+Of these the sums over stored root runs, whole numbers; a field that comes to 0 is removed:
+    {pNN}:batchtally:<batch>    hash    of a batch: runs by status, `open` being queued or running;
+                                        of those that are over, `cost` in billionths of a dollar,
+                                        `tokens`, and runs whose cost is not known, `unpriced`
+    {pNN}:tally                 hash    of runs that are over: `<status> <duration> <agent>`, the
+                                        duration in s that they took at most, 1 to 86400 or inf;
+                                        `cost|prompt|completion|cached|unpriced <agent>`
+Of these who looks after the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last did, ms: until then no time was lost
 Of limits of model calls, `{limits}:…`, all in one slot; all expire but `settings`:
@@ -52,7 +71,7 @@ Of limits of model calls, `{limits}:…`, all in one slot; all expire but `setti
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms
-    sleipnir:batch:<batch>     set     the runs of a batch; expires after the retention time
+    sleipnir:batch:<batch>     channel on which the runs of a batch are named as they end
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:recording:<digest> string  model calls that reply in place of a model
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
@@ -86,6 +105,8 @@ LANE_SEPARATOR = "\x06\x16"
 LANES = 4
 # What stands in the last lane for a message in the queue's turns.
 TURN_MARK = "0"
+# Ids that begin with the same so many are in one index: 250 of a million runs.
+_DIGITS_OF_IDS = 3
 
 
 def new_run_id() -> str:
@@ -132,8 +153,16 @@ def replayed_key(root: str) -> str:
     return f"sleipnir:replayed:{root}"
 
 
-def batch_key(batch: str) -> str:
+def batch_channel(batch: str) -> str:
     return f"sleipnir:batch:{batch}"
+
+
+def ids_keys(prefix: str) -> list[str]:
+    """The indexes of the ids that begin with `prefix`, which has two digits or more."""
+    partition = partition_of(prefix)
+    if len(prefix) >= _DIGITS_OF_IDS:
+        return [f"{partition}:ids:{prefix[:_DIGITS_OF_IDS]}"]
+    return [f"{partition}:ids:{prefix}{digit:x}" for digit in range(16)]
 
 
 def machine_key(machine: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.events import Event, TextStreamed, to_json
 from sleipnir.scheduler.runs.model import Failure, NewFork, NewRun
 from sleipnir.scheduler.runs.stranded import Repair
-from sleipnir.scheduler.store.keys import batch_key, run_key
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
 from sleipnir.scheduler.store.transitions import Transitions
 
@@ -28,14 +27,6 @@ class Runs:
 
     def submit(self, run: NewRun) -> bool:
         """Accept a run, at most once per id: False if it exists already."""
-        if run.batch is not None:
-            # Before the run: a member without a run is passed over, the reverse would be lost.
-            with self._store.client.pipeline(transaction=False) as pipe:
-                pipe.sadd(batch_key(run.batch), run.run_id)
-                pipe.pexpire(
-                    batch_key(run.batch), timedelta(seconds=self._store.settings.retention_s)
-                )
-                pipe.execute()
         fields = record_fields(run)
         seeds = flat(run.state)
         answer = self._store.call(
@@ -77,7 +68,7 @@ class Runs:
 
     def leave_batch(self, batch: str, run_id: str) -> None:
         """Take a run out of its batch: another attempt stands there in its place."""
-        self._store.client.srem(batch_key(batch), run_id)
+        self._store.call("leave_batch", run_id, batch)
 
     def close(self, run_id: str, status: str, failure: Failure) -> bool:
         """Cancel a run, or time it out if its deadline has passed; False if it was over."""

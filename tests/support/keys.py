@@ -8,8 +8,13 @@ import redis
 
 from sleipnir.scheduler.runs.model import FINAL
 
+INDEXES = (
+    *("runs", "childruns", "ids", "agent", "batch", "label"),
+    *("open", "waiting", "failed", "cancelled", "timed_out"),
+    *("batches", "batchtally", "tally"),
+)
 # Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept.
-PERMANENT_OF_A_PARTITION = ("timers", "inbox", "runs", "bundles", "owner", "swept")
+PERMANENT_OF_A_PARTITION = ("timers", "inbox", "bundles", "owner", "swept", *INDEXES)
 # The broker's: its queues, and which queues its exchanges know.
 PERMANENT = (
     "sleipnir",
@@ -73,5 +78,8 @@ def _may_stay(key: str, redis_: Any) -> bool:
     if kind in PERMANENT_OF_A_PARTITION:
         return True
     run_id = run[0].split(" ")[0] if run else ""
-    status = redis_.hget(f"{partition}:run:{run_id}", "status")
-    return status is not None and status not in FINAL
+    status, digest = redis_.hmget(f"{partition}:run:{run_id}", "status", "digest")
+    if status in FINAL:  # the sweep removes the record, and takes its counts back
+        timer = f"expiry {run_id} {digest}"
+        return kind == "run" and redis_.zscore(f"{partition}:timers", timer) is not None
+    return status is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.events import NarrationEntry, from_json
-from sleipnir.scheduler.store.keys import batch_key, run_key
+from sleipnir.scheduler.store.keys import batch_channel, run_key
 from sleipnir.scheduler.store.queries.base import Queries
 
 # How long one blocking read of a narration waits before it is repeated.
@@ -40,7 +40,7 @@ class NarrationQueries(Queries):
     def completions(self, batch: str) -> Iterator[CompletionFeed]:
         """Listen for runs of a batch that end, from now on."""
         with self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
-            subscription.subscribe(batch_key(batch))
+            subscription.subscribe(batch_channel(batch))
             yield CompletionFeed(subscription)
 
     def follow(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
-from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.keys import ids_keys, run_key
 from sleipnir.scheduler.store.queries.base import Queries
 
 # Fewer digits could not choose a partition.
@@ -65,7 +65,7 @@ class RecordQueries(Queries):
             RunNotFound, AmbiguousRun: there is none, or more than one.
         """
         try:
-            partition = partition_of(prefix)
+            keys = ids_keys(prefix)
             exact = self._redis.exists(run_key("run", prefix))
         except ValueError:
             raise RunNotFound(prefix) from None
@@ -73,9 +73,12 @@ class RecordQueries(Queries):
             return prefix
         if len(prefix) < _SHORTEST_PREFIX:
             raise RunNotFound(prefix)
-        found = sorted(
-            {run_id for run_id, _ in self._redis.zscan_iter(f"{partition}:runs", f"{prefix}*")}
-        )
+        with self._redis.pipeline(transaction=False) as pipe:
+            for key in keys:
+                pipe.hkeys(key)
+            found = sorted(
+                run_id for ids in pipe.execute() for run_id in ids if run_id.startswith(prefix)
+            )
         if not found:
             raise RunNotFound(prefix)
         if len(found) > 1:
@@ -105,10 +108,10 @@ class RecordQueries(Queries):
         return [run for run in self.runs(ids) if run is not None]
 
     def left_ms(self, run_ids: Sequence[str]) -> list[int]:
-        """How long runs will be there yet; -1 for those that are not over, -2 if there is none."""
+        """How long runs will be whole yet; -1 for those that are not over, -2 if there is none."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
-                pipe.pttl(run_key("run", run_id))
+                pipe.pttl(run_key("history", run_id))
             return [int(left) for left in pipe.execute()]
 
 

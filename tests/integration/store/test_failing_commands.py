@@ -21,7 +21,7 @@ from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.stranded import defects
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, batch_key, partition_of, run_key
+from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, partition_of, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
@@ -140,7 +140,9 @@ def lost(engine: Engine) -> None:
 
 
 def ended(engine: Engine) -> None:
-    advance(engine, started(engine), Plan({}, output="x"))
+    lease = started(engine, batch="b")
+    plan = Plan({}, output="x")
+    engine.store.visits.advance(lease, 1, plan, cap=9, window=8, usage=USAGE)
 
 
 def away(engine: Engine) -> None:
@@ -227,7 +229,7 @@ FORK = NewFork(
 # By script and the way it takes: what has to be there, and what then happens to it.
 TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "submit_run": (
-        lambda e: e.redis.sadd(batch_key("b"), RUN),
+        lambda e: e.store.runs.submit(a_run(BESIDE, batch="other")),
         lambda e: e.store.runs.submit(a_run(batch="b", timeout_s=60)),
     ),
     "begin_visit": (
@@ -319,6 +321,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "record_crash": (started, lambda e: e.store.visits.record_crash(held("1/s"), "SIGKILL")),
     "close_run": (everything, lambda e: e.store.runs.close(RUN, "cancelled", CANCELLED)),
     "fork_run": (lambda e: None, lambda e: e.store.runs.fork(FORK, EVENT)),
+    "leave_batch": (ended, lambda e: e.store.runs.leave_batch("b", RUN)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),
     "fold_history": (started, lambda e: e.store.visits._fold_history(RUN)),
@@ -511,7 +514,6 @@ def _failing(script: str, n: int, name: str, *given: Any) -> str:
 def trace(engine: Engine, script: str) -> dict[str, Any]:
     """All that Redis holds, but for when it is seen to what is open: that may come sooner."""
     found = dump(engine.redis)
-    found.pop(batch_key("b"), None)
     for key, (content, _) in found.items():
         if _is_only_a_reminder(script, key):
             found[key] = sorted(member for member, _ in content)

@@ -1,4 +1,4 @@
--- Bring a run into being: its record, seeds, first checkpoints and first frontier.
+-- Bring a run into being: its record, seeds, first checkpoints and first frontier; and list it.
 
 -- `fields` are name, value pairs of the run's record; `seeds` key, JSON text pairs of its state.
 -- `past`: where a run goes on that does not begin: step, nodes, window, visits (name, value pairs
@@ -12,7 +12,7 @@ local function create(run_id, fields, seeds, event, agent, digest, past)
     history_bytes = history_bytes + #checkpoint
   end
   local run, state = key('run', run_id), key('state', run_id)
-  local checkpoints, runs = key('history', run_id), partition .. ':runs'
+  local checkpoints = key('history', run_id)
   local all = {'DEL', run, state, checkpoints, key('events', run_id)}
   write_undone_by(all, 'HSET', run, 'status', 'queued', 'step', past.step, 'width', #past.nodes,
     'busy', #past.nodes, 'frontier', table.concat(past.nodes, ' '), 'bytes', bytes,
@@ -26,8 +26,12 @@ local function create(run_id, fields, seeds, event, agent, digest, past)
   end
   add('HSET', state, seeds)
   push('RPUSH', checkpoints, past.history)
-  add('ZADD', runs, {now_ms, run_id})
-  write('HINCRBY', partition .. ':bundles', digest, 1)
+  local listed_by = {status = 'queued', created = now_ms}
+  for i = 1, #fields, 2 do
+    listed_by[fields[i]] = fields[i + 1]
+  end
+  listing().list(run_id, listed_by)
+  listing().count(partition .. ':bundles', digest, 1)
   narrate(run_id, event)
   admit(run_id, past.step, past.nodes, past.window, agent, digest)
 end

@@ -33,37 +33,38 @@ end
 -- `failure` is the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
 function finish(run_id, status, output, failure, orphaned)
   local run = key('run', run_id)
-  local before, started, parent, batch, digest, deadline, failed, handled = unpack(redis.call(
-    'HMGET', run, 'status', 'started', 'parent', 'batch', 'digest', 'deadline', 'failed_nodes',
-    'handled_failures'))
+  local r = listed().read(run_id)
+  local before, started, batch = r.status, r.started, r.batch
 
   local open = redis.call('HGETALL', key('visits', run_id))
   for i = 1, #open, 2 do
     drop_visit(run_id, open[i], parse_visit(open[i + 1]))
   end
-  if deadline then
+  if r.deadline then
     write('ZREM', timers, timer('deadline', run_id))
   end
   remove(key('visits', run_id), key('staged', run_id), key('pending', run_id),
     key('questions', run_id))
 
-  if parent and not orphaned then  -- as long as its status tells whether it waited for a person
-    wake_parent(run_id, parent, status, output, failure)
+  if r.parent and not orphaned then  -- as long as its status tells whether it waited for a person
+    wake_parent(run_id, r.parent, status, output, failure)
   end
   undo[#undo + 1] = {'HDEL', run, 'output', 'error', 'ended'}
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,
     'output', output, 'error', failure, 'ended', now_ms)
+  listing().relist(run_id, r, status, now_ms)
   narrate(run_id, cjson.encode({
-    kind = 'ended', status = status, error = failure, failed_nodes = tonumber(failed or ''),
+    kind = 'ended', status = status, error = failure, failed_nodes = tonumber(r.failed_nodes or ''),
     elapsed_ms = started and now_ms - tonumber(started) or 0}))
 
-  add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id, digest)})
-  local kinds = {'run', 'state', 'history', 'events', 'logs', 'children'}
-  if failed or handled then
+  add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id, r.digest)})
+  -- The sweep removes them at `expiry`; this is for when no scheduler ever runs again. The record
+  -- stays until then: it says what the run counts for.
+  local kinds = {'state', 'history', 'events', 'logs', 'children'}
+  if r.failed_nodes or r.handled_failures then
     kinds[#kinds + 1] = 'failures'
   end
   for _, kind in ipairs(kinds) do
-    -- The sweep removes them at `expiry`; this is for when no scheduler ever runs again.
     local kept = key(kind, run_id)
     write_undone_by({'PERSIST', kept}, 'PEXPIRE', kept, 2 * retention_ms)
   end

@@ -142,6 +142,32 @@ local function inspect_parent(run_id, whole)
   }
 end
 
+-- The indexes that a run is in, of those that any run could be in, those that one with its record
+-- should be in, and those `named`: name, score pairs; `ids:<digits>` has no scores.
+local function inspect_indexes(run_id, named)
+  local names = {'ids:' .. string.sub(run_id, 1, 3), 'runs', 'childruns', 'open', 'waiting',
+    'failed', 'cancelled', 'timed_out'}
+  for _, others in ipairs({listed().lasting(listed().read(run_id)), named}) do
+    for _, name in ipairs(others) do
+      names[#names + 1] = name
+    end
+  end
+  local found = {}
+  for _, name in ipairs(names) do
+    local index, at = partition .. ':' .. name, nil
+    if string.find(name, '^ids:') then
+      at = redis.call('HEXISTS', index, run_id) == 1 and '0'
+    else
+      at = redis.call('ZSCORE', index, run_id)
+    end
+    if at then
+      found[#found + 1] = name
+      found[#found + 1] = at
+    end
+  end
+  return found
+end
+
 -- `whole`: look also at what only a check wants to know: all children, and the parent's list.
 local function inspect(run_id, rest, whole)
   local digest = redis.call('HGET', key('run', run_id), 'digest')
@@ -155,7 +181,7 @@ local function inspect(run_id, rest, whole)
   return {sorted_hash(key('run', run_id)), visits,
     sorted(redis.call('HKEYS', key('staged', run_id))),
     redis.call('LRANGE', key('pending', run_id), 0, -1),
-    score(partition .. ':runs', run_id), score(timers, timer('deadline', run_id)),
+    score(timers, timer('deadline', run_id)),
     digest and score(timers, timer('expiry', run_id, digest)) or '',
     inspect_children(run_id, visits, whole), inspect_parent(run_id, whole), keys,
     redis.call('LLEN', key('history', run_id))}
@@ -165,7 +191,7 @@ end
 local function digest_of(reading)
   local compared = {}
   for i, part in ipairs(reading) do
-    compared[i] = i == 10 and '' or part
+    compared[i] = i == 9 and '' or part
   end
   return redis.sha1hex(cjson.encode(compared))
 end

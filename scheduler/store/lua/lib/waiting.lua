@@ -91,9 +91,7 @@ local function count_visit(run_id, v, was_busy)
 end
 
 -- Tell the parent's visit that this child now waits for a person (1), or no longer does (-1).
-local function tell_parent(run_id, by)
-  local parent = redis.call('HGET', key('run', run_id), 'parent')
-  if not parent then return end
+local function tell_parent(run_id, parent, by)
   local parent_run, visit = string.match(parent, '^(%S+) (%S+)$')
   local v = read_visit(parent_run, visit)
   if not v or not row_of_child(parent_run, visit, v, run_id) then return end
@@ -105,13 +103,21 @@ end
 
 function settle(run_id)
   local run = key('run', run_id)
-  local status, busy = unpack(redis.call('HMGET', run, 'status', 'busy'))
+  local status, busy, parent, created, batch =
+    unpack(redis.call('HMGET', run, 'status', 'busy', 'parent', 'created', 'batch'))
+  local settled
   if status == 'running' and tonumber(busy) == 0 then
-    write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', 'waiting')
-    tell_parent(run_id, 1)
+    settled = 'waiting'
   elseif status == 'waiting' and tonumber(busy) > 0 then
-    write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', 'running')
-    tell_parent(run_id, -1)
+    settled = 'running'
+  else
+    return
+  end
+  write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', settled)
+  local r = {status = status, parent = parent, created = created, batch = batch}
+  listing().relist(run_id, r, settled)
+  if parent then
+    tell_parent(run_id, parent, settled == 'waiting' and 1 or -1)
   end
 end
 

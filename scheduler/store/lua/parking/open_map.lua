@@ -2,7 +2,7 @@
 -- KEYS partition
 -- ARGV run_id visit token branch window rest
 -- REST the items, each as JSON text; at least one
--- USES store dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits finish
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local run = key('run', run_id)

@@ -4,7 +4,7 @@
 -- halt '1': this failure stops the map: no further invocation starts, what waits is withdrawn
 -- event: a JSON object with fields, which gets `done` and `total` in front; or ''
 -- spent: what the invocation used in all; usage: what of it the run does not count yet
--- USES store dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits finish
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))

@@ -1,11 +1,18 @@
 -- Name some of a partition's runs that are not over, and those that are over and left something.
 -- KEYS partition
 -- ARGV first count limit
--- first: position among the partition's runs to begin at; count: how many to look at at most
+-- first: position among the partition's runs, children last, to begin at; count: how many to look at at most
 -- limit: how many to name at most
 -- USES store
 -- OK   following runs  where to go on, 0 after the last one
-local runs = redis.call('ZRANGE', partition .. ':runs', first, first + count - 1)
+local roots, stop = redis.call('ZCARD', partition .. ':runs'), first + count - 1
+local runs = redis.call('ZRANGE', partition .. ':runs', first, stop)
+if stop >= roots then
+  local from = math.max(0, first - roots)
+  for _, run_id in ipairs(redis.call('ZRANGE', partition .. ':childruns', from, stop - roots)) do
+    runs[#runs + 1] = run_id
+  end
+end
 local found = {}
 for position, run_id in ipairs(runs) do
   local status, digest = unpack(redis.call('HMGET', key('run', run_id), 'status', 'digest'))

@@ -1,18 +1,63 @@
--- Read the indexes of a partition at one instant, and what its runs say of their bundles.
+-- Read the indexes of a partition at one instant, and what its runs say of their bundles and sums.
 -- KEYS partition
--- USES store
--- OK   runs timers inbox bundles used
---      bundles used  digest, count pairs: as kept, and as counted; '' for runs without record
+-- ARGV rest
+-- REST batches that have a tally
+-- USES store listed
+-- OK   runs timers inbox bundles used sums counted batches members
+--      runs            root runs and child runs
+--      bundles used    digest, count pairs: as kept, and as counted; '' for runs without record
+--      sums counted    `<hash> <field>`, n pairs of the tallies: as kept, and as counted
+--      batches members those with an activity, and those of the runs
 local runs = redis.call('ZRANGE', partition .. ':runs', 0, -1)
-local counts = {}
+for _, run_id in ipairs(redis.call('ZRANGE', partition .. ':childruns', 0, -1)) do
+  runs[#runs + 1] = run_id
+end
+
+local digests, sums, batches = {}, {}, {}
+local function note(name, field, n)
+  local sum = name .. ' ' .. field
+  sums[sum] = (sums[sum] or 0) + n
+end
 for _, run_id in ipairs(runs) do
-  local digest = redis.call('HGET', key('run', run_id), 'digest') or ''
-  counts[digest] = (counts[digest] or 0) + 1
+  local r = listed().read(run_id)
+  local digest = r.digest or ''
+  digests[digest] = (digests[digest] or 0) + 1
+  if r.status and not r.parent then
+    listed().sum_up(r, 1, note)
+    batches[r.batch or ''] = true
+  end
 end
-local used = {}
-for digest, count in pairs(counts) do
-  used[#used + 1] = digest
-  used[#used + 1] = count
+batches[''] = nil
+
+local function flat(found)
+  local list = {}
+  for name, n in pairs(found) do
+    list[#list + 1] = name
+    list[#list + 1] = string.format('%.0f', n)
+  end
+  return list
 end
+
+local members = {}
+for batch in pairs(batches) do
+  members[#members + 1] = batch
+end
+for _, batch in ipairs(rest) do
+  batches[batch] = true
+end
+local kept = {}
+local function read_sums(name)
+  local found = redis.call('HGETALL', partition .. ':' .. name)
+  for i = 1, #found, 2 do
+    kept[#kept + 1] = name .. ' ' .. found[i]
+    kept[#kept + 1] = found[i + 1]
+  end
+end
+read_sums('tally')
+for batch in pairs(batches) do
+  read_sums('batchtally:' .. batch)
+end
+
 return {'OK', {}, runs, redis.call('ZRANGE', timers, 0, -1), redis.call('ZRANGE', inbox, 0, -1),
-  redis.call('HGETALL', partition .. ':bundles'), used}
+  redis.call('HGETALL', partition .. ':bundles'), flat(digests), kept, flat(sums),
+  redis.call('ZRANGE', partition .. ':batches', 0, -1), members}

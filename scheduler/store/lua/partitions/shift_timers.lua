@@ -4,7 +4,7 @@
 -- back_ms: Redis had been away and was back at this instant; 0 if it was not away
 -- expected_ms: what the clock would show if it had not been set; 0 if it was not
 -- least_ms: a shorter absence counts as any other time does
--- USES store dispatch waiting
+-- USES store listed indexes dispatch waiting
 -- OK   gap_ms  how far everything was moved; 0 where another scheduler has done it already
 local swept = tonumber(redis.call('GET', partition .. ':swept') or now_ms)
 local back, expected = tonumber(back_ms), tonumber(expected_ms)

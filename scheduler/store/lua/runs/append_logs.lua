@@ -5,8 +5,8 @@
 -- REST the entries
 -- USES store
 local run, logs = key('run', run_id), key('logs', run_id)
-local expires_in = redis.call('PTTL', run)  -- -1: not yet; -2: it was forgotten
-if expires_in == -2 then return {'OK', {}} end
+if redis.call('EXISTS', run) == 0 then return {'OK', {}} end
+local expires_in = redis.call('PTTL', key('history', run_id))  -- -1: not yet
 
 local kept = redis.call('LLEN', logs)
 local bytes, count = tonumber(redis.call('HGET', run, 'log_bytes') or '') or 0, kept + #rest

@@ -5,7 +5,7 @@
 -- REST field_count name, value pairs of its record; visit_count pairs of that which count visits;
 --      seed_count key, JSON text pairs of its state; history_count checkpoints of the steps before;
 --      then the nodes of its frontier, in id order
--- USES store dispatch create
+-- USES store listed indexes dispatch create
 local first = 1
 local function take(count)
   local taken = {}

@@ -1,19 +1,25 @@
 -- Read everything a run has in its partition at one instant, to check that it fits together.
 -- KEYS partition
--- ARGV run_id whole rest
--- REST visits that some index names with this run, besides those that are open; `<visit> <call>`
---      where it names something that one waits for
+-- ARGV run_id whole index_count rest
+-- REST index_count names of indexes that name this run; then visits that something names with it,
+--      besides those that are open; `<visit> <call>` where that is what one waits for
 -- whole: '1' for all children, and for the parent's list of them; '0' for who is waited for
--- USES store dispatch waiting inspect
--- OK   record visits staged pending indexed deadline expiry children parent keys steps digest
+-- USES store listed dispatch waiting inspect
+-- OK   record visits staged pending deadline expiry children parent keys steps digest indexes
 --      visits    visit, packed, its timer, waits, map, turns
 --      waits     call, row, its timer, asked at, whether there is a question
 --      map       invocations under way, next, total, halted, items that are missing
 --      children  run id, status, parent
 --      parent    status, waits of its visit, whether it lists us
 --      keys      kind, ms until it expires: -1 never, -2 it does not exist
---      digest    of all of this: what is decided on it is done by repair_run if it is still true
+--      indexes   name, score pairs; with `whole` alone
+--      digest    of all the rest: what is decided on it is done by repair_run if it is still true
 --      '' stands for what does not exist
-local reading = inspect(run_id, rest, whole == '1')
+local named, visits = {}, {}
+for i, name in ipairs(rest) do
+  table.insert(i <= tonumber(index_count) and named or visits, name)
+end
+local reading = inspect(run_id, visits, whole == '1')
 return {'OK', {}, reading[1], reading[2], reading[3], reading[4], reading[5], reading[6],
-  reading[7], reading[8], reading[9], reading[10], reading[11], digest_of(reading)}
+  reading[7], reading[8], reading[9], reading[10], digest_of(reading),
+  whole == '1' and inspect_indexes(run_id, named) or {}}

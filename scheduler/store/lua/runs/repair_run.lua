@@ -4,7 +4,7 @@
 -- digest: of the reading that showed it (inspect_run with `whole` 0); failure: JSON text of the
 -- error that ends the run, '' where it can go on
 -- REST verb, visit, argument of each thing to do, as scheduler/runs/stranded.py plans them
--- USES store dispatch waiting waits finish inspect
+-- USES store listed indexes dispatch waiting waits finish inspect
 -- OK   repaired  1, or 0 where it has changed meanwhile
 if digest_of(inspect(run_id, {}, false)) ~= digest then return reply(0) end
 local run, visits = key('run', run_id), key('visits', run_id)
@@ -132,8 +132,15 @@ local REPAIRS = {
   end,
   clear = clear,
   forget = function()
+    -- It ended without a transition, as somebody wrote its status: it is still counted as open.
+    if redis.call('ZSCORE', partition .. ':open', run_id) then
+      local r = listed().read(run_id)
+      local ended_so = r.status
+      r.status = redis.call('ZSCORE', partition .. ':waiting', run_id) and 'waiting' or 'running'
+      listing().relist(run_id, r, ended_so, r.ended)
+    end
     write('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, bundle))
-    for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures'}) do
+    for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures'}) do
       write('PEXPIRE', key(kind, run_id), 2 * retention_ms)
     end
   end,

@@ -5,7 +5,7 @@
 -- failures: '' or JSON: by the record's counter of that kind of failure, how many, and texts of the
 -- first of them
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
--- USES store dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits finish
 -- OK   status long  the run's status after the step; 1 if its history should be folded
 -- ERR  run_closed       the run already reached a final status, or its time is over
 -- ERR  stale_visit      another delivery owns the visit now; drop this result

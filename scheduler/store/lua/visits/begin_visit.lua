@@ -2,7 +2,7 @@
 -- KEYS partition
 -- ARGV run_id visit token lease_ms rest
 -- REST the state's keys to read; none for all of them
--- USES store dispatch waiting
+-- USES store listed indexes dispatch waiting
 -- OK   status tries width visit_number attempt turns age_ms left_ms results context item state
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
 --      results  call id, result pairs of what it waited for and has not used yet

@@ -2,7 +2,7 @@
 -- A fatal failure drops the siblings that do not execute; those that do may still finish.
 -- KEYS partition
 -- ARGV run_id step visit token outcome failed usage
--- USES store dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits finish
 -- OK   open  visits of this step that are not done; 0 asks the caller to advance
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)

@@ -1,0 +1,9 @@
+-- Take a run out of its batch: another attempt has taken its place.
+-- KEYS partition
+-- ARGV run_id batch
+-- USES store listed indexes
+local r = listed().read(run_id)
+if r.batch == batch then
+  listing().leave_batch(run_id, r)
+end
+return {'OK', {}}
