@@ -16,10 +16,19 @@ def named_by_scripts(directory: Path, graph: Graph) -> set[str]:
 
     Scripts that cannot be read name none.
     """
-    paths = {node.script for _, node in graph.nodes_of(ScriptNode)}
-    texts = [_text(directory, path) for path in sorted(paths)]
+    texts = _texts(directory, graph)
     words = {word for text in texts for word in _WORD.findall(text)}
     return {node_id for node_id in graph.nodes if _is_named(node_id, words, texts)}
+
+
+def words_of_scripts(directory: Path, graph: Graph) -> set[str]:
+    """Every word in the scripts of a graph: keys of the state that they read are among them."""
+    return {word for text in _texts(directory, graph) for word in _WORD.findall(text)}
+
+
+def _texts(directory: Path, graph: Graph) -> list[str]:
+    paths = {node.script for _, node in graph.nodes_of(ScriptNode)}
+    return [_text(directory, path) for path in sorted(paths)]
 
 
 def _is_named(node_id: str, words: set[str], texts: list[str]) -> bool:

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from sleipnir.scheduler.batch.ledger import DuplicateId, Ledger
-from sleipnir.scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
+from sleipnir.scheduler.batch.lines import (
+    ANY_CSV,
+    BadLine,
+    CsvRules,
+    Format,
+    Line,
+    read_lines,
+    request_of,
+)
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.submit import Request
 
@@ -43,19 +51,21 @@ def load_input(
     check: Callable[[Request], None],
     defaults: Request,
     limit: int,
+    rules: CsvRules = ANY_CSV,
 ) -> Intake:
     """Read all lines of a stream (see `read_lines`) into the ledger, the bad ones left out.
 
     Args:
         check: raises SubmissionRefused for a request that the agent would not take.
         limit: the most lines that there may be.
+        rules: how CSV is read.
 
     Raises:
-        SubmissionRefused: a line, or all of them, do not end.
+        SubmissionRefused: a line, or all of them, do not end; no column means anything.
     """
     intake = Intake()
     digest = hashlib.sha256()
-    for line in read_lines(stream, form, limit):
+    for line in read_lines(stream, form, limit, rules):
         bad = line if isinstance(line, BadLine) else _problem(ledger, line, check, defaults)
         if bad is None and isinstance(line, Line):
             digest.update(f"{line.id}\0{line.to_json()}\0".encode())

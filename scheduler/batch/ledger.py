@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, TypeAlias
 
 from sleipnir.scheduler.batch.lines import Line
+from sleipnir.scheduler.batch.reasons import Reason, ReasonCount
 from sleipnir.scheduler.temporary import OwnDirectory
 
 # open: its run is under way; waiting: for a person; over: but not yet reported, for want of order
@@ -35,6 +36,10 @@ CREATE TABLE lines (
 );
 CREATE INDEX followed ON lines (run_id) WHERE state IN ('open', 'waiting');
 CREATE TABLE repeats (digest TEXT PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE reasons (
+    item TEXT NOT NULL, key TEXT NOT NULL, number INTEGER NOT NULL, outlived INTEGER NOT NULL,
+    code TEXT NOT NULL, node TEXT, message TEXT NOT NULL, PRIMARY KEY (item, key)
+) WITHOUT ROWID;
 CREATE TABLE results (item TEXT PRIMARY KEY, start INTEGER NOT NULL, size INTEGER NOT NULL);
 """
 
@@ -163,6 +168,25 @@ class Ledger:
             f"SELECT number, item, content, state, run_id FROM lines WHERE {condition}", values
         )
         return [Item(*row) for row in rows]
+
+    # ---- why lines failed
+
+    def note_reasons(self, item: str, number: int, reasons: Iterable[Reason]) -> None:
+        """Note why an item failed, and nodes of it that its run outlived; in place of before."""
+        self._db.execute("DELETE FROM reasons WHERE item = ?", (item,))
+        self._db.executemany(
+            "INSERT INTO reasons VALUES (?, ?, ?, ?, ?, ?, ?)",
+            ((item, reason.key, number, *reason) for reason in reasons),
+        )
+
+    def reasons(self) -> Iterator[ReasonCount]:
+        """Why items failed, the commonest reason first; then what runs outlived."""
+        rows = self._db.execute(
+            "SELECT count(*) AS lines, min(number) AS first, outlived, code, node, message "
+            "FROM reasons GROUP BY key ORDER BY outlived, lines DESC, first"
+        )
+        for lines, first, outlived, *parts in rows:
+            yield ReasonCount(lines, first, Reason(bool(outlived), *parts))
 
     # ---- the results file
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import isfinite
 from pathlib import PurePath
 from typing import Any, Literal, NoReturn, TextIO, TypeAlias
@@ -23,6 +24,9 @@ Format: TypeAlias = Literal["jsonl", "csv", "txt"]
 
 # More than any state may hold by default, so more than any run would take.
 RECORD_LIMIT_CHARS = 32 * MIB
+
+_DELIMITERS = (",", ";", "\t")
+_NAMES_SHOWN = 10
 
 _EXTENSIONS: Mapping[str, Format] = {
     ".jsonl": "jsonl",
@@ -80,7 +84,20 @@ def format_of(path: PurePath) -> Format | None:
     return _EXTENSIONS.get(path.suffix.lower())
 
 
-def read_lines(stream: TextIO, form: Format, limit: int) -> Iterator[Line | BadLine]:
+@dataclass(frozen=True, slots=True)
+class CsvRules:
+    """How a CSV file is read."""
+
+    delimiter: str | None = None  # None: `,`, `;` or a tab, whichever the header has most of
+    known: Collection[str] | None = None  # columns that the agent would notice; None: any
+
+
+ANY_CSV = CsvRules()
+
+
+def read_lines(
+    stream: TextIO, form: Format, limit: int, rules: CsvRules = ANY_CSV
+) -> Iterator[Line | BadLine]:
     """Every line of an input that is not blank.
 
     Args:
@@ -88,9 +105,11 @@ def read_lines(stream: TextIO, form: Format, limit: int) -> Iterator[Line | BadL
         limit: the most lines that it may have, blank and bad ones too.
 
     Raises:
-        SubmissionRefused: at a record of more than `RECORD_LIMIT_CHARS`, or too many lines.
+        SubmissionRefused: at a record of more than `RECORD_LIMIT_CHARS`, or too many lines; where
+            the agent would notice no column.
     """
-    return _READERS[form](_Bounded(stream, limit))
+    bounded = _Bounded(stream, limit)
+    return _csv(bounded, rules) if form == "csv" else _READERS[form](bounded)
 
 
 class _Bounded:
@@ -213,10 +232,12 @@ def _first_problem(error: ValidationError) -> str:
     return f"'{name}': {first['msg'].lower()}"
 
 
-def _csv(stream: _Bounded) -> Iterator[Line | BadLine]:
+def _csv(stream: _Bounded, rules: CsvRules) -> Iterator[Line | BadLine]:
     # The module's own limit of 128 KiB a field is less than many a prompt has.
     csv.field_size_limit(RECORD_LIMIT_CHARS)
-    reader = csv.reader(stream, strict=True)
+    head = _head(stream)
+    delimiter = rules.delimiter or max(_DELIMITERS, key=head[-1].count if head else len)
+    reader = csv.reader(chain(head, stream), strict=True, delimiter=delimiter)
     header: list[str] | None = None
     while True:
         number = reader.line_num + 1
@@ -227,12 +248,41 @@ def _csv(stream: _Bounded) -> Iterator[Line | BadLine]:
                 yield _csv_line(number, header, row)
             elif row:
                 header = _header(row)
+                _require_known(header, rules)
         except StopIteration:
             return
         except (csv.Error, _Malformed) as error:
             yield BadLine(number, str(error))
             if header is None:
                 return  # without one, no other line means anything
+
+
+def _head(stream: _Bounded) -> list[str]:
+    """The lines up to the first that is not blank."""
+    head: list[str] = []
+    stream.begin()
+    for text in stream:
+        head.append(text)
+        if text.strip():
+            break
+        stream.begin()
+    return head
+
+
+def _require_known(header: list[str], rules: CsvRules) -> None:
+    """Check that something comes of a line: without a prompt, every run would be the same.
+
+    Raises:
+        SubmissionRefused: the agent would notice no column.
+    """
+    if rules.known is None or {"id", "prompt", *rules.known} & set(header):
+        return
+    names = ", ".join(f"'{printable(name)}'" for name in header[:_NAMES_SHOWN])
+    raise SubmissionRefused(
+        f"the header has no column 'prompt', and the agent uses none of its columns ({names}), so "
+        "nothing was submitted; rename a column to 'prompt', seed its key in initial_state, or "
+        "check --delimiter"
+    )
 
 
 def _header(row: list[str]) -> list[str]:
@@ -275,6 +325,5 @@ def _decoded(text: str) -> str:
 
 _READERS: Mapping[Format, Callable[[_Bounded], Iterator[Line | BadLine]]] = {
     "jsonl": _json_lines,
-    "csv": _csv,
     "txt": _plain,
 }

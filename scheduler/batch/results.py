@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,6 +17,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import is_run_of
 from sleipnir.scheduler.batch.ledger import Ledger
+from sleipnir.scheduler.batch.reasons import reasons_of
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
 from sleipnir.scheduler.views.documents import error_document, failure_documents
@@ -126,6 +128,8 @@ class ResultsFile:
             )
         self.earlier += usage
         self._ledger.note_reported(item, run_id, failed=status != Status.SUCCEEDED)
+        with suppress(KeyError, TypeError, AttributeError):  # of another version
+            self._ledger.note_reasons(item, result["line"], reasons_of(result))
         self._untidy |= self._ledger.note_result(item, start, len(text))
 
     def append(self, finished: FinishedLine) -> None:

@@ -19,14 +19,16 @@ from typing import TextIO
 import click
 
 from sleipnir.graphs.files import open_input, reason
+from sleipnir.scheduler.batch.columns import known_columns
 from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
 from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Ledger
-from sleipnir.scheduler.batch.lines import Format, format_of
+from sleipnir.scheduler.batch.lines import CsvRules, Format, format_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
-from sleipnir.scheduler.batch.results import ResultsFile, result_line
+from sleipnir.scheduler.batch.reasons import reasons_of
+from sleipnir.scheduler.batch.results import ResultsFile, result_document, result_line
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -44,6 +46,8 @@ from sleipnir.scheduler.store.connection import RETRY_OUTAGE
 from sleipnir.scheduler.store.workers import worker_slots
 
 _STDIN = "-"
+# As people write what a shell makes hard to type.
+_DELIMITERS = {"tab": "\t", "\\t": "\t"}
 # A worker with nothing to fetch is idle; what waits in its queue costs nothing.
 _IN_FLIGHT_PER_SLOT = 2
 _LEAST_IN_FLIGHT = 64
@@ -57,6 +61,7 @@ class Call:
     source: str
     target: Path | None
     form: Format | None
+    delimiter: str | None
     name: str | None
     ordered: bool
     skip_bad: bool
@@ -152,6 +157,7 @@ class _Start:
                 lambda request: self.client.check(self.agent, request),
                 defaults,
                 settings_of(self.options).batch_lines_limit,
+                self._csv_rules(form),
             )
         source = "stdin" if self.call.source == _STDIN else self.call.source
         if not self.call.skip_bad:
@@ -159,6 +165,17 @@ class _Start:
         elif intake.bad_count:
             self.options.say(f"skipped in {source}:\n{intake.describe_bad()}")
         return intake
+
+    def _csv_rules(self, form: Format) -> CsvRules:
+        delimiter = _DELIMITERS.get(self.call.delimiter or "", self.call.delimiter)
+        if form != "csv":
+            if delimiter is not None:
+                raise click.UsageError("--delimiter is for CSV; add --format csv")
+            return CsvRules()
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise click.UsageError("--delimiter takes one character, or `tab`")
+        directory = self.client.search.find(self.call.agent)
+        return CsvRules(delimiter, known_columns(self.agent.graph, directory))
 
     def _format(self) -> Format:
         if self.call.form is not None:
@@ -242,6 +259,7 @@ class _Start:
         )
         try:
             for finished in batch.results():
+                self._note_reasons(finished)
                 _write_result(finished, results, display)
         except KeyboardInterrupt:
             display.close()
@@ -257,9 +275,13 @@ class _Start:
             # Those of earlier starts too.
             runs = set(chain.from_iterable(self.client.queries.batch_pages(batch_options.name)))
             write_recording(self.client, sorted(runs), self.call.record, self.options)
-        for line in final_lines(batch_options.name, batch.progress):
+        for line in final_lines(batch_options.name, batch.progress, self.ledger.reasons()):
             self.options.say(line)
         return _exit_code(batch.progress)
+
+    def _note_reasons(self, finished: FinishedLine) -> None:
+        item, result = finished.item, result_document(finished)
+        self.ledger.note_reasons(item.item, item.number, reasons_of(result))
 
     def _say_interrupted(self, name: str, progress: Progress) -> None:
         self.options.say(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sleipnir.scheduler.cli.terminal_output import printable, style, unstyled
+from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.model import Run, Usage
 from sleipnir.scheduler.runs.narration import with_failures
@@ -71,7 +72,7 @@ def cost(usage: Usage) -> str:
     """What some model calls cost; `?` when a price was not known, `-` when there were none."""
     if usage.cost_usd is None:
         return "?"
-    return f"${usage.cost_usd:.4f}" if usage.cost_usd else "-"
+    return dollars(usage.cost_usd) if usage.cost_usd else "-"
 
 
 def first_line(text: str, width: int = 80) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,10 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.batch.options import Progress
+    from sleipnir.scheduler.batch.reasons import ReasonCount
 
 _BETWEEN_LINES_S = 10.0
+_REASONS_SHOWN = 20
 
 
 class Display:
@@ -88,12 +90,15 @@ class Display:
         yield from _spent(progress)
 
 
-def final_lines(name: str, progress: Progress) -> Iterator[str]:
-    """What to say at the end, and what can be done about it."""
+def final_lines(
+    name: str, progress: Progress, reasons: Iterable[ReasonCount] = ()
+) -> Iterator[str]:
+    """What to say at the end: how it went, why lines failed, what can be done about it."""
     parts = [f"{progress.finished} of {progress.total} lines finished", *_outcomes(progress)]
     if progress.earlier:
         parts.append(f"{progress.earlier} of them earlier")
     yield f"batch {name}: {', '.join((*parts, *_spent(progress)))}"
+    yield from _reasons(list(reasons))
     if progress.over_budget:
         yield f"the budget is spent: {progress.left} lines were not started; raise it"
     if progress.waiting:
@@ -105,6 +110,16 @@ def final_lines(name: str, progress: Progress) -> Iterator[str]:
         yield "--retry-failed runs the failed lines again"
     if progress.total and progress.earlier == progress.total:
         yield "all lines are already finished; --name NAME starts a new batch"
+
+
+def _reasons(found: list[ReasonCount]) -> Iterator[str]:
+    for lines, first_line, reason in found[:_REASONS_SHOWN]:
+        place = f" at '{reason.node}'" if reason.node else ""
+        how = ", the run went on" if reason.outlived else ""
+        count = f"{lines:,} {'line' if lines == 1 else 'lines'}, first {first_line}"
+        yield f"  {count}: {reason.code}{place}{how}: {printable(reason.message)}"
+    if len(found) > _REASONS_SHOWN:
+        yield f"and {len(found) - _REASONS_SHOWN} more reasons"
 
 
 def _outcomes(progress: Progress) -> Iterator[str]:

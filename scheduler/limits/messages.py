@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.limits.records import Delay, Reservation
 from sleipnir.scheduler.limits.rules import Budget, Rules
 
@@ -47,10 +48,10 @@ def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservatio
     """Why a budget refuses a call; `spent` as the limiter tells it."""
     limits = []
     if budget.usd is not None:
-        limits.append(f"${budget.usd:g}")
+        limits.append(dollars(budget.usd))
     if budget.tokens is not None:
         limits.append(f"{budget.tokens} tokens")
-    most = f"${reservation.worst_usd:.4f} and " if budget.usd is not None else ""
+    most = f"{dollars(reservation.worst_usd)} and " if budget.usd is not None else ""
     return (
         f"budget '{name}' does not allow this model call: its limit is {' and '.join(limits)}, "
         f"spent: {_spent(spent)}, and it may take up to {most}{reservation.worst_tokens} "
@@ -65,4 +66,4 @@ def resume_command(name: str) -> str:
 
 def _spent(detail: str) -> str:
     spent = json.loads(detail)
-    return f"${spent['cost'] / 1e9:.4f} and {spent['tokens']} tokens"
+    return f"{dollars(spent['cost'] / 1e9)} and {spent['tokens']} tokens"

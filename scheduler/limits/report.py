@@ -7,7 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sleipnir.scheduler.limits.messages import resume_command
-from sleipnir.scheduler.limits.rules import LIMIT_SETTINGS, SCOPES, Budget, Limit, Rules, Scope
+from sleipnir.scheduler.limits.rules import (
+    BUDGET_SETTINGS,
+    LIMIT_SETTINGS,
+    SCOPES,
+    Budget,
+    Limit,
+    Rules,
+    Scope,
+)
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.limit_queries import LimitQueries
 
@@ -43,9 +51,10 @@ class PauseLine:
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """What one run, one batch or a day has used."""
+    """What one run, one batch or a day has used; `run` and `batch`: what each of them may use."""
 
     name: str
+    origin: str  # configuration | command, or both
     usd: float | None
     tokens: int | None
     on_excess: str
@@ -140,7 +149,8 @@ class _LimitReader:
 
     def budgets(self) -> Iterator[BudgetLine]:
         bounded = {budget.scope: budget for budget in self._rules.budgets}
-        shown = {"day": None} if "day" in bounded else {}
+        # Whether or not anybody has used them.
+        shown: dict[str, None] = dict.fromkeys(bounded)
         shown |= dict.fromkeys(self._queries.budget_names()[:_MOST_BUDGETS]) if bounded else {}
         for name in shown:
             if (budget := bounded.get(scope_of(name))) is not None:
@@ -154,6 +164,7 @@ class _LimitReader:
         most = None if budget.tokens is None else budget.tokens * (1 + granted)
         return BudgetLine(
             name=name,
+            origin=self._origin(budget),
             usd=usd,
             tokens=most,
             on_excess=budget.on_excess,
@@ -165,6 +176,10 @@ class _LimitReader:
             left_tokens=None if most is None else max(0, most - tokens),
             waiting=self._waiting(name),
         )
+
+    def _origin(self, budget: Budget) -> str:
+        given = (each for each in BUDGET_SETTINGS if getattr(budget, each) is not None)
+        return ", ".join(sorted({self._rules.origin(budget.scope, each) for each in given}))
 
 
 def scope_of(budget: str) -> Scope:

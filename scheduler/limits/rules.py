@@ -24,6 +24,8 @@ Scope = Literal["run", "batch", "day"]
 Changes = Mapping[str, str]
 
 SCOPES: tuple[Scope, ...] = ("run", "batch", "day")
+# Of these there are many, each with a budget of its own.
+OWNED_SCOPES: tuple[Scope, ...] = ("run", "batch")
 LIMIT_SETTINGS = tuple(RateLimits.model_fields)
 BUDGET_SETTINGS = tuple(SharedBudget.model_fields)
 # A live change to this takes a limit away that is configured.

@@ -117,6 +117,28 @@ def test_an_input_without_lines_is_told_as_such(sleipnir: Sleipnir, tmp_path: Pa
     assert "finished before" not in done.stderr
 
 
+def test_reasons_of_failures_are_told_once_each_at_the_end(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    source = write(tmp_path, "why.txt", "good", "fail", "better", "fail")
+    target = tmp_path / "why.jsonl"
+    told = "2 lines, first 2: R013 at 'shout': "
+
+    first = sleipnir("batch", "shout", source, "--name", "why", "-o", str(target))
+    again = sleipnir("batch", "shout", source, "--name", "why", "-o", str(target))
+
+    assert told in first.stderr
+    assert "exit code 1: told to" in first.stderr
+    assert told in again.stderr
+
+
+def test_a_header_of_which_nothing_comes_is_refused(sleipnir: Sleipnir) -> None:
+    done = sleipnir("batch", "shout", "-", "--format", "csv", stdin="text;city\nhey;Oslo\n")
+
+    assert done.returncode == 2
+    assert "the agent uses none of its columns ('text', 'city'), so nothing was" in done.stderr
+
+
 def test_csv_and_standard_input_are_read(sleipnir: Sleipnir) -> None:
     done = sleipnir(
         "batch", "shout", "-", "--format", "csv", stdin="id,prompt,mark\na,hey,*\nb,you,+\n"

@@ -23,10 +23,14 @@ from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.sandbox.child_process import Finished, base_environment, run_process
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
+from sleipnir.worker.visit.run_log import head_and_tail
 
 # The largest state that travels in the environment; Linux caps one variable at 128 KiB.
 INLINE_STATE_BYTES = 32_768
 _STDERR_SHOWN = 4_000  # characters
+# Of a standard output that is no JSON object: bytes in the log, characters in the message.
+_STDOUT_KEPT = 2_000
+_STDOUT_QUOTED = 200
 
 # The extension decides; a shebang and the execute bit are ignored.
 COMMANDS: Mapping[str, tuple[str, ...]] = {
@@ -57,7 +61,7 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
     node = visit.node
     try:
         # What this machine keeps to itself does not get into the state either.
-        writes = hidden(_object_from(_run(visit)))
+        writes = hidden(_object_from(visit, _run(visit)))
         target = _taken_next(writes)
     except ScriptFailed as failure:
         return _tolerated(visit, failure)
@@ -122,17 +126,26 @@ def _command(visit: Visit[ScriptNode]) -> list[str]:
     return [*interpreter, str(script)]
 
 
-def _object_from(finished: Finished) -> dict[str, Any]:
+def _object_from(visit: Visit[ScriptNode], finished: Finished) -> dict[str, Any]:
     text = finished.stdout.decode(errors="replace").strip()
     if not text:
         raise ScriptFailed("produced no output")
     try:
         found = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise ScriptFailed(f"stdout is not a JSON object: {error}") from error
+        raise _no_object(visit, text, str(error)) from error
     if not isinstance(found, dict):
-        raise ScriptFailed(f"stdout is not a JSON object: it is a JSON {_kind(found)}")
+        raise _no_object(visit, text, f"it is a JSON {_kind(found)}")
     return found
+
+
+def _no_object(visit: Visit[ScriptNode], stdout: str, why: str) -> ScriptFailed:
+    """The failure, which quotes what the script printed; its log keeps more of that."""
+    shown = visit.mask(head_and_tail(stdout, _STDOUT_KEPT))
+    visit.services.run_log.keep("stdout", shown)
+    reason = f"stdout is not a JSON object: {why}"
+    quoted = shown if len(shown) <= _STDOUT_QUOTED else shown[:_STDOUT_QUOTED] + "…"
+    return ScriptFailed(reason, f"{reason}; it printed: {quoted}")
 
 
 def _refuse_number(text: str) -> NoReturn:

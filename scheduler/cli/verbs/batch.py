@@ -40,6 +40,11 @@ _PARAMETERS = (
         type=click.Choice(["jsonl", "csv", "txt"]),
         help="Format of INPUT. Default: from its extension; stdin is jsonl.",
     ),
+    click.option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="Of CSV; `tab` for a tab. Default: `,`, `;` or tab, as the header has it.",
+    ),
     click.option("--name", help="Name of the batch. Default: from INPUT's path and AGENT."),
     click.option("--ordered", is_flag=True, help="Write results in input order."),
     click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),

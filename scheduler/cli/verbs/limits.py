@@ -14,7 +14,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 with lazy_imports():
     from sleipnir.scheduler.cli import formatting, run_result
     from sleipnir.scheduler.limits import commands as limit_commands
-    from sleipnir.scheduler.limits import report
+    from sleipnir.scheduler.limits import money, report, rules
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.limits.commands import LimitCommands
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LIMITS = ("LIMIT", "SETTING", "VALUE", "FROM", "IN USE", "WAITING", "")
 _PAUSES = ("PAUSED", "UNTIL", "WAITING", "WHY")
-_BUDGETS = ("BUDGET", "LIMIT", "SPENT", "RESERVED", "LEFT", "ON EXCESS", "WAITING")
+_BUDGETS = ("BUDGET", "LIMIT", "FROM", "SPENT", "RESERVED", "LEFT", "ON EXCESS", "WAITING")
 
 
 @click.command
@@ -67,8 +67,7 @@ def limits(
             commands.pause(pause, reason)
         if resume is not None:
             _resume(commands, resume, options)
-        rules = commands.rules()
-        _print(report.report(commands.limiter.queries, rules), options, budgets=bool(rules.budgets))
+        _print(report.report(commands.limiter.queries, commands.rules()), options)
 
 
 def _resume(commands: LimitCommands, name: str, options: Options) -> None:
@@ -76,14 +75,12 @@ def _resume(commands: LimitCommands, name: str, options: Options) -> None:
     options.say(f"{name}: {waiting} call{'' if waiting == 1 else 's'} resumed")
 
 
-def _print(found: Report, options: Options, *, budgets: bool) -> None:
+def _print(found: Report, options: Options) -> None:
     if options.json:
         run_result.print_json(found.to_json())
         return
     lines = list(_lines(found))
-    if not lines and budgets:
-        options.say("no budget has been used")
-    elif not lines:
+    if not lines:
         options.say("model calls have no limits; set some in config.yaml or with --set")
     for line in lines:
         click.echo(line)
@@ -126,14 +123,18 @@ def _budget(budget: BudgetLine) -> tuple[str, ...]:
     def amounts(usd: float | None, tokens: int | None) -> str:
         parts: list[str] = []
         if usd is not None and budget.usd is not None:
-            parts.append(f"${usd:.4f}")
+            parts.append(money.dollars(usd))
         if tokens is not None and budget.tokens is not None:
             parts.append(f"{tokens:,} tokens")
         return ", ".join(parts)
 
+    if budget.name in rules.OWNED_SCOPES:  # of each one that has not used it yet
+        limit = amounts(budget.usd, budget.tokens)
+        return (f"each {budget.name}", limit, budget.origin, "", "", "", budget.on_excess, "")
     return (
         budget.name,
         amounts(budget.usd, budget.tokens),
+        budget.origin,
         amounts(budget.spent_usd, budget.spent_tokens),
         amounts(budget.reserved_usd, budget.reserved_tokens),
         amounts(budget.left_usd, budget.left_tokens),

@@ -175,8 +175,9 @@ def test_a_budget_that_a_run_waits_for_is_shown_before_it_is_used(
     engine.drive()
 
     commands = commands_of(engine)
-    (line,) = report(commands.limiter.queries, commands.rules()).budgets
+    each, line = report(commands.limiter.queries, commands.rules()).budgets
 
+    assert (each.name, each.tokens, each.origin) == ("run", 10, "configuration")
     assert (line.name, line.spent_tokens, line.waiting) == (f"run:{run_id}", 0, 1)
 
 

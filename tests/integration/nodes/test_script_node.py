@@ -165,6 +165,20 @@ def test_stderr_is_shown_by_its_end_and_kept_in_the_logs(engine: Engine) -> None
     assert (entry["node"], entry["stream"], len(entry["text"])) == ("a", "stderr", 5_003)
 
 
+def test_what_a_script_printed_in_place_of_an_object_is_kept_and_quoted(engine: Engine) -> None:
+    run = finish(engine, "echo 'Loading rows'; yes | head -c 5000; echo end")
+
+    entry, failure = engine.queries.logs(run.run_id)
+    assert entry["stream"] == "stdout"
+    assert entry["text"].startswith("Loading rows\ny\n")
+    assert entry["text"].endswith("end")
+    assert len(entry["text"]) < 2_100
+    (kept,) = engine.queries.failures(run)
+    assert "stdout is not a JSON object" in failure["text"]
+    assert "; it printed: Loading rows\ny" in kept.message
+    assert "Loading rows" not in engine.state(run.run_id)["error"]
+
+
 def test_of_much_output_the_log_has_both_ends(engine: Engine) -> None:
     engine.configure(log_limit_bytes=128 * 1024, output_limit_bytes=512 * 1024)
     noisy = "echo FIRST >&2; yes | head -c 2000000 >&2; echo LAST >&2; echo '{\"output\": 1}'"

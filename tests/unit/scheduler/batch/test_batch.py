@@ -9,15 +9,27 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path, PurePath
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.scheduler.batch.columns import known_columns
 from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import name_of_file, run_id_of
 from sleipnir.scheduler.batch.intake import BadInput, Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Item, Ledger
-from sleipnir.scheduler.batch.lines import BadLine, Format, Line, format_of, read_lines, request_of
+from sleipnir.scheduler.batch.lines import (
+    BadLine,
+    CsvRules,
+    Format,
+    Line,
+    format_of,
+    read_lines,
+    request_of,
+)
+from sleipnir.scheduler.batch.reasons import Reason, reasons_of
 from sleipnir.scheduler.batch.results import ResultsFile
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
@@ -148,6 +160,89 @@ def test_other_columns_of_csv_go_into_the_state() -> None:
 )
 def test_a_malformed_csv_line_is_named(text: str | bytes, expected: str) -> None:
     assert problem(text, "csv").startswith(expected)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_the_header_tells_the_delimiter(delimiter: str) -> None:
+    text = '\n"id"|prompt|a|b\nx|"one|two"|"1,5"|2\n'.replace("|", delimiter)
+
+    assert read(text, "csv") == [Line(3, "x", f"one{delimiter}two", {"a": "1,5", "b": "2"})]
+
+
+def test_a_given_delimiter_goes_before_what_the_header_looks_like() -> None:
+    lines = read_lines(io.StringIO("prompt|a,b,c\nx|1\n"), "csv", LIMIT, CsvRules("|"))
+
+    assert list(lines) == [Line(2, prompt="x", state={"a,b,c": "1"})]
+
+
+@pytest.mark.parametrize("header", ["name,city", "a|b", "initial prompt"])
+def test_a_header_of_which_nothing_comes_is_refused(header: str) -> None:
+    rules = CsvRules(known=frozenset({"topic"}))
+
+    with pytest.raises(SubmissionRefused, match="no column 'prompt', and the agent uses none"):
+        list(read_lines(io.StringIO(f"{header}\n1,2\n"), "csv", LIMIT, rules))
+
+
+@pytest.mark.parametrize("header", ["prompt,city", "id,city", "topic,city"])
+def test_a_header_with_a_column_that_the_agent_notices_is_taken(header: str) -> None:
+    rules = CsvRules(known=frozenset({"topic"}))
+
+    assert len(list(read_lines(io.StringIO(f"{header}\n1,2\n"), "csv", LIMIT, rules))) == 1
+
+
+def test_the_columns_that_an_agent_notices(tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text("jq .city")
+    (tmp_path / "graph.yaml").write_text(
+        dedent("""
+        name: a
+        initial_state: {tone: mild}
+        variables: [{name: mark, description: put at the end}]
+        start: a
+        nodes:
+          a: {type: script, script: a.sh, next: b}
+          b: {type: llm, prompt: "about {{topic}}", state_updates: {found: "{{output}}"}, next: z}
+          z: {type: end}
+        """)
+    )
+    graph = load_agent(tmp_path).graph
+    assert graph is not None
+
+    known = known_columns(graph, tmp_path)
+
+    assert {"tone", "mark", "city", "topic", "found"} <= known
+    assert "name" not in known
+
+
+# ---- why lines failed
+
+
+def a_failure(message: str, code: str = "R013", node: str = "a") -> dict[str, str]:
+    return {"code": code, "node": node, "message": message}
+
+
+def test_failures_of_a_kind_are_one_reason(ledger: Ledger) -> None:
+    for number, row in enumerate(("17", "8", "9"), 2):
+        message = f"no row {row} in 'x{row}.csv' (run 00ff00ff00ff00{row:0>2})\nTraceback"
+        result = {"error": a_failure(message), "failures": []}
+        ledger.note_reasons(str(number), number, reasons_of(result))
+    other = {"error": a_failure("gone"), "failures": [a_failure("late"), a_failure("late")]}
+    ledger.note_reasons("9", 9, reasons_of(other))
+
+    first = Reason(False, "R013", "a", "no row 17 in 'x17.csv' (run 00ff00ff00ff0017)")
+    assert list(ledger.reasons()) == [
+        (3, 2, first),
+        (1, 9, Reason(False, "R013", "a", "gone")),
+        (1, 9, Reason(True, "R013", "a", "late")),
+    ]
+
+
+def test_a_line_that_succeeds_later_has_no_reason(ledger: Ledger) -> None:
+    failed = {"error": a_failure("gone"), "failures": []}
+    ledger.note_reasons("1", 1, reasons_of(failed))
+
+    ledger.note_reasons("1", 1, reasons_of({"error": None, "failures": []}))
+
+    assert list(ledger.reasons()) == []
 
 
 def test_a_field_of_csv_may_be_longer_than_any_limit_of_the_module() -> None:

@@ -24,6 +24,7 @@ from sleipnir.scheduler.errors import (
     SettingInvalid,
     SubmissionRefused,
 )
+from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.model import FINAL, Checkpoint, Failure, Run, RunContext, Status, Usage
 from sleipnir.scheduler.views.documents import row_document, run_document
 
@@ -117,6 +118,21 @@ def test_ages_are_told_in_their_largest_unit(seconds: float, text: str) -> None:
 def test_amounts_tell_nothing_from_unknown() -> None:
     assert [tokens(Usage()), tokens(Usage(1_000, 500))] == ["-", "1,500"]
     assert [cost(Usage()), cost(Usage(1, 1, None)), cost(Usage(1, 1, 0.5))] == ["-", "?", "$0.5000"]
+
+
+@pytest.mark.parametrize(
+    ("usd", "shown"),
+    [
+        (0, "$0"),
+        (0.000012, "$0.000012"),
+        (1e-9, "$0.0000000010"),
+        (0.00098, "$0.00098"),
+        (0.0042, "$0.0042"),
+        (1234.5, "$1,234.5000"),
+    ],
+)
+def test_money_has_significant_digits_however_small(usd: float, shown: str) -> None:
+    assert dollars(usd) == shown
 
 
 def test_the_first_line_of_a_text_is_cut_to_its_width() -> None:
