@@ -155,6 +155,7 @@ def resources_of(
         environment=os.environ,
         mcp_servers=frozenset(mcp.servers),
         mcp_aliases=mcp.aliases,
+        mcp_programs=mcp.programs,
         mcp_findings=mcp_findings,
         require_knowledge=require_knowledge,
     )

@@ -75,6 +75,23 @@ class McpConfig:
         }
         return replace(self, aliases={**self.aliases, **read})
 
+    @property
+    def programs(self) -> dict[str, str]:
+        """By server, the program that has to be on the PATH, or at that place, to start it.
+
+        Of those for which that can be known: secrets, a path from another directory, and a PATH
+        of its own are up to the worker.
+        """
+        return {
+            server.name: server.command
+            for server in self.servers.values()
+            if server.type == "stdio"
+            and not server.disabled
+            and "PATH" not in server.env
+            and "{{" not in server.command
+            and ("/" not in server.command or server.command.startswith("/"))
+        }
+
     def resolve(self, names: Iterable[str]) -> tuple[str, ...]:
         """The servers that entries of `mcp_servers` stand for, in their order, each once.
 

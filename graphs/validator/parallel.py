@@ -72,7 +72,8 @@ def parallel_scripts_declare_writes(context: Context) -> Iterator[Finding]:
                 f"script '{node_id}' runs in parallel:"
                 " declare its writes in state_updates ({} for none)"
             )
-            yield context.finding("E302", message, *path)
+            hint = 'write `KEY: "{{KEY}}"` for each key that it prints'
+            yield context.finding("E302", message, *path, hint=hint)
 
 
 def parallel_writes_have_reducers(context: Context) -> Iterator[Finding]:

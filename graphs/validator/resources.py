@@ -40,6 +40,8 @@ class Resources:
     # The MCP servers that are configured, and the names that stand for several.
     mcp_servers: frozenset[str] = frozenset()
     mcp_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # What starts those that run as programs of the worker, by name.
+    mcp_programs: Mapping[str, str] = field(default_factory=dict)
     # Why none is configured, if the file of them is wrong (E608).
     mcp_findings: tuple[Finding, ...] = ()
     # Asks a configured server for its functions, None if it cannot be reached. Called only for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.mcp.config import ALL_SERVERS, function_suffix
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.tools.toolbox import SERVER_PREFIX
@@ -13,7 +13,7 @@ from sleipnir.graphs.validator.context import Context, near_names
 
 
 def servers_are_configured(context: Context) -> Iterator[Finding]:
-    """W021: the run goes on without the functions of a server that is not there.
+    """W021: the run goes on without the functions of a server that is not there, or cannot start.
 
     E608 instead, if nobody can tell because the file of them is wrong.
     """
@@ -25,9 +25,23 @@ def servers_are_configured(context: Context) -> Iterator[Finding]:
     hints = near_names(context.graph.mcp_servers, known | resources.mcp_aliases.keys())
     for index, entry in enumerate(context.graph.mcp_servers):
         for server in resources.mcp_aliases.get(entry, (entry,)):
+            hint = _obstacle(server, context)
             if server not in known:
                 hint = hints.get(server, f"describe '{server}' in mcp.json")
+            if hint is not None:
                 yield context.finding("W021", _unavailable(server), "mcp_servers", index, hint=hint)
+
+
+def _obstacle(server: str, context: Context) -> str | None:
+    """What keeps a configured server, or some of all of them, from starting on this machine."""
+    find, programs = context.resources.find_program, context.resources.mcp_programs
+    names = sorted(programs) if server == ALL_SERVERS and server not in programs else [server]
+    missing = dict.fromkeys(
+        programs[name] for name in names if find and name in programs and not find(programs[name])
+    )
+    if not missing:
+        return None
+    return f"not on the PATH of this machine: {listing(list(missing))}"
 
 
 def tool_files_are_usable(context: Context) -> Iterator[Finding]:

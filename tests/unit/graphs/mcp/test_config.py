@@ -46,6 +46,20 @@ def test_a_command_makes_it_stdio_and_an_address_http(tmp_path: Path) -> None:
     assert (old.type, old.expose, old.disabled) == ("sse", "direct", True)
 
 
+def test_the_programs_that_start_servers_are_known_where_they_can_be(tmp_path: Path) -> None:
+    servers = {
+        "named": {"command": "uvx"},
+        "placed": {"command": "/opt/server"},
+        "beside": {"command": "./server"},
+        "secret": {"command": "{{PROGRAM}}"},
+        "elsewhere": {"command": "uvx", "env": {"PATH": "/opt/bin"}},
+        "off": {"command": "uvx", "disabled": True},
+        "remote": {"url": "http://a"},
+    }
+
+    assert read(tmp_path, servers).programs == {"named": "uvx", "placed": "/opt/server"}
+
+
 def test_the_file_among_the_functions_comes_first(tmp_path: Path) -> None:
     assert mcp_file(tmp_path) is None
     assert read_mcp_config(tmp_path) == (McpConfig(), ())
