@@ -68,7 +68,7 @@ def load_input(
     for line in read_lines(stream, form, limit, rules):
         bad = line if isinstance(line, BadLine) else _problem(ledger, line, check, defaults)
         if bad is None and isinstance(line, Line):
-            digest.update(f"{line.id}\0{line.to_json()}\0".encode())
+            digest.update(f"{line.id}\0{line.content()}\0".encode())
         elif bad is not None:
             intake.bad_count += 1
             if len(intake.bad) < _SHOWN:

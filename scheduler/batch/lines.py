@@ -46,25 +46,31 @@ class Line:
     state: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, list[str]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """All but its number and id, as text from which `request_of` makes a request."""
+        return encode([self.prompt, self.state, self.variables, self.answers, self.labels])
+
+    def content(self) -> str:
+        """What tells it from other lines: with other labels it is the same one."""
         return encode([self.prompt, self.state, self.variables, self.answers])
 
     def digest(self) -> str:
         """What identifies a line without an id: 16 hex digits of its content."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        return hashlib.sha256(self.content().encode()).hexdigest()[:16]
 
 
 def request_of(content: str, defaults: Request) -> Request:
     """The request of a line, given as `Line.to_json`; its own values go before `defaults`."""
-    prompt, state, variables, answers = json.loads(content)
+    prompt, state, variables, answers, labels = json.loads(content)
     return replace(
         defaults,
         prompt=prompt,
         state={**defaults.state, **state},
         variables={**defaults.variables, **variables},
         answers={**defaults.answers, **answers},
+        labels={**defaults.labels, **labels},
     )
 
 
@@ -166,6 +172,7 @@ class _Entry(BaseModel):
     state: dict[str, Any] | None = None
     vars: dict[str, str | int | float | bool] | None = None
     answers: dict[str, str | list[str]] | None = None
+    labels: dict[str, str] | None = None
 
 
 class _Malformed(ValueError):
@@ -210,6 +217,7 @@ def _json_line(number: int, text: str) -> Line:
             node: [given] if isinstance(given, str) else given
             for node, given in (entry.answers or {}).items()
         },
+        labels=entry.labels or {},
     )
 
 

@@ -77,6 +77,7 @@ class Call:
     timeout: float | None
     replay: Path | None
     strict: bool
+    labels: Sequence[tuple[str, str]]
 
 
 def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
@@ -143,6 +144,7 @@ class _Start:
             machine=self.client.machine_with_files() if self.call.workdir else None,
             timeout_s=self.call.timeout,
             strict=self.call.strict,
+            labels=dict(self.call.labels),
             recorded=self.call.record is not None,
             replay=stored_recording(self.client, self.call.replay),
         )

@@ -77,6 +77,8 @@ def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]
     for name, value in (("parent", run.parent), ("batch", run.batch), ("item", run.item)):
         if value:
             yield name, first_line(value)
+    for name, value in run.labels.items():
+        yield "label", first_line(f"{name}={value}")
     if run.failure is not None:
         where = f" at node '{run.failure.node}'" if run.failure.node else ""
         yield "error", f"{run.failure.code}{where}: {printable(run.failure.message)}"

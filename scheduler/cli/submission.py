@@ -86,6 +86,14 @@ REQUEST_OPTIONS = (
         help="Fail at a node that fails without a fallback, whatever the graph tolerates.",
     ),
     click.option(
+        "--label",
+        "labels",
+        callback=pairs,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Label to find the run by; up to 16.",
+    ),
+    click.option(
         "--replay",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
@@ -116,6 +124,7 @@ class Submission:
     workdir: Path | None
     timeout: float | None
     strict: bool
+    labels: Sequence[tuple[str, str]]
     replay: Path | None
     session: str | None
     headless: bool
@@ -178,6 +187,7 @@ class Submission:
             guarded=self.ask,
             timeout_s=self.timeout,
             strict=self.strict,
+            labels=dict(self.labels),
             run_id=run_id,
         )
 

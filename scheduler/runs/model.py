@@ -185,6 +185,7 @@ class NewRun:
     parent: str | None = None  # "<run> <visit>"
     batch: str | None = None
     item: str | None = None  # of the batch
+    labels: Mapping[str, str] = field(default_factory=dict)
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
     warnings: tuple[str, ...] = ()
 
@@ -300,6 +301,7 @@ class Run:
     batch: str | None
     item: str | None
     visits: Mapping[str, int]  # by node
+    labels: Mapping[str, str] = field(default_factory=dict)
     failed_nodes: int = 0  # that it outlives
     handled_failures: int = 0  # that a fallback took over
     forked_from: tuple[str, int] | None = None  # a run, and the step after which

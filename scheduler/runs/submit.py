@@ -12,6 +12,7 @@ from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, 
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.labels import require_labels
 from sleipnir.scheduler.runs.model import NewRun, RunContext
 from sleipnir.scheduler.store.keys import new_child_id, new_run_id
 
@@ -40,6 +41,7 @@ class Request:
     run_id: str | None = None  # given, it makes the submission idempotent
     batch: str | None = None
     item: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)  # to find it by
 
 
 def new_run(
@@ -60,11 +62,12 @@ def new_run(
         unavailable: why others of those cannot start, by name.
 
     Raises:
-        SubmissionRefused: for an undeclared variable, one without value (E215), or a seed that is
-            not JSON.
+        SubmissionRefused: for a label that is not valid, an undeclared variable, one without
+            value (E215), or a seed that is not JSON.
     """
     require_declared(agent, graph.variables, request.variables)
     _require_asking(graph, request.answers)
+    require_labels(request.labels)
     run_id = request.run_id or new_run_id()
     context = _context(run_id, graph, request, agents, unavailable or {})
     return NewRun(
@@ -78,6 +81,7 @@ def new_run(
         timeout_s=_lower(graph.settings.timeout, request.timeout_s),
         batch=request.batch,
         item=request.item,
+        labels=dict(request.labels),
         warnings=warnings,
     )
 

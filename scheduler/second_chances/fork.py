@@ -111,6 +111,7 @@ def _fork(
         state=state,
         context=context,
         timeout_s=limit_s,
+        labels=run.labels,
         forked_from=(run.run_id, moment.step),
     )
     return NewFork(

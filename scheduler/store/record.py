@@ -52,6 +52,7 @@ def record_fields(run: NewRun) -> list[str]:
         "batch": run.batch,
         "of_batch": None if run.context.batch is None else "1",
         "item": run.item,
+        "labels": encode(dict(run.labels)) if run.labels else None,
         "forked_from": run.forked_from and f"{run.forked_from[0]} {run.forked_from[1]}",
     }
     return flat({name: value for name, value in fields.items() if value is not None})

@@ -41,6 +41,7 @@ def run_document(
         "elapsed_s": elapsed_s(run, now_ms),
         "steps": steps,
         "forked_from": _fork_document(run),
+        "labels": dict(run.labels),
     }
     if questions:
         document["question"] = question_document(questions[0])
@@ -74,6 +75,7 @@ def row_document(run: Run, *, now_ms: int, waits_for: str | None = None) -> Docu
         "node": place_of(run),
         "waits_for": waits_for,
         "batch": run.batch,
+        "labels": dict(run.labels),
         "created_at": to_rfc3339(run.created_at),
         "age_s": (now_ms - run.created_at) / 1000,
         "usage": run.usage.to_json(),

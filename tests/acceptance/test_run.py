@@ -122,6 +122,16 @@ def test_scripts_work_in_the_directory_of_the_command(sleipnir: Sleipnir, tmp_pa
     assert there["state"]["where"] == str(tmp_path.resolve())
 
 
+def test_labels_are_told_of_a_run(sleipnir: Sleipnir) -> None:
+    document = sleipnir.json("run", "greeter", "Ada", "--label", "team=a=b", "--label", "x=")
+
+    assert document["labels"] == {"team": "a=b", "x": ""}
+    assert "team=a=b" in sleipnir("show", document["run_id"]).stdout
+    refused = sleipnir("run", "greeter", "Ada", "--label", "no name=1")
+    assert refused.returncode == 2
+    assert "'no name' is not a valid name of a label" in refused.stderr
+
+
 def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
     document = sleipnir.json("run", "greeter", "Ada")
 
@@ -144,6 +154,7 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
         "elapsed_s": document["elapsed_s"],
         "steps": 2,
         "forked_from": None,
+        "labels": {},
     }
     assert document["state"]["greeting"] == "friendly hello Ada"
     assert 0 < document["elapsed_s"] < 60

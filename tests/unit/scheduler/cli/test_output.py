@@ -62,6 +62,7 @@ def test_a_row_says_where_a_run_is() -> None:
         "node": "b, c",
         "waits_for": None,
         "batch": None,
+        "labels": {},
         "created_at": "1970-01-01T00:00:01.000Z",
         "age_s": 60.0,
         "usage": {

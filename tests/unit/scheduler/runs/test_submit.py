@@ -45,6 +45,35 @@ def test_a_run_starts_at_the_graph_s_start_in_its_own_name() -> None:
     assert seeds(run) == {"initial_prompt": "hello"}
 
 
+def test_labels_are_those_of_the_request_and_child_runs_have_none() -> None:
+    labels = {"Customer.id_1-a": 'größte & "beste" = x', "empty": ""}
+
+    run = submitted(labels=labels)
+
+    assert run.labels == labels
+    assert submitted().labels == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({f"l{n}": "x" for n in range(17)}, "17 labels; a run may have 16"),
+        ({"a b": "x"}, "'a b' is not a valid name of a label"),
+        ({"": "x"}, "'' is not a valid name of a label"),
+        ({"é": "x"}, "is not a valid name of a label"),
+        ({"k" * 64: "x"}, "is not a valid name of a label"),
+        ({"k": "x" * 256}, "the value of label 'k' must be a text of at most 255 characters"),
+        ({"k": "a\nb"}, "without line ends"),
+        ({"k": "a\x7fb"}, "without line ends"),
+        ({"k": "\ud800"}, "without line ends"),
+        ({"k": 1}, "must be a text"),
+    ],
+)
+def test_labels_that_are_not_valid_are_refused(labels: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SubmissionRefused, match=expected):
+        submitted(labels=labels)
+
+
 def test_later_seeds_win_and_the_prompt_always_does() -> None:
     variables = [{"name": name, "description": "d", "default": "variable"} for name in "abcd"]
     of = graph(

@@ -1,0 +1,43 @@
+"""Labels: names and values that a run is given to be found by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from sleipnir.graphs.document.document import printable
+from sleipnir.scheduler.errors import SubmissionRefused
+
+MOST_LABELS: Final = 16
+LONGEST_VALUE: Final = 255  # characters
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
+
+
+def require_labels(labels: Mapping[str, str]) -> None:
+    """Check the labels of a new run.
+
+    Raises:
+        SubmissionRefused: there are too many, or one of them is not valid.
+    """
+    if len(labels) > MOST_LABELS:
+        raise SubmissionRefused(f"{len(labels)} labels; a run may have {MOST_LABELS}")
+    for name, value in labels.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise SubmissionRefused(
+                f"'{printable(str(name))}' is not a valid name of a label: "
+                "1 to 63 letters, digits, '_', '.' or '-'"
+            )
+        if not isinstance(value, str) or not _is_value(value):
+            raise SubmissionRefused(
+                f"the value of label '{name}' must be a text of at most {LONGEST_VALUE} "
+                "characters, without line ends and other control characters"
+            )
+
+
+def _is_value(text: str) -> bool:
+    # What cannot be printed but for blanks: control characters, lone surrogates.
+    return len(text) <= LONGEST_VALUE and not any(
+        character < " " or "\x7f" <= character <= "\x9f" or "\ud800" <= character <= "\udfff"
+        for character in text
+    )
