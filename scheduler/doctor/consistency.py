@@ -199,7 +199,8 @@ def _counts(partition: str, indexes: Any) -> list[Violation]:
 
 
 def _numbers(flat: Sequence[Any]) -> dict[str, int]:
-    return {name: int(number) for name, number in pairs(flat)}
+    """Numbers by name; one that has come to 0 is the same as none."""
+    return {name: int(number) for name, number in pairs(flat) if int(number)}
 
 
 def _digests(record: Mapping[str, str]) -> set[str]:

@@ -9,8 +9,8 @@ import pytest
 import redis
 
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
-from sleipnir.scheduler.store import queries
 from sleipnir.scheduler.store.connection import connect, masked, require_fit
+from sleipnir.scheduler.store.queries import narration
 from tests.support.redis_server import RedisServer
 
 
@@ -18,7 +18,7 @@ def test_a_blocking_read_ends_before_the_connection_gives_up(redis_server: Redis
     with connect(redis_server.url) as client:
         options: dict[str, Any] = client.connection_pool.connection_kwargs
 
-    assert options["socket_timeout"] > 2 * queries._BLOCK_MS / 1000
+    assert options["socket_timeout"] > 2 * narration._BLOCK_MS / 1000
 
 
 def test_hundreds_of_threads_may_talk_to_redis_at_once(redis_server: RedisServer) -> None:
