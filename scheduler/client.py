@@ -23,7 +23,7 @@ from sleipnir.scheduler.limits.report import held_up
 from sleipnir.scheduler.preparation import Preparation, PreparedAgent
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
-from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
+from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run, RunRow
 from sleipnir.scheduler.runs.submit import Request, new_run, require_fitting
 from sleipnir.scheduler.second_chances.fork import ForkRequest, prepare_fork
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
@@ -88,9 +88,9 @@ class Client:
         machine = settings.machine_name
         return machine if Machines(self.store.client).have_worker(machine) else None
 
-    def deserted_machines(self, runs: Iterable[Run]) -> set[str]:
+    def deserted_machines(self, runs: Iterable[Run | RunRow]) -> set[str]:
         """Machines that some of the runs are pinned to, and that have no worker now."""
-        pinned = (run.context.machine for run in runs if not run.is_final)
+        pinned = (run.machine for run in runs if not run.is_final)
         return Machines(self.store.client).without_worker(pinned)
 
     def submit(self, agent: PreparedAgent, request: Request, *, keep: bool = True) -> str:
@@ -183,14 +183,14 @@ class Client:
             pass
         return self.queries.run(run_id)
 
-    def waits_for(self, runs: Sequence[Run]) -> dict[str, str]:
+    def waits_for(self, runs: Sequence[Run | RunRow]) -> dict[str, str]:
         """What those of the runs wait for that a person has to see to, by run id."""
         open_runs = [run for run in runs if not run.is_final]
         deserted = self.deserted_machines(open_runs)
         without_worker = {
-            run.run_id: f"no worker on {run.context.machine}"
+            run.run_id: f"no worker on {run.machine}"
             for run in open_runs
-            if run.context.machine in deserted
+            if run.machine in deserted
         }
         return without_worker | held_up(
             LimitQueries(self.store.client, self.store.clock), [run.run_id for run in open_runs]
@@ -260,10 +260,8 @@ class Client:
         raise AnswerRefused(f"run {run_id} has no open question{where}")
 
     def open_questions(self, run_id: str) -> list[Question]:
-        """The open questions of a run, or else those of the child runs of a root."""
-        return self.queries.questions(run_id) or [
-            question for question in self.queries.inbox() if question.root_run_id == run_id
-        ]
+        """The open questions of a run, or else those of its child runs at any depth."""
+        return self.queries.questions(run_id) or self.queries.questions_of_tree(run_id)
 
     def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:
         """Cancel a run with its children; False if it was over already.

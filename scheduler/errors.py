@@ -12,6 +12,7 @@ SleipnirError
 │   └── BudgetUsedUp      a budget that stops submissions has nothing left
 ├── RunNotFound           no run with that id or prefix
 ├── AmbiguousRun          a prefix names several runs
+├── BadCursor             a cursor that no page of that list has given
 ├── AnswerRefused         no such open question, or somebody was faster
 ├── ActionRefused         the run's status does not allow it
 ├── TransitionBroken      a transition failed at what it found or was given; nothing was written
@@ -112,6 +113,18 @@ class AmbiguousRun(SleipnirError):
         self.matches = tuple(matches)
         shown = ", ".join(self.matches[:5])
         super().__init__(f"'{prefix}' is an ambiguous run id: {shown}; use a longer prefix")
+
+
+class BadCursor(SleipnirError):
+    """No page of that list gave this cursor."""
+
+    def __init__(self, kind: str, cursor: str) -> None:
+        self.cursor = cursor
+        shown = cursor if len(cursor) <= 60 else f"{cursor[:60]}…"
+        super().__init__(
+            f"{shown!a} is not a valid cursor of a list of {kind}; "
+            "use the one that the page before it ended with, or none to begin"
+        )
 
 
 class AnswerRefused(SleipnirError):

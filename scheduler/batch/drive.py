@@ -93,6 +93,7 @@ class Batch:
         Raises:
             NotKept: some may be lost.
         """
+        self._announce()
         for _ in self._start_more():
             pass
         self._keep()
@@ -100,6 +101,7 @@ class Batch:
     # ---- the loop
 
     def _as_they_finish(self) -> Iterator[FinishedLine]:
+        self._announce()
         with self._client.queries.completions(self._options.name) as completions:
             while True:
                 yield from self._start_more()
@@ -120,6 +122,13 @@ class Batch:
             yield from self._poll()
 
     # ---- starting runs
+
+    def _announce(self) -> None:
+        """Have lists of batches tell what is to come."""
+        if len(self._ledger):
+            self._client.store.batches.announce(
+                self._options.name, self._agent.name, len(self._ledger)
+            )
 
     def _start_more(self) -> Iterator[FinishedLine]:
         """Submit while there is room; yields lines found finished on the way."""

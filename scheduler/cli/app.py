@@ -28,6 +28,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.batch:batch",
         "Run an agent for each line of a file; resumable.",
     ),
+    "batches": (
+        "sleipnir.scheduler.cli.verbs.batches:batches",
+        "List batches, and how each stands.",
+    ),
     "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
     "show": (
         "sleipnir.scheduler.cli.verbs.show:show",
@@ -44,7 +48,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     ),
     "inbox": (
         "sleipnir.scheduler.cli.verbs.inbox:inbox",
-        "List every open question.",
+        "List open questions.",
     ),
     "answer": ("sleipnir.scheduler.cli.verbs.answer:answer", "Answer a run's question."),
     "cancel": ("sleipnir.scheduler.cli.verbs.cancel:cancel", "Cancel runs, with their children."),

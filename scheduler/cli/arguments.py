@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,10 +22,19 @@ with lazy_imports():
     from sleipnir.scheduler.cli import connect, options
     from sleipnir.scheduler.embedded import process
     from sleipnir.scheduler.store import connection, queries
+    from sleipnir.scheduler.store import errors as store_errors
+    from sleipnir.scheduler.store.queries import filters
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.queries import RunQueries
+
+T = TypeVar("T")
 
 # More than a state may hold by default: what it may hold is checked at submission.
 _PIPED_LIMIT_CHARS = 64 * MIB
 
+# As many as anybody would look through.
+_MOST_COMPLETIONS = 100
 _AGENT_FILES = ("graph.yaml", "config.yaml")
 
 
@@ -43,12 +52,24 @@ def complete_agents(
 def complete_runs(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Ids of the newest runs, of an engine that is there: completion starts nothing."""
-    redis_url = ctx.params.get("redis") or ctx.find_root().params.get("redis")
+    """Ids of the newest runs."""
+    page = _ask(ctx, lambda found: found.list_runs(filters.RunFilter(), _MOST_COMPLETIONS))
     return [
-        CompletionItem(run_id, help=f"{agent}, {status}")
-        for run_id, agent, status in _recent_runs(redis_url)
-        if run_id.startswith(incomplete)
+        CompletionItem(row.run_id, help=f"{row.agent}, {row.status}")
+        for row in (page.entries if page else ())
+        if row.run_id.startswith(incomplete)
+    ]
+
+
+def complete_batches(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of the batches that were active last."""
+    page = _ask(ctx, lambda found: found.list_batches(_MOST_COMPLETIONS))
+    return [
+        CompletionItem(row.name, help=f"{row.ended} of {row.runs} runs are over")
+        for row in (page.entries if page else ())
+        if row.name.startswith(incomplete)
     ]
 
 
@@ -138,13 +159,14 @@ def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
             yield from (found.parent.name for found in directory.glob(f"*/{file}"))
 
 
-def _recent_runs(redis_url: str | None) -> list[tuple[str, str, str]]:
+def _ask(ctx: click.Context, question: Callable[[RunQueries], T]) -> T | None:
+    """What an engine says that is there: completion starts nothing, and says nothing else."""
+    redis_url = ctx.params.get("redis") or ctx.find_root().params.get("redis")
     try:
         found = connect.settings_of(options.Options(redis=redis_url)).redis_url
         embedded = process.Place(data_dir()).recorded_engine()
         if found is None and embedded is not None:
             found = embedded[0].redis_url
-        runs = queries.RunQueries(connection.connect(found)).recent(100) if found else []
-    except SleipnirError:
-        return []
-    return [(run.run_id, run.agent, str(run.status)) for run in runs]
+        return question(queries.RunQueries(connection.connect(found))) if found else None
+    except (SleipnirError, store_errors.RedisError):
+        return None

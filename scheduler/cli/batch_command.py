@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sqlite3
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -32,10 +31,11 @@ from sleipnir.scheduler.batch.results import ResultsFile, result_document, resul
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
-from sleipnir.scheduler.cli.formatting import cost, tokens
+from sleipnir.scheduler.cli.formatting import amount, usd
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, final_lines
 from sleipnir.scheduler.cli.recording_flags import stored_recording, write_recording
+from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.cli.submission import variables_from_environment
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SleipnirError, Terminated
@@ -44,6 +44,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
 from sleipnir.scheduler.store.workers import worker_slots
+from sleipnir.scheduler.views.batches import STATUSES, batch_page
 
 _STDIN = "-"
 # As people write what a shell makes hard to type.
@@ -321,19 +322,20 @@ def _exit_code(progress: Progress) -> ExitCode:
 
 def print_status(client: Client, options: Options, name: str) -> int:
     """Print how the runs of a batch stand."""
-    counts: Counter[str] = Counter()
-    usage = NO_USAGE
-    for page in client.queries.batch_pages(name):
-        for summary in filter(None, client.queries.summaries(page)):
-            counts[str(summary.status)] += 1
-            usage += summary.usage
-    if not counts:
-        raise click.UsageError(f"no batch '{name}'; `sleipnir ps --json` shows each run's batch")
+    document = batch_page(client.queries, name)
+    if document is None:
+        raise click.UsageError(f"no batch '{name}'; `sleipnir batches` lists batches")
     if options.json:
-        document = {"batch": name, "runs": counts.total(), **counts, "usage": usage.to_json()}
-        click.echo(json.dumps(document, ensure_ascii=False))
-    else:
-        parts = [f"{count} {status}" for status, count in counts.most_common()]
-        spent = f"; {tokens(usage)} tokens, {cost(usage)}" if usage else ""
-        click.echo(f"{name}: {counts.total()} runs: {', '.join(parts)}{spent}")
+        print_json(document)
+        return ExitCode.SUCCEEDED
+    counts = {status: document[status] for status in STATUSES if document[status]}
+    parts = [f"{count:,} {status}" for status, count in counts.items()]
+    lines = document["lines"]
+    of = "" if lines is None or lines == document["runs"] else f" of {lines:,} lines"
+    used = document["usage"]
+    spent = f"; {amount(used['total_tokens'])} tokens, {usd(used['cost_usd'])}"
+    click.echo(
+        f"{name}: {document['runs']:,} runs{of}: {', '.join(parts)}"
+        + (spent if used["total_tokens"] else "")
+    )
     return ExitCode.SUCCEEDED

@@ -53,6 +53,7 @@ _OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (MissingVariables, ExitCode.USAGE),
     (errors.RunNotFound, ExitCode.USAGE),
     (errors.AmbiguousRun, ExitCode.USAGE),
+    (errors.BadCursor, ExitCode.USAGE),
     (errors.SubmissionRefused, ExitCode.USAGE),
     (errors.SettingInvalid, ExitCode.USAGE),
     (errors.EngineUnreachable, ExitCode.UNREACHABLE),

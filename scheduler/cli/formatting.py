@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sleipnir.scheduler.cli.terminal_output import printable, style, unstyled
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.failures import NodeFailure
-from sleipnir.scheduler.runs.model import Run, Usage
+from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.narration import with_failures
 
 _STATUS_COLORS = {
@@ -39,9 +39,9 @@ def colored(status: str) -> str:
     return style(status, fg=_STATUS_COLORS.get(status))
 
 
-def outcome(run: Run) -> str:
+def outcome(status: str, failed_nodes: int) -> str:
     """A run's status, and how many nodes failed that it has outlived."""
-    return colored(run.status) + with_failures(run.failed_nodes)
+    return colored(status) + with_failures(failed_nodes)
 
 
 def place_of_failure(failure: NodeFailure) -> str:
@@ -64,15 +64,24 @@ def age(seconds: float) -> str:
 
 def tokens(usage: Usage) -> str:
     """The tokens of some model calls; `-` for none."""
-    total = usage.prompt_tokens + usage.completion_tokens
-    return f"{total:,}" if total else "-"
+    return amount(usage.prompt_tokens + usage.completion_tokens)
+
+
+def amount(number: int) -> str:
+    """A number of things; `-` for none."""
+    return f"{number:,}" if number else "-"
 
 
 def cost(usage: Usage) -> str:
     """What some model calls cost; `?` when a price was not known, `-` when there were none."""
-    if usage.cost_usd is None:
+    return usd(usage.cost_usd)
+
+
+def usd(cost_usd: float | None) -> str:
+    """The same of a cost alone."""
+    if cost_usd is None:
         return "?"
-    return dollars(usage.cost_usd) if usage.cost_usd else "-"
+    return dollars(cost_usd) if cost_usd else "-"
 
 
 def first_line(text: str, width: int = 80) -> str:

@@ -63,7 +63,7 @@ def page(
 
 def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "agent", run.agent
-    yield "status", outcome(run)
+    yield "status", outcome(run.status, run.failed_nodes)
     if place := place_of(run):
         yield "at", place
     if waits is not None:

@@ -307,6 +307,32 @@ class Run:
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
 
     @property
+    def machine(self) -> str | None:
+        """The only one whose workers may take the run."""
+        return self.context.machine
+
+    @property
+    def is_final(self) -> bool:
+        return self.status.is_final
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """What lists tell of a run."""
+
+    run_id: str
+    agent: str
+    status: Status
+    frontier: tuple[str, ...]
+    created_at: int  # ms
+    usage: Usage
+    machine: str | None  # the only one whose workers may take the run
+    parent: str | None
+    batch: str | None
+    labels: Mapping[str, str]
+    failed_nodes: int = 0  # that it outlives
+
+    @property
     def is_final(self) -> bool:
         return self.status.is_final
 

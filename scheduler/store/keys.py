@@ -71,7 +71,9 @@ Of limits of model calls, `{limits}:…`, all in one slot; all expire but `setti
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms
-    sleipnir:batch:<batch>     channel on which the runs of a batch are named as they end
+    sleipnir:batch:<batch>     hash    what `sleipnir batch` makes of an input: `agent`, and its
+                                       `lines`; expires after twice the retention time. Also
+                                       the channel on which the batch's runs are named as they end
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:recording:<digest> string  model calls that reply in place of a model
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
@@ -154,6 +156,10 @@ def replayed_key(root: str) -> str:
 
 
 def batch_channel(batch: str) -> str:
+    return f"sleipnir:batch:{batch}"
+
+
+def batch_key(batch: str) -> str:
     return f"sleipnir:batch:{batch}"
 
 

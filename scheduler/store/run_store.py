@@ -10,6 +10,7 @@ from collections.abc import Callable
 import redis
 
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.batches import Batches
 from sleipnir.scheduler.store.bundles import Bundles
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.parking import Parking
@@ -38,3 +39,4 @@ class RunStore(Transitions):
         self.parking = Parking(self)
         self.partitions = Partitions(self)
         self.bundles = Bundles(self)
+        self.batches = Batches(self)

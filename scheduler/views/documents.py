@@ -7,7 +7,7 @@ from typing import Any
 
 from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
-from sleipnir.scheduler.runs.model import Question, Run, Status
+from sleipnir.scheduler.runs.model import Question, Run, RunRow, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 
 Document = dict[str, Any]
@@ -66,7 +66,7 @@ def show_document(
     }
 
 
-def row_document(run: Run, *, now_ms: int, waits_for: str | None = None) -> Document:
+def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> Document:
     """A run as one line of a list; `waits_for`: what a person has to see to."""
     return {
         "run_id": run.run_id,
@@ -76,6 +76,7 @@ def row_document(run: Run, *, now_ms: int, waits_for: str | None = None) -> Docu
         "waits_for": waits_for,
         "batch": run.batch,
         "labels": dict(run.labels),
+        "parent": run.parent,
         "created_at": to_rfc3339(run.created_at),
         "age_s": (now_ms - run.created_at) / 1000,
         "usage": run.usage.to_json(),
@@ -104,6 +105,7 @@ def question_document(question: Question) -> Document:
         "root_run_id": question.root_run_id,
         "agent": question.agent,
         "node": question.node,
+        "place": question.place,
         "kind": question.kind,
         "text": question.text,
         "options": list(question.options),
@@ -120,7 +122,7 @@ def elapsed_s(run: Run, now_ms: int) -> float:
     return ((run.ended_at or now_ms) - run.started_at) / 1000
 
 
-def place_of(run: Run) -> str | None:
+def place_of(run: Run | RunRow) -> str | None:
     """The nodes a run is at; None once it is over."""
     return None if run.is_final else ", ".join(run.frontier)
 

@@ -89,6 +89,7 @@ def test_a_parked_runs_document_holds_its_question(sleipnir: Sleipnir) -> None:
         "root_run_id": document["run_id"],
         "agent": "release",
         "node": "approve",
+        "place": "approve",
         "kind": "approval",
         "text": "Ship it?",
         "options": ["yes", "no"],

@@ -334,7 +334,7 @@ def a_batch(
 def test_answers(engine_at_work: Workers, redis_client: redis.Redis) -> None:
     answers = some(texts())
     run_ids = submitted(engine_at_work, ASKS_PERSON, [Request()] * len(answers))
-    wait_until(lambda: len(engine_at_work.queries.inbox()) == len(run_ids), "all runs ask", LIMIT_S)
+    wait_until(lambda: len(engine_at_work.inbox()) == len(run_ids), "all runs ask", LIMIT_S)
 
     for run_id, answer in zip(run_ids, answers, strict=True):
         try:

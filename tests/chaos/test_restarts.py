@@ -50,7 +50,7 @@ def test_parked_runs_outlive_restarts_and_take_one_answer_each(
             engine.tick()
             held = engine.queued()
             # Everybody answers everything, twice and at once.
-            answers = [(q, text) for q in engine.queries.inbox() for text in ("one", "two")]
+            answers = [(q, text) for q in engine.inbox() for text in ("one", "two")]
             taken = list(people.map(answer_with(engine.store), answers))
             engine.drive()
 

@@ -250,7 +250,7 @@ def test_a_run_out_of_time_ends_wherever_it_is(engine: Engine) -> None:
     engine.tick()
 
     assert (run.status, engine.run(run.run_id).status) == ("waiting", "timed_out")
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
 
 
 def test_a_worker_that_dies_takes_nothing_with_it(engine: Engine) -> None:

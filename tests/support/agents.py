@@ -9,8 +9,9 @@ from typing import Any
 
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.runs.model import Failure, Run
+from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.run_store import RunStore
 
 
@@ -47,6 +48,14 @@ class Agents:
 
     def state(self, run_id: str) -> dict[str, Any]:
         return self.queries.state(run_id)
+
+    def inbox(self) -> list[Question]:
+        """Every open question, oldest first."""
+        return list(self.queries.list_questions(10_000).entries)
+
+    def newest_runs(self) -> list[str]:
+        """The ids of all root runs, newest first."""
+        return [row.run_id for row in self.queries.list_runs(RunFilter(), 10_000).entries]
 
     def failure(self, run_id: str) -> Failure:
         """Why the run failed, which it must have."""

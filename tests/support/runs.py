@@ -34,6 +34,11 @@ def a_run(run_id: str = RUN, **fields: Any) -> NewRun:
     return NewRun(run_id=run_id, **values)
 
 
+def submit(engine: Engine, run_id: str, **fields: Any) -> None:
+    """Submit a run that starts at node `s`."""
+    engine.store.runs.submit(a_run(run_id, **fields))
+
+
 def begin(engine: Engine, visit: str, token: str = "t1", run_id: str = RUN) -> Lease:
     """Take the lease of a visit."""
     lease = Lease(run_id, visit, token)
@@ -62,9 +67,20 @@ def fanned_out(engine: Engine, *nodes: str, window: int = 8, **fields: Any) -> N
     advance(engine, started(engine, **fields), go_to(*nodes), window=window)
 
 
-def a_question(visit: str) -> Question:
-    node = visit.split("/")[1]
-    return Question(RUN, RUN, "tested", visit, node, 1, "approval", "well?", ("yes",), None, None)
+def a_question(visit: str, run_id: str = RUN, **fields: Any) -> Question:
+    values = {
+        "root_run_id": run_id,
+        "agent": "tested",
+        "node": visit.split("/")[1],
+        "visit_number": 1,
+        "kind": "approval",
+        "text": "well?",
+        "options": ("yes",),
+        "default": None,
+        "validation": None,
+        **fields,
+    }
+    return Question(run_id=run_id, visit=visit, **values)
 
 
 def ask(engine: Engine, visit: str) -> None:

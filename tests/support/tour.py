@@ -76,7 +76,7 @@ class Tour:
 
     def answer(self) -> None:
         """Answer what it asks, if it asks."""
-        for question in self._agents.queries.inbox():
+        for question in self._agents.inbox():
             self._agents.client.answer(question.run_id, ANSWERS[question.node])
 
     def cancel(self) -> None:

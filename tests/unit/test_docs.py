@@ -31,7 +31,9 @@ from sleipnir.scheduler.cli.app import VERBS
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.config.settings import Settings as EngineSettings
 from sleipnir.scheduler.runs.history import NodeTimes
-from sleipnir.scheduler.runs.model import NO_USAGE, Question, Run, RunContext, Status
+from sleipnir.scheduler.runs.model import NO_USAGE, Question, Run, RunContext, RunRow, Status
+from sleipnir.scheduler.store.queries.batches import BatchRow
+from sleipnir.scheduler.views.batches import batch_document
 from sleipnir.scheduler.views.documents import (
     question_document,
     row_document,
@@ -224,13 +226,16 @@ def documents() -> dict[str, dict[str, Any]]:
         item=None,
         visits={},
     )
+    row = RunRow("r", "ask", Status.WAITING, ("review",), 0, NO_USAGE, None, None, None, {})
+    batch = BatchRow("b", "ask", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0.0)
     of_run = run_document(run, {}, steps=0, now_ms=0)
     times = NodeTimes("draft", 1, 1, 1, NO_USAGE)
     question = Question("r", "r", "ask", "1/q", "q", 1, "input", "?", (), None, None)
     return {
         "run": of_run,
         "node": show_document(of_run, [times], {}, [])["nodes"][0],
-        "row": row_document(run, now_ms=0),
+        "row": row_document(row, now_ms=0),
+        "batch": batch_document(batch, now_ms=0),
         "question": question_document(question),
         "finding": Finding("E101", "").to_json(),
     }

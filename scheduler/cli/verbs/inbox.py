@@ -2,42 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import complete_batches
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.paging import cursor_option, limit_option
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import formatting, run_result
-    from sleipnir.scheduler.views import documents
+    from sleipnir.scheduler.cli import formatting, paging, run_result
+    from sleipnir.scheduler.views import questions
+
+_HEAD = ("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS")
+_LIMIT = 100
 
 
 @click.command
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="NAME",
+    help="Only questions of this agent's runs. Repeatable: of any of them.",
+)
+@click.option(
+    "--batch",
+    metavar="BATCH",
+    shell_complete=complete_batches,
+    help="Only questions of this batch's runs and their child runs.",
+)
+@limit_option(_LIMIT)
+@cursor_option
 @common_options(json=True)
-def inbox(options: Options) -> None:
-    """List every open question, oldest first."""
-    with open_client(options, workers=False) as client:
-        questions, now_ms = client.queries.inbox(), client.queries.now_ms()
+def inbox(
+    options: Options, agents: tuple[str, ...], batch: str | None, limit: int, cursor: str | None
+) -> None:
+    """List open questions, oldest first.
 
-    if options.json:
-        for question in questions:
-            run_result.print_json(documents.question_document(question))
-        return
-    if not questions:
-        options.say("no open questions")
-        return
-    rows = [
-        (
-            question.run_id,
-            question.agent,
-            question.place,
-            formatting.age((now_ms - question.asked_at) / 1000),
-            formatting.first_line(question.text),
-            formatting.first_line(" | ".join(question.options) or (question.default or "")),
+    The last line tells how many there are, and how to see the next ones.
+    """
+    with open_client(options, workers=False) as client:
+        page = questions.inbox_page(
+            client.queries, limit=limit, cursor=cursor, agents=agents, batch=batch
         )
-        for question in questions
-    ]
-    for line in formatting.columns(("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS"), rows):
-        click.echo(line)
-    options.say("answer one with: sleipnir answer RUN TEXT")
+
+    found = page["questions"]
+    if options.json:
+        for document in found:
+            run_result.print_json(document)
+    elif found:
+        for line in formatting.columns(_HEAD, [_row(question) for question in found]):
+            click.echo(line)
+    if not found and page["next"] is None:
+        options.say("no open questions" if cursor is None else "no more questions")
+        return
+    flags = {"agent": agents, "batch": batch, "limit": None if limit == _LIMIT else limit}
+    options.say(paging.PageLine("inbox", flags, "question", "questions").of(page, len(found)))
+    if not options.json:
+        options.say("answer one with: sleipnir answer RUN TEXT")
+
+
+def _row(question: Mapping[str, Any]) -> tuple[str, ...]:
+    choice = " | ".join(question["options"]) or (question["default"] or "")
+    return (
+        question["run_id"],
+        question["agent"],
+        question["place"],
+        formatting.age(question["age_s"]),
+        formatting.first_line(question["text"]),
+        formatting.first_line(choice),
+    )

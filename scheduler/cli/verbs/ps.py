@@ -2,96 +2,169 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import complete_batches, pairs
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.paging import cursor_option, limit_option, time_bound
 from sleipnir.scheduler.periodic import pause
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import formatting, run_result
+    from sleipnir.scheduler.cli import formatting, paging, run_result
     from sleipnir.scheduler.runs import model
-    from sleipnir.scheduler.views import documents
+    from sleipnir.scheduler.store import clock
+    from sleipnir.scheduler.store.queries import filters
+    from sleipnir.scheduler.views import runs
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.runs.model import Run
+    from sleipnir.scheduler.store.queries.filters import RunFilter
 
 _STATUSES = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", "timed_out")
 _HEAD = ("RUN", "AGENT", "STATUS", "AT", "AGE", "TOKENS", "COST")
+_LIMIT = 20
 _REFRESH_S = 1.0
 
+_PARAMETERS = (
+    click.option(
+        "--status",
+        multiple=True,
+        type=click.Choice(_STATUSES),
+        help="Only runs of this status. Repeatable: of any of them.",
+    ),
+    click.option(
+        "--agent",
+        multiple=True,
+        metavar="NAME",
+        help="Only runs of this agent. Repeatable: of any of them.",
+    ),
+    click.option(
+        "--batch",
+        metavar="BATCH",
+        shell_complete=complete_batches,
+        help="Only runs of this batch.",
+    ),
+    click.option(
+        "--label",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=pairs,
+        help="Only runs with this label. Repeatable: with all of them.",
+    ),
+    click.option(
+        "--since",
+        callback=time_bound,
+        metavar="WHEN",
+        help="Only runs created since: 15m, 4h or 7d ago, or an RFC 3339 time.",
+    ),
+    click.option(
+        "--until", callback=time_bound, metavar="WHEN", help="Only runs created before; as --since."
+    ),
+    click.option("--all", "children", is_flag=True, help="List child runs too."),
+    click.option("--tree", is_flag=True, help="Show child runs below their parents."),
+    limit_option(_LIMIT),
+    cursor_option,
+    click.option("--watch", is_flag=True, help="Refresh the list every second until Ctrl-C."),
+)
 
-@dataclass(frozen=True, slots=True)
-class _Filter:
-    status: str | None
-    agent: str | None
-    batch: str | None
-    limit: int
+
+def _parameters(function: Any) -> Any:
+    for parameter in reversed(_PARAMETERS):
+        function = parameter(function)
+    return function
 
 
 @click.command
-@click.option("--status", type=click.Choice(_STATUSES), help="Only runs of this status.")
-@click.option("--agent", metavar="NAME", help="Only runs of this agent.")
-@click.option("--batch", metavar="BATCH", help="Only runs of this batch.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--watch", is_flag=True, help="Refresh the list every second until Ctrl-C.")
+@_parameters
 @common_options(json=True)
-def ps(
-    options: Options,
-    status: str | None,
-    agent: str | None,
-    batch: str | None,
-    limit: int,
-    watch: bool,
-) -> None:
-    """List runs, newest first."""
-    chosen = _Filter(status, agent, batch, limit)
+def ps(options: Options, watch: bool, **flags: Any) -> None:
+    """List runs, newest first.
+
+    The last line tells how many there are, and how to see the next ones.
+    """
+    if flags["children"] and flags["tree"]:
+        raise click.UsageError("--tree shows child runs below their parents; leave out --all")
     with open_client(options, workers=False) as client:
-        _print(client, options, chosen)
+        _print(client, options, flags)
         while watch:
             pause(_REFRESH_S)
             click.clear()
-            _print(client, options, chosen)
+            _print(client, options, flags)
 
 
-def _print(client: Client, options: Options, chosen: _Filter) -> None:
-    runs = client.queries.recent(
-        chosen.limit,
-        status=model.Status(chosen.status) if chosen.status else None,
-        agent=chosen.agent,
-        batch=chosen.batch,
+def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
+    wanted = _filter(flags, client.queries.now_ms())
+    page = runs.runs_page(
+        client, wanted, limit=flags["limit"], cursor=flags["cursor"], tree=flags["tree"]
     )
-    now_ms = client.queries.now_ms()
-    waits = client.waits_for(runs)
+    found = page["runs"]
     if options.json:
-        for run in runs:
-            run_result.print_json(
-                documents.row_document(run, now_ms=now_ms, waits_for=waits.get(run.run_id))
-            )
-        return
-    for line in formatting.columns(
-        _HEAD, [_row(run, now_ms, waits.get(run.run_id)) for run in runs]
-    ):
-        click.echo(line)
+        for document in found:
+            run_result.print_json(document)
+    elif found:
+        for line in formatting.columns(_HEAD, [row for run in found for row in _rows(run)]):
+            click.echo(line)
+    if found or page["next"] is not None:
+        below = paging.PageLine("ps", _named(flags, wanted), "run", "runs")
+        options.say(below.of(page, len(found)))
+    elif flags["cursor"] is not None:
+        options.say("no more runs")
+    elif wanted == filters.RunFilter(children=wanted.children):
+        options.say("no runs yet; start one with: sleipnir run log-digest sample")
+    else:
+        options.say("no run matches")
 
 
-def _row(run: Run, now_ms: int, waits_for: str | None) -> tuple[str, ...]:
-    return (
-        run.run_id,
-        run.agent,
-        formatting.outcome(run),
-        _place(run, waits_for),
-        formatting.age((now_ms - run.created_at) / 1000),
-        formatting.tokens(run.usage),
-        formatting.cost(run.usage),
+def _filter(flags: Mapping[str, Any], now_ms: int) -> RunFilter:
+    since, until = flags["since"], flags["until"]
+    return filters.RunFilter(
+        statuses=frozenset(map(model.Status, flags["status"])),
+        agents=flags["agent"],
+        batch=flags["batch"],
+        labels=tuple(flags["label"]),
+        since_ms=None if since is None else since.at(now_ms),
+        until_ms=None if until is None else until.at(now_ms),
+        children=flags["children"],
     )
 
 
-def _place(run: Run, waits_for: str | None) -> str:
-    place = documents.place_of(run) or ""
-    return f"{place} ({waits_for})" if waits_for is not None else place
+def _named(flags: Mapping[str, Any], wanted: RunFilter) -> dict[str, Any]:
+    """The flags as they have to be given again: ages as the instants that they meant."""
+    return {
+        **{name: flags[name] for name in ("status", "agent", "batch")},
+        "label": ["=".join(pair) for pair in wanted.labels],
+        "since": None if wanted.since_ms is None else clock.to_rfc3339(wanted.since_ms),
+        "until": None if wanted.until_ms is None else clock.to_rfc3339(wanted.until_ms),
+        "all": flags["children"],
+        "tree": flags["tree"],
+        "limit": None if flags["limit"] == _LIMIT else flags["limit"],
+    }
+
+
+def _rows(run: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, ...]]:
+    """A run's line, and those of its child runs as far as the document has them."""
+    indent = "  " * depth
+    yield (
+        indent + run["run_id"],
+        run["agent"],
+        formatting.outcome(run["status"], run["failed_nodes"]),
+        _place(run),
+        formatting.age(run["age_s"]),
+        formatting.amount(run["usage"]["total_tokens"]),
+        formatting.usd(run["usage"]["cost_usd"]),
+    )
+    for child in run.get("children", ()):
+        yield from _rows(child, depth + 1)
+    if more := run.get("more_children"):
+        parts = ", ".join(f"{count:,} {status}" for status, count in more.items())
+        yield (f"{indent}  … {sum(more.values()):,} more: {parts}", *[""] * (len(_HEAD) - 1))
+
+
+def _place(run: Mapping[str, Any]) -> str:
+    place = run["node"] or ""
+    return f"{place} ({run['waits_for']})" if run["waits_for"] is not None else place

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.store.queries.batches import BatchQueries
 from sleipnir.scheduler.store.queries.histories import HistoryQueries
 from sleipnir.scheduler.store.queries.lists import ListQueries
 from sleipnir.scheduler.store.queries.narration import NarrationQueries
 from sleipnir.scheduler.store.queries.questions import QuestionQueries
 
 
-class RunQueries(ListQueries, HistoryQueries, NarrationQueries, QuestionQueries):
+class RunQueries(ListQueries, BatchQueries, QuestionQueries, HistoryQueries, NarrationQueries):
     """Reads of the run store, by what is read."""
 
     def has_live_scheduler(self) -> bool:

@@ -1,67 +1,141 @@
-"""Lists of runs."""
+"""Lists of runs: pages by cursor, counts, child runs of a tree, the runs of a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, islice
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from sleipnir.scheduler.runs.model import Run, Status
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.runs.model import RunRow
+from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.queries.cursors import Position
+from sleipnir.scheduler.store.queries.filters import Lead, ListedFields, RunFilter, leads
+from sleipnir.scheduler.store.queries.indexes import (
+    Page,
+    Searched,
+    Span,
+    find_page,
+    position_of,
+)
 from sleipnir.scheduler.store.queries.records import RecordQueries
+from sleipnir.scheduler.store.queries.totals import TotalQueries
 
-_AT_ONCE = 500
+_LISTED = ("status", "agent", "batch", "labels")
+# Child runs whose status is read to tell how many have which.
+_MOST_COUNTED = 1_000
 
 
-class ListQueries(RecordQueries):
-    """Reads of indexes."""
+@dataclass(frozen=True, slots=True)
+class ChildRows:
+    """The child runs of a run: the first ones, and how many of the others have which status."""
 
-    def recent(
-        self,
-        limit: int,
-        *,
-        status: Status | None = None,
-        agent: str | None = None,
-        batch: str | None = None,
-    ) -> list[Run]:
-        """The newest root runs that fit, newest first."""
-        chosen: list[Run] = []
-        for ids in self._newest_ids(batch, limit):
-            for run in self.runs(ids):
-                if (
-                    run is None
-                    or (status and run.status != status)
-                    or (agent and run.agent != agent)
-                ):
-                    continue
-                chosen.append(run)
-                if len(chosen) == limit:
-                    return chosen
-        return chosen
+    rows: tuple[RunRow, ...]
+    folded: Mapping[str, int]
+    uncounted: int  # whose status was not read
 
-    def _newest_ids(self, batch: str | None, page: int) -> Iterator[list[str]]:
-        """Ids by time of creation, newest first, a page at a time."""
-        index = "runs" if batch is None else f"batch:{batch}"
-        start = 0
-        while True:
-            with self._redis.pipeline(transaction=False) as pipe:
-                for partition in ALL_PARTITIONS:
-                    pipe.zrevrange(f"{partition}:{index}", 0, start + page - 1, withscores=True)
-                found = [pair for pairs in pipe.execute() for pair in pairs]
-            found.sort(key=lambda pair: pair[1], reverse=True)
-            ids = [run_id for run_id, _ in found[start : start + page]]
-            if not ids:
-                return
-            yield ids
-            start += page
+
+class ListQueries(RecordQueries, TotalQueries):
+    """Reads of the indexes of runs."""
+
+    def list_runs(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunRow]:
+        """The runs wanted, newest first; of equal instants the greater id first.
+
+        A page is stable while runs come in: those that were created meanwhile are before it.
+
+        Raises:
+            BadCursor: the cursor is not one of a list of runs.
+        """
+        after = position_of("runs", cursor)
+        span = Span(wanted.since_ms, wanted.until_ms)
+        lead, at_most = self._smallest(list(leads(wanted)), span)
+        unsure = wanted.conditions() - lead.ensures
+        total = self._total(wanted, None if unsure else at_most)
+        if total == 0:
+            return Page((), None, Searched(None, 0, complete=True), 0, 0)
+
+        def choose(entries: Sequence[Position]) -> list[str | None]:
+            run_ids = [entry.name for entry in entries]
+            return [
+                run_id if fields is not None and fields.meet(wanted, unsure) else None
+                for run_id, fields in zip(run_ids, self._listed(run_ids, wanted), strict=True)
+            ]
+
+        found = find_page("runs", self._merged(lead.indexes, span, after), limit, choose)
+        rows = tuple(row for row in self.rows(found.entries) if row is not None)
+        if cursor is None and found.next is None:
+            total = len(rows)
+        return Page(rows, found.next, found.searched, total, at_most)
+
+    def _smallest(self, ways: Sequence[Lead], span: Span) -> tuple[Lead, int]:
+        counts = self._counts([lead.indexes for lead in ways], span)
+        count, at = min((count, at) for at, count in enumerate(counts))
+        return ways[at], count
+
+    def _listed(self, run_ids: Sequence[str], wanted: RunFilter) -> list[ListedFields | None]:
+        """What of the records conditions are about; None for those that are gone."""
+        fields = (*_LISTED, "context") if wanted.children else _LISTED
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), fields)
+            records = [dict(zip(fields, values, strict=True)) for values in pipe.execute()]
+        if wanted.children and (wanted.batch is not None or wanted.labels):
+            self._take_over_from_roots(records, run_ids)
+        return [_listed(record) for record in records]
+
+    def _take_over_from_roots(
+        self, records: Sequence[dict[str, Any]], run_ids: Sequence[str]
+    ) -> None:
+        """Give child runs the batch and the labels of their roots."""
+        roots = {
+            run_id: root
+            for run_id, record in zip(run_ids, records, strict=True)
+            if record["context"] and (root := json.loads(record["context"])["root"]) != run_id
+        }
+        distinct = sorted(set(roots.values()))
+        with self._redis.pipeline(transaction=False) as pipe:
+            for root in distinct:
+                pipe.hmget(run_key("run", root), "batch", "labels")
+            of_roots = dict(zip(distinct, pipe.execute(), strict=True))
+        for run_id, record in zip(run_ids, records, strict=True):
+            if run_id in roots:
+                record["batch"], record["labels"] = of_roots[roots[run_id]]
+
+    def child_rows(self, run_ids: Sequence[str], most: int) -> list[ChildRows]:
+        """The first `most` child runs of each run, in the order they were started."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.llen(run_key("children", run_id))
+                pipe.lrange(run_key("children", run_id), 0, most + _MOST_COUNTED - 1)
+            answers = pipe.execute()
+        counts, ids = answers[::2], answers[1::2]
+        rows = iter(self.rows([child for children in ids for child in children[:most]]))
+        statuses = iter(self._statuses([child for children in ids for child in children[most:]]))
+        return [
+            ChildRows(
+                rows=tuple(row for _ in children[:most] if (row := next(rows)) is not None),
+                folded=Counter(s for _ in children[most:] if (s := next(statuses)) is not None),
+                uncounted=int(count) - len(children),
+            )
+            for count, children in zip(counts, ids, strict=True)
+        ]
+
+    def _statuses(self, run_ids: Sequence[str]) -> list[str | None]:
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hget(run_key("run", run_id), "status")
+            return list(pipe.execute())
 
     def batch_pages(self, batch: str, page: int = 500) -> Iterator[list[str]]:
-        """The runs of a batch, a page at a time."""
-        ids = chain.from_iterable(self._runs_of(batch, partition) for partition in ALL_PARTITIONS)
-        while found := list(islice(ids, page)):
-            yield found
+        """The ids of a batch's runs, a page at a time."""
+        merged = self._merged([f"batch:{batch}"], Span())
+        while entries := merged.take(page):
+            yield [entry.name for entry in entries]
 
-    def _runs_of(self, batch: str, partition: str) -> Iterator[str]:
-        start = 0
-        while some := self._redis.zrange(f"{partition}:batch:{batch}", start, start + _AT_ONCE - 1):
-            yield from some
-            start += _AT_ONCE
+
+def _listed(record: Mapping[str, str | None]) -> ListedFields | None:
+    if record["status"] is None:
+        return None
+    labels = json.loads(record["labels"] or "{}")
+    return ListedFields(record["status"], record["agent"] or "", record["batch"], labels)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import chain
 
-from sleipnir.scheduler.runs.model import Question
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, partition_of, run_key
-from sleipnir.scheduler.store.queries.base import Queries
+from sleipnir.scheduler.runs.model import FINAL, Question
+from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.queries.cursors import Position
+from sleipnir.scheduler.store.queries.indexes import (
+    IndexQueries,
+    Page,
+    Span,
+    find_page,
+    position_of,
+)
 
 
-class QuestionQueries(Queries):
+class QuestionQueries(IndexQueries):
     """Reads of open questions."""
 
     def questions(self, run_id: str) -> list[Question]:
@@ -25,24 +34,88 @@ class QuestionQueries(Queries):
             for visit, at in zip(sorted(found), asked, strict=True)
         ]
 
-    def inbox(self) -> list[Question]:
-        """Every open question, oldest first."""
+    def questions_of_tree(self, run_id: str) -> list[Question]:
+        """The open questions of a run and of all its child runs, oldest first."""
+        found: list[Question] = []
+        level = [run_id]
+        while level:
+            found += chain.from_iterable(map(self.questions, self._asking(level)))
+            level = self._open_children(level)
+        return sorted(found, key=lambda question: (question.asked_at, question.question_id))
+
+    def _asking(self, run_ids: Sequence[str]) -> list[str]:
         with self._redis.pipeline(transaction=False) as pipe:
-            for partition in ALL_PARTITIONS:
-                pipe.zrange(f"{partition}:inbox", 0, -1, withscores=True)
-            asked = [
-                (*member.split(" ", 1), int(at))
-                for members in pipe.execute()
-                for member, at in members
+            for run_id in run_ids:
+                pipe.exists(run_key("questions", run_id))
+            return [run_id for run_id, asks in zip(run_ids, pipe.execute(), strict=True) if asks]
+
+    def _open_children(self, run_ids: Sequence[str]) -> list[str]:
+        """Those children of the runs that are not over: no other asks, nor do its children."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.lrange(run_key("children", run_id), 0, -1)
+            children = [child for ids in pipe.execute() for child in ids]
+            for child in children:
+                pipe.hget(run_key("run", child), "status")
+            return [
+                child
+                for child, status in zip(children, pipe.execute(), strict=True)
+                if status is not None and status not in FINAL
             ]
-            for run_id, visit, _ in asked:
+
+    def list_questions(
+        self,
+        limit: int,
+        cursor: str | None = None,
+        *,
+        agents: Sequence[str] = (),
+        batch: str | None = None,
+    ) -> Page[Question]:
+        """Open questions, oldest first; those of some agents' runs, or of a batch's.
+
+        Raises:
+            BadCursor: the cursor is not one of a list of questions.
+        """
+        after = position_of("questions", cursor)
+        span = Span(newest_first=False)
+
+        def choose(entries: Sequence[Position]) -> list[Question | None]:
+            questions = self._read_questions(entries)
+            batches = self._batches_of_roots(questions) if batch is not None else {}
+            return [
+                question
+                if question is not None
+                and (not agents or question.agent in agents)
+                and (batch is None or batches[question.root_run_id] == batch)
+                else None
+                for question in questions
+            ]
+
+        found = find_page("questions", self._merged(["inbox"], span, after), limit, choose)
+        at_most = self._count(["inbox"], span)
+        total = None if agents or batch is not None else at_most
+        if cursor is None and found.next is None:
+            total = len(found.entries)
+        return Page(tuple(found.entries), found.next, found.searched, total, at_most)
+
+    def _read_questions(self, entries: Sequence[Position]) -> list[Question | None]:
+        """The questions of the inbox's entries; None for those that were answered meanwhile."""
+        names = [entry.name.partition(" ") for entry in entries]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id, _, visit in names:
                 pipe.hget(run_key("questions", run_id), visit)
-            questions = [
-                _question(run_id, visit, text, at)
-                for (run_id, visit, at), text in zip(asked, pipe.execute(), strict=True)
-                if text is not None
-            ]
-        return sorted(questions, key=lambda question: (question.asked_at, question.question_id))
+            texts = pipe.execute()
+        return [
+            None if text is None else _question(run_id, visit, text, entry.instant)
+            for entry, (run_id, _, visit), text in zip(entries, names, texts, strict=True)
+        ]
+
+    def _batches_of_roots(self, questions: Sequence[Question | None]) -> dict[str, str | None]:
+        roots = sorted({question.root_run_id for question in questions if question is not None})
+        with self._redis.pipeline(transaction=False) as pipe:
+            for root in roots:
+                pipe.hget(run_key("run", root), "batch")
+            return dict(zip(roots, pipe.execute(), strict=True))
 
 
 def _question(run_id: str, visit: str, text: str, asked_at: int) -> Question:

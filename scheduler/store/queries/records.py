@@ -8,20 +8,19 @@ from dataclasses import dataclass
 
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
-from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
+from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
 from sleipnir.scheduler.store.keys import ids_keys, run_key
 from sleipnir.scheduler.store.queries.base import Queries
 
 # Fewer digits could not choose a partition.
 _SHORTEST_PREFIX = 2
-_SUMMARY_FIELDS = (
-    "status",
-    "agent",
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "cost",
-    "unpriced",
+_USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost", "unpriced")
+_SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
+# All but what may be large: output, error, context.
+_ROW_FIELDS = (
+    *("status", "agent", "frontier", "created", "machine", "parent", "batch", "labels"),
+    "failed_nodes",
+    *_USAGE_FIELDS,
 )
 
 
@@ -91,8 +90,18 @@ class RecordQueries(Queries):
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), _SUMMARY_FIELDS)
             return [
-                _summary(dict(zip(_SUMMARY_FIELDS, values, strict=True))) if values[0] else None
+                _summary(_given(_SUMMARY_FIELDS, values)) if values[0] else None
                 for values in pipe.execute()
+            ]
+
+    def rows(self, run_ids: Sequence[str]) -> list[RunRow | None]:
+        """What lists tell of several runs, in one round trip; None for those that are gone."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), _ROW_FIELDS)
+            return [
+                _row(run_id, _given(_ROW_FIELDS, values)) if values[0] else None
+                for run_id, values in zip(run_ids, pipe.execute(), strict=True)
             ]
 
     def failures(self, run: Run) -> list[NodeFailure]:
@@ -132,7 +141,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         failure=Failure(**failure) if failure else None,
         usage=_usage(fields),
         context=RunContext.from_json(fields["context"]),
-        parent=fields["parent"].split(" ")[0] if "parent" in fields else None,
+        parent=_parent(fields),
         batch=fields.get("batch"),
         item=fields.get("item"),
         visits={
@@ -154,9 +163,33 @@ def _fork(text: str | None) -> tuple[str, int] | None:
     return run_id, int(step)
 
 
-def _summary(fields: Mapping[str, str | None]) -> RunSummary:
-    given = {name: value for name, value in fields.items() if value is not None}
-    return RunSummary(given["agent"], Status(given["status"]), _usage(given))
+def _summary(fields: Mapping[str, str]) -> RunSummary:
+    return RunSummary(fields["agent"], Status(fields["status"]), _usage(fields))
+
+
+def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
+    return RunRow(
+        run_id=run_id,
+        agent=fields["agent"],
+        status=Status(fields["status"]),
+        frontier=tuple(fields["frontier"].split(" ")),
+        created_at=int(fields["created"]),
+        usage=_usage(fields),
+        machine=fields.get("machine"),
+        parent=_parent(fields),
+        batch=fields.get("batch"),
+        labels=json.loads(fields.get("labels", "{}")),
+        failed_nodes=int(fields.get("failed_nodes", 0)),
+    )
+
+
+def _given(names: Sequence[str], values: Sequence[str | None]) -> dict[str, str]:
+    pairs = zip(names, values, strict=True)
+    return {name: value for name, value in pairs if value is not None}
+
+
+def _parent(fields: Mapping[str, str]) -> str | None:
+    return fields["parent"].split(" ")[0] if "parent" in fields else None
 
 
 def _usage(fields: Mapping[str, str]) -> Usage:

@@ -147,7 +147,9 @@ def test_another_start_joins_runs_under_way(
     results = sorted(start(shout, "one", "two", "three").results())
 
     assert [output for _, _, output in results] == ["ONE", "THREE", "TWO"]
-    assert len(engine.queries.recent(10)) == 3
+    assert len(engine.newest_runs()) == 3
+    (row,) = engine.queries.list_batches(5).entries
+    assert (row.name, row.agent, row.lines, row.succeeded) == ("words", "shout", 3, 3)
 
 
 def test_failed_lines_run_again_only_if_wanted(
@@ -172,7 +174,7 @@ def test_a_failure_in_the_results_file_stays_when_redis_has_forgotten_it(
 
     assert list(started.results()) == []
     assert started.progress.failed == 1
-    assert engine.queries.recent(10) == []
+    assert engine.newest_runs() == []
 
 
 def test_a_waiting_run_holds_up_no_other_line(

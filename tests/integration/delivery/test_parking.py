@@ -47,7 +47,7 @@ def resumed_with(engine: Engine, visit: str, token: str = "t9") -> Any:
 def test_a_run_whose_only_visit_asks_waits_for_a_person(engine: Engine) -> None:
     engine.store.parking.ask(started(engine), a_question("1/s"))
 
-    (question,) = engine.queries.inbox()
+    (question,) = engine.inbox()
     assert status(engine) == "waiting"
     assert (question.question_id, question.text) == (f"{RUN}/1/s", "well?")
     assert question.asked_at == engine.clock.ms
@@ -62,7 +62,7 @@ def test_an_answer_resumes_its_visit(engine: Engine) -> None:
     assert status(engine) == "running"
     assert messages(engine) == ["1/s"]
     assert resumed_with(engine, "1/s") == {"answer": "  Yes\n"}
-    assert engine.queries.inbox() == engine.queries.questions(RUN) == []
+    assert engine.inbox() == engine.queries.questions(RUN) == []
 
 
 def test_the_first_of_two_answers_wins(engine: Engine) -> None:
@@ -110,7 +110,7 @@ def test_cancelling_withdraws_the_question(engine: Engine) -> None:
 
     engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
     with pytest.raises(AnswerRefused, match="has ended"):
         engine.store.parking.answer(RUN, "1/s", "yes")
 
@@ -236,7 +236,7 @@ def test_cancelling_a_run_cancels_all_below_it(engine: Engine) -> None:
 
     assert [status(engine, run_id) for run_id in (RUN, CHILD, GRANDCHILD)] == ["cancelled"] * 3
     assert engine.failure(GRANDCHILD).message == "the parent run ended"
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
 
 
 @pytest.mark.parametrize("waiting", [False, True])

@@ -227,7 +227,7 @@ def test_a_node_without_next_fails_before_it_does_anything(engine: Engine) -> No
 
     failure = engine.failure(run.run_id)
     assert (failure.code, failure.node) == ("R002", "i")
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
 
 
 def test_a_loop_ends_at_the_visit_cap(engine: Engine) -> None:

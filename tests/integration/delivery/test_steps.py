@@ -237,7 +237,7 @@ def test_a_failure_drops_what_does_not_execute_and_awaits_what_does(engine: Engi
     left = stage(engine, "2/a", FAILED)
 
     assert left == 1
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
     assert engine.queries.questions(RUN) == []
     assert status(engine, CHILD) == "cancelled"
     assert engine.store.visits.stage(running, 2, Branch({})) == 0

@@ -66,7 +66,7 @@ def test_a_waiting_run_is_timed_out_too(engine: Engine) -> None:
     engine.tick()
 
     assert status(engine) == "timed_out"
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
 
 
 def test_no_run_is_timed_out_early(engine: Engine) -> None:

@@ -20,6 +20,7 @@ from sleipnir.scheduler.errors import NotKept
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support import full_disk
 from tests.support.command_line import Sleipnir
@@ -71,7 +72,8 @@ class Accepting:
 def submitted(data_dir: Path) -> list[str]:
     """The runs that the next engine of a data directory finds."""
     with attach(data_dir, SETTINGS, workers=False) as engine, connect(engine.redis_url) as client:
-        return sorted(run.run_id for run in RunQueries(client).recent(10))
+        page = RunQueries(client).list_runs(RunFilter(), 10)
+        return sorted(row.run_id for row in page.entries)
 
 
 def test_an_engine_whose_disk_is_full_refuses_runs_and_does_not_end(

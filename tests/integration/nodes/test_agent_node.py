@@ -165,13 +165,13 @@ def test_cancelling_the_parent_cancels_the_child(engine: Engine) -> None:
     engine.drive()
 
     assert engine.run(run_id).status == engine.run(child_of(engine, run_id)).status == "cancelled"
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
 
 
 def test_a_question_of_the_child_names_the_root_run(engine: Engine) -> None:
     run_id = run_both(engine, ASKS)
 
-    (question,) = engine.queries.inbox()
+    (question,) = engine.inbox()
 
     assert (question.run_id, question.root_run_id) == (child_of(engine, run_id), run_id)
     assert engine.run(run_id).status == "waiting"

@@ -265,7 +265,7 @@ def test_a_failure_does_not_wait_for_people_that_other_items_ask(engine: Engine)
         "failed",
         "cancelled",
     ]
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
     assert_consistent(engine.redis, runs=4)
 
 

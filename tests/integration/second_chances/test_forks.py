@@ -111,7 +111,7 @@ def test_what_cannot_be_forked_is_refused_with_the_reason(engine: Engine) -> Non
     engine.redis.delete(f"sleipnir:bundle:{before.digest}")
     with pytest.raises(SubmissionRefused, match="no longer stored; `--agent current`"):
         engine.client.fork(before.run_id, ForkRequest(1))
-    assert len(engine.queries.recent(9)) == 1
+    assert len(engine.newest_runs()) == 1
 
 
 def test_the_command_prints_the_new_ids_or_stays(engine: Engine, redis_server: RedisServer) -> None:

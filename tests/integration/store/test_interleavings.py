@@ -82,7 +82,7 @@ class World:
         return found is not None and cast(str, found).startswith("ready ")
 
     def answer(self) -> None:
-        questions = self._engine.queries.inbox()
+        questions = self._engine.inbox()
         if questions:
             question = self._chance.choice(questions)
             self._engine.store.parking.answer(
@@ -149,7 +149,7 @@ def test_any_order_of_events_gives_the_same_result(engine: Engine, seed: int) ->
     assert (run.status, run.output) == ("succeeded", EXPECTED)
     assert all(count == 1 for count in run.visits.values())
     assert len(engine.queries.children(run.run_id)) == 10
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -159,5 +159,5 @@ def test_a_failure_ends_everything_whenever_it_comes(engine: Engine, seed: int) 
     assert run.failure is not None
     assert (run.failure.code, run.failure.node) == ("R015", "b")
     assert all(child.is_final for child in engine.queries.children(run.run_id))
-    assert engine.queries.inbox() == []
+    assert engine.inbox() == []
     assert set(engine.state(run.run_id)) == {"initial_prompt", "items"}

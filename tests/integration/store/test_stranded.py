@@ -106,7 +106,7 @@ def sweep(engine: Engine, run_id: str, looks: int = 2) -> int:
 def drive_to_its_end(engine: Engine, run_id: str) -> None:
     """Be worker, scheduler and the person who is asked."""
     for _ in range(100):
-        for question in engine.queries.inbox():
+        for question in engine.inbox():
             engine.store.parking.answer(question.run_id, question.visit, "yes")
         if not engine.work_once():
             if engine.run(run_id).is_final:

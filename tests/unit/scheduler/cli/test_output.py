@@ -25,7 +25,16 @@ from sleipnir.scheduler.errors import (
     SubmissionRefused,
 )
 from sleipnir.scheduler.limits.money import dollars
-from sleipnir.scheduler.runs.model import FINAL, Checkpoint, Failure, Run, RunContext, Status, Usage
+from sleipnir.scheduler.runs.model import (
+    FINAL,
+    Checkpoint,
+    Failure,
+    Run,
+    RunContext,
+    RunRow,
+    Status,
+    Usage,
+)
 from sleipnir.scheduler.views.documents import row_document, run_document
 
 
@@ -54,15 +63,33 @@ def a_run(**fields: Any) -> Run:
     return Run(**values)
 
 
+def a_row(**fields: Any) -> RunRow:
+    values = {
+        "run_id": "00ff",
+        "agent": "a",
+        "status": Status.RUNNING,
+        "frontier": ("b", "c"),
+        "created_at": 1_000,
+        "usage": Usage(10, 5, 0.25),
+        "machine": None,
+        "parent": None,
+        "batch": None,
+        "labels": {"team": "red"},
+        **fields,
+    }
+    return RunRow(**values)
+
+
 def test_a_row_says_where_a_run_is() -> None:
-    assert row_document(a_run(), now_ms=61_000) == {
+    assert row_document(a_row(), now_ms=61_000) == {
         "run_id": "00ff",
         "agent": "a",
         "status": "running",
         "node": "b, c",
         "waits_for": None,
         "batch": None,
-        "labels": {},
+        "labels": {"team": "red"},
+        "parent": None,
         "created_at": "1970-01-01T00:00:01.000Z",
         "age_s": 60.0,
         "usage": {
@@ -77,7 +104,7 @@ def test_a_row_says_where_a_run_is() -> None:
 
 
 def test_a_run_that_is_over_is_nowhere() -> None:
-    assert row_document(a_run(status=Status.SUCCEEDED), now_ms=0)["node"] is None
+    assert row_document(a_row(status=Status.SUCCEEDED), now_ms=0)["node"] is None
 
 
 def test_a_failed_runs_document_has_its_error_and_its_time() -> None:

@@ -1,0 +1,99 @@
+"""What lists on the command line share: their flags, and the line after a page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sleipnir.lazy import lazy_imports
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import time_bounds
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.time_bounds import TimeBound
+
+Page = Mapping[str, Any]
+
+
+def limit_option(default: int) -> Callable[..., Any]:
+    """`--limit`: how long a page is."""
+    return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=True)
+
+
+# Where a page begins.
+cursor_option = click.option(
+    "--cursor", metavar="CURSOR", help="Continue a list, as the page before says."
+)
+
+
+def time_bound(ctx: click.Context, param: click.Parameter, text: str | None) -> TimeBound | None:
+    """The callback of options that take `15m`, `4h`, `7d`, or an instant as RFC 3339 has it."""
+    try:
+        return None if text is None else time_bounds.parse_time_bound(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+@dataclass(frozen=True, slots=True)
+class PageLine:
+    """What is said below a page: how much of how much it is, and how to continue.
+
+    Args:
+        verb: of the command.
+        flags: that it was called with, by name.
+        one, many: what the list is of.
+    """
+
+    verb: str
+    flags: Mapping[str, Any]
+    one: str
+    many: str
+
+    def of(self, page: Page, shown: int) -> str:
+        """The line below a page of which so many entries were printed."""
+        parts = [self._how_many(page, shown)]
+        searched = page["searched"]
+        if not searched["complete"]:
+            looked = f"{searched['entries']:,} {self.many}"
+            parts.append(f"looked back to {_clock(searched['back_to'])} over {looked}")
+        if page["next"] is not None:
+            again = ["sleipnir", self.verb, *_words({**self.flags, "cursor": page["next"]})]
+            parts.append(f"continue with: {shlex.join(again)}")
+        return "; ".join(parts)
+
+    def _how_many(self, page: Page, shown: int) -> str:
+        total, at_most = page["total"], page["at_most"]
+        if total is not None and total > shown:
+            return f"{shown:,} of {total:,} {self.many}"
+        if total is None and at_most is not None and at_most > shown:
+            return f"{shown:,} of at most {at_most:,} {self.many}"
+        return f"1 {self.one}" if shown == 1 else f"{shown:,} {self.many}"
+
+
+def _words(flags: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    for name, value in flags.items():
+        flag = f"--{name}"
+        match value:
+            case None | False:
+                pass
+            case True:
+                words.append(flag)
+            case list() | tuple():
+                words += [word for each in value for word in (flag, str(each))]
+            case _:
+                words += [flag, str(value)]
+    return words
+
+
+def _clock(instant: str) -> str:
+    """The time of day here, with its date if that is not today's."""
+    then = datetime.fromisoformat(instant).astimezone()
+    today = datetime.now(tz=then.tzinfo).date()
+    return then.strftime("%H:%M" if then.date() == today else "%Y-%m-%d %H:%M")

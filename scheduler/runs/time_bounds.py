@@ -1,0 +1,51 @@
+"""Times that bound a list, as people write them: `15m`, `4h`, `7d`, or as RFC 3339 has them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_AGE = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
+_EPOCH = datetime.fromtimestamp(0, tz=UTC)
+_INSTANT = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBound:
+    """An instant, or an age: how long ago an instant was."""
+
+    ms: int  # since 1970, or the age
+    is_age: bool
+
+    def at(self, now_ms: int) -> int:
+        """The instant in ms."""
+        return max(0, now_ms - self.ms) if self.is_age else self.ms
+
+
+def parse_time_bound(text: str) -> TimeBound:
+    """The time that a text names.
+
+    Raises:
+        ValueError: it names none; says what would.
+    """
+    if age := _AGE.fullmatch(text):
+        return TimeBound(int(age[1]) * _UNITS_MS[age[2]], is_age=True)
+    instant = _INSTANT.fullmatch(text)
+    try:
+        if instant is None:
+            raise ValueError(text)
+        day, time, fraction, zone = instant.groups()
+        # What is finer than a microsecond counts for nothing here.
+        fine = (fraction or ".0")[:7].ljust(7, "0")
+        zone = "+00:00" if zone in "Zz" else zone
+        since_epoch = datetime.fromisoformat(f"{day}T{time}{fine}{zone}") - _EPOCH
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!a} is neither an age such as 15m, 4h or 7d "
+            "nor an instant such as 2026-03-02T08:30:00Z"
+        ) from None
+    return TimeBound(max(0, since_epoch // timedelta(milliseconds=1)), is_age=False)

@@ -1,0 +1,105 @@
+"""Which runs a list is to have, and which indexes know of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sleipnir.scheduler.runs.model import FINAL, Status
+
+_OPEN = frozenset(Status) - FINAL
+# Statuses with an index of their own; those of others lie in a larger one.
+_OWN_INDEX = frozenset({Status.WAITING, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Conditions on runs, all of which must hold; an empty one always does."""
+
+    statuses: frozenset[Status] = frozenset()  # one of these
+    agents: tuple[str, ...] = ()  # one of these
+    batch: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()  # all of these
+    since_ms: int | None = None  # created then or later
+    until_ms: int | None = None  # created before then
+    # Child runs too; their batch and their labels are those of their root.
+    children: bool = False
+
+    @property
+    def is_bounded_in_time(self) -> bool:
+        return self.since_ms is not None or self.until_ms is not None
+
+    def conditions(self) -> frozenset[str]:
+        """The names of those that are not empty, but for the time, which every index knows."""
+        named = {
+            "statuses": self.statuses,
+            "agents": self.agents,
+            "batch": self.batch is not None,
+            **{f"label {pair}": True for pair in self.labels},
+        }
+        return frozenset(name for name, given in named.items() if given)
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Indexes that have every run wanted, and conditions that hold for all the runs they have."""
+
+    indexes: tuple[str, ...]  # names within a partition
+    ensures: frozenset[str]
+
+
+def leads(wanted: RunFilter) -> Iterator[Lead]:
+    """Every way to find the runs wanted; none of them is empty."""
+    if wanted.children:
+        # A child run is in no index that knows more of it.
+        yield from (Lead((*lead.indexes, "childruns"), frozenset()) for lead in _of_roots(wanted))
+    else:
+        yield from _of_roots(wanted)
+
+
+def _of_roots(wanted: RunFilter) -> Iterator[Lead]:
+    if not wanted.conditions():
+        yield Lead(("runs",), frozenset())
+    if wanted.statuses:
+        yield _of_statuses(wanted.statuses)
+    if wanted.agents:
+        agents = tuple(f"agent:{agent}" for agent in dict.fromkeys(wanted.agents))
+        yield Lead(agents, frozenset({"agents"}))
+    if wanted.batch is not None:
+        yield Lead((f"batch:{wanted.batch}",), frozenset({"batch"}))
+    for pair in wanted.labels:
+        yield Lead((f"label:{pair[0]}={pair[1]}",), frozenset({f"label {pair}"}))
+
+
+def _of_statuses(statuses: frozenset[Status]) -> Lead:
+    if Status.SUCCEEDED in statuses:
+        ensured = frozenset({"statuses"} if statuses == frozenset(Status) else ())
+        return Lead(("runs",), ensured)
+    indexes = {str(status) for status in statuses & _OWN_INDEX}
+    if not statuses & (_OPEN - _OWN_INDEX):
+        return Lead(tuple(sorted(indexes)), frozenset({"statuses"}))
+    ensured = frozenset({"statuses"} if statuses >= _OPEN else ())
+    return Lead(("open", *sorted(indexes - {"waiting"})), ensured)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFields:
+    """What of a record conditions are about."""
+
+    status: str
+    agent: str
+    batch: str | None
+    labels: Mapping[str, str]
+
+    def meet(self, wanted: RunFilter, unsure: frozenset[str]) -> bool:
+        """Whether the conditions named in `unsure` hold."""
+        return (
+            ("statuses" not in unsure or self.status in wanted.statuses)
+            and ("agents" not in unsure or self.agent in wanted.agents)
+            and ("batch" not in unsure or self.batch == wanted.batch)
+            and all(
+                self.labels.get(key) == value
+                for key, value in wanted.labels
+                if f"label {(key, value)}" in unsure
+            )
+        )

@@ -1,0 +1,180 @@
+"""Sorted sets of all partitions as lists, and what a page of such a list may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Generic, TypeVar
+
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.store.queries.base import Queries
+from sleipnir.scheduler.store.queries.cursors import ListKind, Position, from_cursor, to_cursor
+from sleipnir.scheduler.store.queries.merging import MergedList, RangeAnswer, RangeRequest
+
+# What one request looks at before it says how far it came.
+MOST_LOOKED_AT = 5_000
+MOST_SECONDS = 0.3
+_LARGEST_CHUNK = 500
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The instants in ms that a list is about, and from which end it is read."""
+
+    since: int | None = None
+    until: int | None = None  # not that instant itself
+    newest_first: bool = True
+
+    def scores(self) -> tuple[str, str]:
+        """Least and greatest score, as Redis takes them."""
+        least = "-inf" if self.since is None else str(self.since)
+        greatest = "+inf" if self.until is None else f"({self.until}"
+        return least, greatest
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """How far a search looked."""
+
+    back_to: int | None  # ms: everything on this side of it was looked at; None: nothing was
+    entries: int  # that were looked at
+    complete: bool  # False: the page is not full only because the search was to end
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a list."""
+
+    entries: tuple[T, ...]
+    next: str | None  # the cursor of the next page; None after the last
+    searched: Searched
+    total: int | None  # in the whole list; None: that is not known without reading all of it
+    at_most: int | None  # the same at most, if that is known
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """What a search found."""
+
+    entries: list[T]
+    next: str | None
+    searched: Searched
+
+
+class IndexQueries(Queries):
+    """Reads of sorted sets that every partition has."""
+
+    def _count(self, indexes: Sequence[str], span: Span) -> int:
+        """How many entries the partitions' sorted sets of these names have in all."""
+        return sum(self._counts([indexes], span))
+
+    def _counts(self, groups: Sequence[Sequence[str]], span: Span) -> list[int]:
+        """The same of several groups of sorted sets, in one round trip."""
+        bounded = span.since is not None or span.until is not None
+        with self._redis.pipeline(transaction=False) as pipe:
+            for indexes in groups:
+                for key in _keys(indexes):
+                    if bounded:
+                        pipe.zcount(key, *span.scores())
+                    else:
+                        pipe.zcard(key)
+            counts = iter(pipe.execute())
+        return [sum(int(next(counts)) for _ in _keys(indexes)) for indexes in groups]
+
+    def _merged(
+        self, indexes: Sequence[str], span: Span, after: Position | None = None
+    ) -> MergedList:
+        """The entries of the partitions' sorted sets of these names as one list."""
+
+        def read(readings: Sequence[RangeRequest]) -> list[RangeAnswer]:
+            return self._read(readings, span)
+
+        return MergedList(_keys(indexes), read, after=after, newest_first=span.newest_first)
+
+    def _read(self, readings: Sequence[RangeRequest], span: Span) -> list[RangeAnswer]:
+        given: dict[int, RangeAnswer] = {}
+        counts = {at: reading.most + 1 for at, reading in enumerate(readings)}
+        while counts:
+            for at, answer in zip(counts, self._ranges(readings, span, counts), strict=True):
+                given[at] = _beyond(readings[at].after, answer, counts[at], span.newest_first)
+            # More entries of one instant than were asked for: the place is further down.
+            counts = {
+                at: 4 * count
+                for at, count in counts.items()
+                if not given[at].entries and not given[at].ended
+            }
+        return [given[at] for at in range(len(readings))]
+
+    def _ranges(
+        self, readings: Sequence[RangeRequest], span: Span, counts: dict[int, int]
+    ) -> list[list[tuple[str, float]]]:
+        least, greatest = span.scores()
+        with self._redis.pipeline(transaction=False) as pipe:
+            for at, count in counts.items():
+                key, after, _ = readings[at]
+                if span.newest_first:
+                    top = greatest if after is None else after.instant
+                    pipe.zrevrangebyscore(key, top, least, 0, count, withscores=True)
+                else:
+                    bottom = least if after is None else after.instant
+                    pipe.zrangebyscore(key, bottom, greatest, 0, count, withscores=True)
+            return list(pipe.execute())
+
+
+def _keys(indexes: Sequence[str]) -> list[str]:
+    return [f"{partition}:{index}" for index in indexes for partition in ALL_PARTITIONS]
+
+
+def _beyond(
+    after: Position | None, answer: Sequence[tuple[str, float]], count: int, newest_first: bool
+) -> RangeAnswer:
+    entries = [Position(int(score), name) for name, score in answer]
+    if after is not None:
+        entries = [entry for entry in entries if (entry < after if newest_first else entry > after)]
+    return RangeAnswer(entries, ended=len(answer) < count)
+
+
+def find_page(
+    kind: ListKind,
+    merged: MergedList,
+    limit: int,
+    choose: Callable[[Sequence[Position]], Sequence[T | None]],
+) -> Found[T]:
+    """Up to `limit` entries that are chosen, within what a request may cost.
+
+    Args:
+        choose: what to show of each entry, None if it does not fit.
+    """
+    until = monotonic() + MOST_SECONDS
+    found: list[tuple[Position, T]] = []
+    looked_at, last, size = 0, None, limit + 1
+
+    def give(after: Position | None, *, complete: bool = True) -> Found[T]:
+        cursor = to_cursor(kind, after) if after is not None else None
+        searched = Searched(last.instant if last else None, looked_at, complete)
+        return Found([shown for _, shown in found], cursor, searched)
+
+    while chunk := merged.take(min(size, _LARGEST_CHUNK)):
+        for entry, chosen in zip(chunk, choose(chunk), strict=True):
+            if chosen is not None and len(found) == limit:
+                return give(found[-1][0])
+            looked_at, last = looked_at + 1, entry
+            if chosen is not None:
+                found.append((entry, chosen))
+        in_vain = looked_at - len(found)
+        if in_vain >= MOST_LOOKED_AT or (in_vain > len(found) and monotonic() > until):
+            return give(last, complete=len(found) == limit)
+        size *= 2
+    return give(None)
+
+
+def position_of(kind: ListKind, cursor: str | None) -> Position | None:
+    """Where a page begins.
+
+    Raises:
+        BadCursor: the cursor is none of this kind of list.
+    """
+    return None if cursor is None else from_cursor(kind, cursor)

@@ -1,0 +1,101 @@
+"""How many runs there are of a kind, where indexes and sums know it without reading records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sleipnir.scheduler.runs.model import FINAL, Status
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.store.queries.indexes import IndexQueries, Span
+
+# As lib/indexes.lua has them: what runs took at most, s.
+_DURATIONS = ("1", "5", "30", "120", "600", "3600", "86400", "inf")
+# Queued and running runs are counted as one: `open` in the sums, and here.
+_OPEN = frozenset({Status.QUEUED, Status.RUNNING})
+_INDEXED = ("runs", "open", "waiting", "failed", "cancelled", "timed_out")
+
+ByStatus = Mapping[str, int]
+
+
+class TotalQueries(IndexQueries):
+    """Reads of counts: as many as there are partitions, however many runs."""
+
+    def _total(self, wanted: RunFilter, counted: int | None) -> int | None:
+        """How many runs fit; None if only their records could tell.
+
+        Args:
+            counted: the number of entries of indexes that have the runs wanted and no others.
+        """
+        if counted is not None:
+            return counted
+        if wanted.is_bounded_in_time or wanted.labels or wanted.children:
+            return None
+        if wanted.batch is None:
+            known = self._of_agents(wanted.agents) if wanted.agents else self._of_all()
+        elif not wanted.agents:
+            known = self.batch_tallies([wanted.batch])[0]
+        else:
+            return None
+        return _sum_of(known, wanted.statuses)
+
+    def _of_all(self) -> ByStatus:
+        counts = self._counts([[index] for index in _INDEXED], Span())
+        found = dict(zip(_INDEXED, counts, strict=True))
+        runs, unfinished = found.pop("runs"), found["open"]
+        ended = sum(found[status] for status in ("failed", "cancelled", "timed_out"))
+        return {
+            **found,
+            "open": unfinished - found["waiting"],
+            "succeeded": runs - unfinished - ended,
+        }
+
+    def _of_agents(self, agents: Sequence[str]) -> ByStatus:
+        """Of these agents' runs; open ones and those that wait are not told apart."""
+        fields = [
+            f"{status} {duration} {agent}"
+            for agent in agents
+            for status in sorted(FINAL)
+            for duration in _DURATIONS
+        ]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.hmget(f"{partition}:tally", fields)
+            answers = pipe.execute()
+        found = dict.fromkeys(map(str, FINAL), 0)
+        for counts in answers:
+            for field, count in zip(fields, counts, strict=True):
+                found[field.partition(" ")[0]] += int(count or 0)
+        runs = self._count([f"agent:{agent}" for agent in agents], Span())
+        return {**found, "open and waiting": runs - sum(found.values())}
+
+    def batch_tallies(self, batches: Sequence[str]) -> list[dict[str, int]]:
+        """What is counted of batches, summed over their runs."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for batch in batches:
+                for partition in ALL_PARTITIONS:
+                    pipe.hgetall(f"{partition}:batchtally:{batch}")
+            answers = iter(pipe.execute())
+        return [_add_up([next(answers) for _ in ALL_PARTITIONS]) for _ in batches]
+
+
+def _add_up(hashes: Sequence[Mapping[str, str]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for fields in hashes:
+        for name, count in fields.items():
+            found[name] = found.get(name, 0) + int(count)
+    return found
+
+
+def _sum_of(known: ByStatus, statuses: frozenset[Status]) -> int | None:
+    """The runs of these statuses; None if they are not counted apart from others."""
+    wanted = {str(status) for status in statuses - _OPEN}
+    if statuses & _OPEN:
+        if not statuses >= _OPEN:
+            return None
+        wanted.add("open")
+    if "open and waiting" in known and wanted & {"open", "waiting"}:
+        if not wanted >= {"open", "waiting"}:
+            return None
+        wanted = wanted - {"open", "waiting"} | {"open and waiting"}
+    return max(0, sum(known.get(name, 0) for name in wanted))

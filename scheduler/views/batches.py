@@ -1,0 +1,44 @@
+"""Batches: one, and the list of them."""
+
+from __future__ import annotations
+
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.pages import page_document
+
+# What runs of a batch are counted by; `open` are those that are queued or running.
+STATUSES = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
+
+
+def batches_page(queries: BatchQueries, *, limit: int, cursor: str | None = None) -> Document:
+    """A page of batches, those with the latest activity first.
+
+    Raises:
+        BadCursor: the cursor is not one of a list of batches.
+    """
+    page, now_ms = queries.list_batches(limit, cursor), queries.now_ms()
+    return page_document(
+        page, "batches", [batch_document(row, now_ms=now_ms) for row in page.entries]
+    )
+
+
+def batch_page(queries: BatchQueries, name: str) -> Document | None:
+    """How a batch stands; None if there is none of that name."""
+    (row,) = queries.batch_rows([name])
+    return None if row is None else batch_document(row, now_ms=queries.now_ms())
+
+
+def batch_document(row: BatchRow, *, now_ms: int) -> Document:
+    """A batch; what its runs used is told of those that are over."""
+    active = row.last_activity
+    return {
+        "batch": row.name,
+        "agent": row.agent,
+        "lines": row.lines,
+        "runs": row.runs,
+        **{status: getattr(row, status) for status in STATUSES},
+        "usage": {"total_tokens": row.tokens, "cost_usd": row.cost_usd},
+        "last_activity": None if active is None else to_rfc3339(active),
+        "age_s": None if active is None else (now_ms - active) / 1000,
+    }

@@ -1,0 +1,30 @@
+"""What lists have in common: where a page ends, and how much there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.queries.indexes import Page
+from sleipnir.scheduler.views.documents import Document
+
+
+def page_document(page: Page[Any], name: str, entries: list[Document]) -> Document:
+    """A page of a list; `name` is that of its entries.
+
+    `next` is the cursor of the next page, null after the last. `total` is null where only
+    reading everything would tell; there are `at_most` so many. `searched` tells how far it was
+    looked for entries: `complete` is false if that was not far enough to fill the page.
+    """
+    back_to = page.searched.back_to
+    return {
+        name: entries,
+        "next": page.next,
+        "total": page.total,
+        "at_most": page.at_most,
+        "searched": {
+            "back_to": None if back_to is None else to_rfc3339(back_to),
+            "entries": page.searched.entries,
+            "complete": page.searched.complete,
+        },
+    }

@@ -1,0 +1,79 @@
+"""Lists of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sleipnir.scheduler.runs.model import RunRow
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.store.queries.lists import ChildRows
+from sleipnir.scheduler.views.documents import Document, row_document
+from sleipnir.scheduler.views.pages import page_document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+# Child runs of one run that are shown; the others are told in numbers.
+MOST_CHILDREN = 20
+# Child runs of a whole page that are shown.
+_MOST_DESCENDANTS = 1_000
+
+
+def runs_page(
+    client: Client,
+    wanted: RunFilter,
+    *,
+    limit: int,
+    cursor: str | None = None,
+    tree: bool = False,
+) -> Document:
+    """A page of runs, newest first.
+
+    Args:
+        tree: with each run's `children`, at any depth, and in `more_children` the numbers of
+            those that are left out, by status or `uncounted`.
+
+    Raises:
+        BadCursor: the cursor is not one of a list of runs.
+    """
+    page = client.queries.list_runs(wanted, limit, cursor)
+    trees = _read_children(client, page.entries) if tree else {}
+    everything = [*page.entries, *(row for found in trees.values() for row in found.rows)]
+    now_ms, waits = client.queries.now_ms(), client.waits_for(everything)
+
+    def document(row: RunRow) -> Document:
+        fields = row_document(row, now_ms=now_ms, waits_for=waits.get(row.run_id))
+        if not tree:
+            return fields
+        found = trees.get(row.run_id, _NO_CHILDREN)
+        return {
+            **fields,
+            "children": [document(child) for child in found.rows],
+            "more_children": dict(_left_out(found)),
+        }
+
+    return page_document(page, "runs", [document(row) for row in page.entries])
+
+
+_NO_CHILDREN = ChildRows((), {}, 0)
+
+
+def _read_children(client: Client, roots: Sequence[RunRow]) -> dict[str, ChildRows]:
+    """The child runs of runs, level by level, by their parent's id."""
+    found: dict[str, ChildRows] = {}
+    level, left = list(roots), _MOST_DESCENDANTS
+    while level and left > 0:
+        run_ids = [row.run_id for row in level]
+        # What is cut off here is told in numbers too.
+        children = client.queries.child_rows(run_ids, min(MOST_CHILDREN, -(-left // len(level))))
+        found |= dict(zip(run_ids, children, strict=True))
+        level = [row for rows in children for row in rows.rows]
+        left -= len(level)
+    return found
+
+
+def _left_out(found: ChildRows) -> Iterator[tuple[str, int]]:
+    yield from sorted(found.folded.items())
+    if found.uncounted:
+        yield "uncounted", found.uncounted
