@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sleipnir.graphs.bundles.archive import Part, pack
 from sleipnir.graphs.bundles.layout import bundle_parts
@@ -17,7 +18,10 @@ from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
-from sleipnir.graphs.schema import AgentNode, Graph
+from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
+from sleipnir.graphs.knowledge.plan import KnowledgePlan
+from sleipnir.graphs.knowledge.pointer import UnusablePointer, pointer_file, read_pointer
+from sleipnir.graphs.schema import AgentNode, Graph, RagNode
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.scheduler.config.directories import config_dir, data_dir
@@ -128,7 +132,34 @@ def parts_of(agent: Agent, settings: Settings, library: ToolLibrary) -> list[Par
     servers = None
     if agent.mcp_servers:
         servers = configured_servers(settings)[0].bundled(agent.mcp_servers)
-    return bundle_parts(agent, library, config_dir(), servers)
+    return bundle_parts(agent, library, config_dir(), servers, _plans(agent, settings))
+
+
+def _plans(agent: Agent, settings: Settings) -> dict[str, KnowledgePlan]:
+    """What runs need to know of the agent's knowledge bases; of what cannot be built nothing."""
+    plans: dict[str, KnowledgePlan] = {}
+    nodes = agent.graph.nodes_of(RagNode) if agent.graph is not None else ()
+    for node_id, node in nodes:
+        top_k = node.top_k or settings.rag_top_k
+        try:
+            pointer = read_pointer(pointer_file(agent.directory, node_id, data_dir() / "kb"))
+        except UnusablePointer:
+            continue
+        wanted = effective(node, rag_defaults(settings))
+        if pointer is not None:
+            plans[node_id] = KnowledgePlan(pointer.settings, top_k, pointer.address)
+        elif isinstance(wanted, BuildSettings):
+            plans[node_id] = KnowledgePlan(wanted, top_k, None)
+    return plans
+
+
+def rag_defaults(settings: Settings) -> dict[str, Any]:
+    """What knowledge bases are built with where their nodes do not say."""
+    return {
+        "embedding_model": settings.rag_embedding_model,
+        "chunk_size": settings.rag_chunk_size,
+        "chunk_overlap": settings.rag_chunk_overlap,
+    }
 
 
 def resources_of(
@@ -141,11 +172,7 @@ def resources_of(
         default_model=settings.model,
         model_aliases=settings.models.aliases.keys(),
         model_providers=settings.models.own_providers,
-        rag_defaults={
-            "embedding_model": settings.rag_embedding_model,
-            "chunk_size": settings.rag_chunk_size,
-            "chunk_overlap": settings.rag_chunk_overlap,
-        },
+        rag_defaults=rag_defaults(settings),
         rag_absolute_paths=settings.rag_absolute_paths,
         knowledge_directory=data_dir() / "kb",
         tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),

@@ -23,6 +23,7 @@ from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
+from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
@@ -32,6 +33,7 @@ from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
 from sleipnir.worker.delivery.run_visit import run_visit
+from sleipnir.worker.knowledge.bases import KnowledgeBases
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
 from sleipnir.worker.machine_heartbeat import announce
@@ -49,6 +51,9 @@ _HEARTBEAT_S = 1.0
 
 # Where the system allows it: most begin processes with 1,024, which 300 threads use up.
 _FILES = 65_536
+
+# What is read from in there must be nobody else's.
+_OWN = ("bundles", "scratch", "cache", "kb-cache")
 
 
 def make_services(settings: Settings) -> Services:
@@ -83,6 +88,9 @@ def make_services(settings: Settings) -> Services:
             McpPool(McpLimits.of(settings), settings.tool_env),
             home / "cache",
         ),
+        knowledge=KnowledgeBases(
+            Indexes(client, settings.retention_s, settings.lease_s), settings, home / "kb-cache"
+        ),
         secrets=secrets,
         settings=settings,
         limits=VisitLimits.of(settings),
@@ -97,7 +105,7 @@ def _writable_home() -> Path:
         SettingInvalid: it cannot be used, or somebody else has prepared it for us.
     """
     home = data_dir()
-    for directory in (home, home / "bundles", home / "scratch", home / "cache"):
+    for directory in (home, *(home / name for name in _OWN)):
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             owner = directory.stat().st_uid

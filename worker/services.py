@@ -11,6 +11,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
+from sleipnir.worker.knowledge.bases import KnowledgeBases
 from sleipnir.worker.llm.models import Models
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
@@ -25,6 +26,7 @@ class Services:
     leases: Leases
     models: Models
     tools: ToolResolver
+    knowledge: KnowledgeBases
     secrets: Secrets
     settings: Settings
     limits: VisitLimits

@@ -5,6 +5,7 @@ agents/.shared/…         what the agents beside it share, if anything
 functions/tools/<file>   the global tools it uses, and their `.env`
 functions/utils/…        helpers of tools, if it has any tools
 functions/mcp.json       the servers it uses, with the names of secrets, not their values
+knowledge.json           what its knowledge bases are built with, or have been built as
 manifest.json            its name, and the aliases of tools as they were at submission
 """
 
@@ -19,6 +20,7 @@ from sleipnir.graphs.bundles.archive import Part
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.env_file import ENV_FILE
 from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.knowledge.plan import PLAN_FILE, KnowledgePlan, plans_text
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.toolbox import Toolbox
 
@@ -31,7 +33,11 @@ _MANIFEST = "manifest.json"
 
 
 def bundle_parts(
-    agent: Agent, library: ToolLibrary, config_directory: Path, servers: Mapping[str, Any] | None
+    agent: Agent,
+    library: ToolLibrary,
+    config_directory: Path,
+    servers: Mapping[str, Any] | None,
+    plans: Mapping[str, KnowledgePlan] | None = None,
 ) -> list[Part]:
     """Everything a worker needs to run an agent.
 
@@ -40,6 +46,7 @@ def bundle_parts(
         library: where its global tools come from.
         config_directory: of the user, with helpers and the environment of tools.
         servers: the content of the `mcp.json`; None: the agent uses no server.
+        plans: of its knowledge bases, by node id.
     """
     toolbox = Toolbox(agent.global_tools, library, agent.directory)
     parts = [Part(f"{_AGENTS}/{agent.name}", agent.directory)]
@@ -47,6 +54,8 @@ def bundle_parts(
     parts += _beside(agent, toolbox, config_directory)
     if servers is not None:
         parts.append(Part(_MCP_FILE, _json(servers)))
+    if plans:
+        parts.append(Part(PLAN_FILE, plans_text(plans)))
     aliases = dict(_aliases(toolbox, library))
     parts.append(Part(_MANIFEST, _json({"agent": agent.name, "aliases": aliases})))
     return parts

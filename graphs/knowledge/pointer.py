@@ -82,6 +82,20 @@ def read_pointer(file: Path) -> Pointer | None:
         raise UnusablePointer(reason(error)) from error
 
 
+def pointer_file(directory: Path, node_id: str, elsewhere: Path | None) -> Path:
+    """Where the pointer of a knowledge base is, or would be looked for.
+
+    Args:
+        directory: the agent's.
+        elsewhere: where pointers are whose agents' directories cannot be written.
+    """
+    own = directory / f"{node_id}.yaml"
+    if elsewhere is None or own.exists():
+        return own
+    kept = elsewhere / directory.name / f"{node_id}.yaml"
+    return kept if kept.exists() else own
+
+
 def changes(
     pointer: Pointer, wanted: Mapping[str, Any], documents: Sequence[str]
 ) -> list[tuple[str, Any, Any]]:

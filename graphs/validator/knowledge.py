@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sleipnir.graphs.document.finding import Finding
@@ -16,6 +15,7 @@ from sleipnir.graphs.knowledge.pointer import (
     Pointer,
     UnusablePointer,
     changes,
+    pointer_file,
     read_pointer,
 )
 from sleipnir.graphs.knowledge.sources import classify, may_read
@@ -109,7 +109,9 @@ class _Base:
         Raises:
             UnusablePointer: there is one that cannot be used.
         """
-        return read_pointer(pointer_file(self.agent.directory, self.node_id, self.resources))
+        return read_pointer(
+            pointer_file(self.agent.directory, self.node_id, self.resources.knowledge_directory)
+        )
 
     def why_not_buildable(self) -> str | None:
         """Why it cannot be built without asking; None if it can."""
@@ -128,15 +130,6 @@ class _Base:
             return False
         found = pointer.settings if pointer else effective(self.node, self.resources.rag_defaults)
         return isinstance(found, BuildSettings) and found.is_keyword_only
-
-
-def pointer_file(directory: Path, node_id: str, resources: Resources) -> Path:
-    """Where the pointer of a knowledge base is, or would be looked for."""
-    own = directory / f"{node_id}.yaml"
-    if resources.knowledge_directory is None or own.exists():
-        return own
-    kept = resources.knowledge_directory / directory.name / f"{node_id}.yaml"
-    return kept if kept.exists() else own
 
 
 def _bases_of_graph(context: Context) -> Iterator[_Base]:

@@ -69,6 +69,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Draw an agent's graph, or a run's progress.",
     ),
     "agents": ("sleipnir.scheduler.cli.verbs.agents:agents", "List agents, or show one."),
+    "kb": ("sleipnir.worker.cli.kb:kb", "Build, search, show and remove knowledge bases."),
     "tools": ("sleipnir.worker.cli.tools:tools", "List an agent's functions, or call one."),
     "init": ("sleipnir.scheduler.cli.verbs.init:init", "Create an agent from a template."),
     "schema": (

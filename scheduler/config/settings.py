@@ -202,6 +202,16 @@ class Settings(BaseModel):
     rag_chunk_overlap: int | None = Field(
         None, ge=0, description="how much of a chunk the next one may repeat, characters"
     )
+    rag_top_k: int = Field(5, ge=1, description="chunks that a search in a knowledge base gives")
+    rag_document_max_bytes: int = Field(
+        64 * MIB, ge=1, description="largest document of a knowledge base"
+    )
+    kb_max_bytes: int = Field(
+        512 * MIB, ge=1, description="largest packed knowledge base, as Redis keeps it"
+    )
+    kb_cache_bytes: int = Field(
+        4096 * MIB, ge=1, description="most that knowledge bases take on a worker's disk"
+    )
     rag_absolute_paths: bool = Field(
         False, description="knowledge bases may read documents outside their agent's directory"
     )

@@ -75,6 +75,10 @@ Shared:
                                        `lines`; expires after twice the retention time. Also
                                        the channel on which the batch's runs are named as they end
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
+    sleipnir:index:<address>   string  hash of a knowledge base's packed index, number of its parts
+    sleipnir:index:<address>:<n> string  a part of it; all expire the retention time after last use
+    sleipnir:index-lease:<name> string  who builds an index; expires in seconds
+    sleipnir:index-of:<bundle> <node> string  its address, where the documents are pages; expires
     sleipnir:recording:<digest> string  model calls that reply in place of a model
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
@@ -141,6 +145,18 @@ def bundle_key(digest: str) -> str:
 
 def cache_key(digest: str) -> str:
     return f"sleipnir:cache:{digest}"
+
+
+def index_key(address: str) -> str:
+    return f"sleipnir:index:{address}"
+
+
+def index_lease_key(name: str) -> str:
+    return f"sleipnir:index-lease:{name}"
+
+
+def index_of_key(bundle: str, node: str) -> str:
+    return f"sleipnir:index-of:{bundle} {node}"
 
 
 def recording_key(digest: str) -> str:

@@ -14,10 +14,12 @@ from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Lease, Run
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
+from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.run_visit import run_visit
+from sleipnir.worker.knowledge.bases import KnowledgeBases
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
 from sleipnir.worker.mcp.pool import McpPool
@@ -77,6 +79,11 @@ class Engine(Agents):
             leases=Leases(self.store.visits.renew, interval_s=1.0),
             models=Models(self.store, self.gate),
             tools=ToolResolver(values, values.secrets, McpPool(), self._directory / "cache"),
+            knowledge=KnowledgeBases(
+                Indexes(self.redis, values.retention_s, values.lease_s),
+                values,
+                self._directory / "kb-cache",
+            ),
             secrets=values.secrets,
             settings=values,
             limits=VisitLimits.of(values),

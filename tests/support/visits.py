@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
+from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelRequest, Reply, complete
 from sleipnir.worker.visit.cancellation import Cancellation
@@ -73,6 +74,13 @@ class NoSecrets:
         return text
 
 
+class NoKnowledge:
+    """No knowledge base can be had."""
+
+    def search(self, *_: object) -> Never:
+        raise KnowledgeFailed("there is none")
+
+
 @dataclass
 class KeptNarration:
     """What was told, in memory."""
@@ -99,7 +107,13 @@ class KeptServices:
 
     def for_visit(self) -> VisitServices:
         return VisitServices(
-            self.models, self.tools, self.conversation, NoSecrets(), self.narration, self.run_log
+            self.models,
+            self.tools,
+            self.conversation,
+            NoSecrets(),
+            self.narration,
+            NoKnowledge(),
+            self.run_log,
         )
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, perf_counter, process_time
+from typing import Never
 
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.state import Snapshot
@@ -83,8 +84,14 @@ def _services(models: Models, settings: Settings) -> VisitServices:
         conversation=_NoConversation(),
         secrets=settings.secrets,
         narration=_NoNarration(),
+        knowledge=_NoKnowledge(),
         run_log=RunLog(VisitLimits().log_bytes),
     )
+
+
+class _NoKnowledge:
+    def search(self, *_: object) -> Never:
+        raise AssertionError("a model is asked, nothing else")
 
 
 class _NoTools:

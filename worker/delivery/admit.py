@@ -95,6 +95,7 @@ def _visit_services(
         conversation=StoredConversation(store.visits, lease, turns),
         secrets=services.secrets,
         narration=StoredNarration(store.runs, lease.run_id, node_id, index),
+        knowledge=services.knowledge,
         run_log=RunLog(services.limits.log_bytes),
     )
 

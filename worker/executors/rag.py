@@ -1,17 +1,30 @@
-"""The `rag` node: retrieval from a knowledge base, which this version does not have yet."""
+"""The `rag` node: retrieves passages from its knowledge base."""
 
 from __future__ import annotations
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import RagNode
+from sleipnir.worker.executors.updates import require_rendered, update_state
+from sleipnir.worker.knowledge.errors import BeingBuilt, KnowledgeFailed
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Outcome
+from sleipnir.worker.visit.outcome import Deferred, Outcome, Wrote
 
 
 def run_rag(visit: Visit[RagNode]) -> Outcome:
-    """Say plainly that knowledge bases are not there yet.
+    """Search for the query; the knowledge base is built first if nobody has.
 
     Raises:
-        NodeFailed: R020, always.
+        NodeFailed: R001 for the query, R020 if the knowledge base cannot be built or searched.
     """
-    raise NodeFailed("R020", "rag nodes are not available in this version")
+    node = visit.node
+    query = require_rendered(node.query, "query", visit)
+    try:
+        found = visit.services.knowledge.search(visit, query, node.top_k, node.timeout)
+    except BeingBuilt as wait:
+        return Deferred(wait.delay_s, str(wait))
+    except KnowledgeFailed as error:
+        message = f"agent '{visit.graph.name}', rag node '{visit.node_id}': {error}"
+        raise NodeFailed("R020", message) from error
+    writes: dict[str, object] = {}
+    update_state(visit, writes, {"output": found.output})
+    return Wrote(writes, node.targets, found.output, warnings=found.warnings)

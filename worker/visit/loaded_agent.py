@@ -9,6 +9,7 @@ from pathlib import Path
 from sleipnir.graphs.bundles.layout import library_of
 from sleipnir.graphs.dataflow import declared_writes, reads
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
+from sleipnir.graphs.knowledge.plan import KnowledgePlan, read_plans
 from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references
@@ -37,6 +38,15 @@ class LoadedAgent:
     def servers(self) -> McpConfig:
         """The MCP servers its bundle brought, secrets unresolved."""
         return read_mcp_config(self.root)[0]
+
+    @cached_property
+    def knowledge(self) -> dict[str, KnowledgePlan]:
+        """The knowledge bases of its nodes, by node id.
+
+        Raises:
+            BundleError: its bundle does not say.
+        """
+        return read_plans(self.root)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:

@@ -70,6 +70,27 @@ class NarrationService(Protocol):
         """Pass on what a model says."""
 
 
+class Passages(Protocol):
+    """What a search in a knowledge base gave."""
+
+    @property
+    def output(self) -> dict[str, Any]:
+        """The context, and the sources."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What people should know of it."""
+
+
+class KnowledgeService(Protocol):
+    """The knowledge bases."""
+
+    def search(
+        self, visit: Visit[Any], query: str, top_k: int | None, timeout_s: float
+    ) -> Passages:
+        """The best passages of the node's knowledge base."""
+
+
 class VisitServices(NamedTuple):
     """The services of one try of one visit."""
 
@@ -78,4 +99,5 @@ class VisitServices(NamedTuple):
     conversation: ConversationService
     secrets: SecretService
     narration: NarrationService
+    knowledge: KnowledgeService
     run_log: RunLog  # what `logs` shows of this try, kept with the run when it commits

@@ -1,0 +1,49 @@
+"""What a run needs to know of a node's knowledge base: it travels in the bundle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.knowledge.build_settings import BuildSettings
+
+PLAN_FILE = "knowledge.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgePlan:
+    """The knowledge base of one node, as it was when its run was submitted."""
+
+    settings: BuildSettings
+    top_k: int
+    address: str | None  # of the index that was built; None: build it from the documents
+
+    def to_json(self) -> dict[str, Any]:
+        return {"settings": self.settings.to_json(), "top_k": self.top_k, "address": self.address}
+
+
+def plans_text(plans: Mapping[str, KnowledgePlan]) -> bytes:
+    """The plans by node id, as they are kept in a bundle."""
+    return (json.dumps({node: plan.to_json() for node, plan in plans.items()}) + "\n").encode()
+
+
+def read_plans(root: Path) -> dict[str, KnowledgePlan]:
+    """The plans in an unpacked bundle; none if it was packed without.
+
+    Raises:
+        BundleError: they cannot be read.
+    """
+    try:
+        found = json.loads((root / PLAN_FILE).read_bytes())
+        return {
+            node: KnowledgePlan(BuildSettings(**plan["settings"]), plan["top_k"], plan["address"])
+            for node, plan in found.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"the bundle has no usable {PLAN_FILE}: {error}") from error

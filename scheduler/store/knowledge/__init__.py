@@ -1,0 +1,1 @@
+"""Knowledge bases in Redis: built once, fetched by every worker machine."""

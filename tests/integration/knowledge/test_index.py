@@ -1,0 +1,157 @@
+"""Indexes on disk and searches in them, with the libraries that keep them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sleipnir.graphs.knowledge.build_settings import BuildSettings
+from sleipnir.worker.knowledge.index import (
+    Index,
+    IndexUnusable,
+    SourceText,
+    chunks_of,
+    write_index,
+)
+from sleipnir.worker.knowledge.search import output_of, search
+from sleipnir.worker.knowledge.vectors import Matrix, VectorsUnusable, normalised
+
+KEYWORDS_ONLY = BuildSettings("none", 1000, 50)
+WITH_VECTORS = BuildSettings("test:letters", 1000, 50)
+DOCUMENTS = [
+    SourceText("./cats.md", "md", "Cats sleep all day. A cat dreams of mice."),
+    SourceText("./dogs.md", "md", "Dogs run in the park; dogs bark."),
+    SourceText("./blank.md", "md", " \n\n "),
+    SourceText("./mixed.md", "md", "A dog and a cat share the sofa with other dogs."),
+]
+
+
+def letters(texts: Sequence[str]) -> Matrix:
+    """A vector that counts letters: alike texts are near."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    return normalised([[text.lower().count(letter) for letter in alphabet] for text in texts])
+
+
+def build(
+    directory: Path, settings: BuildSettings, documents: list[SourceText] = DOCUMENTS
+) -> Index:
+    directory.mkdir()
+    chunks = list(chunks_of(documents, settings))
+    vectors = None if settings.is_keyword_only else letters([chunk.text for chunk in chunks])
+    write_index(directory, settings, documents, chunks, vectors)
+    return Index(directory)
+
+
+@pytest.fixture
+def keywords(tmp_path: Path) -> Index:
+    return build(tmp_path / "index", KEYWORDS_ONLY)
+
+
+def test_words_are_found_in_other_forms_and_stop_words_are_not(keywords: Index) -> None:
+    found = [hit.chunk.source for hit in search(keywords, "Which dogs?", 5, None)]
+
+    assert sorted(found) == ["./dogs.md", "./mixed.md"]
+    assert search(keywords, "the of and", 5, None) == []
+    assert search(keywords, "  ", 5, None) == []
+    assert search(keywords, "elephants", 5, None) == []
+
+
+def test_a_query_is_a_bag_of_words_and_never_query_syntax(keywords: Index) -> None:
+    for query in ('cat AND "', "text:cat NOT dog", "cat^5 OR (", "*cat*", "\x00cat\ud800"):
+        assert search(keywords, query, 5, None), query
+
+
+def test_keyword_scores_are_those_of_bm25(tmp_path: Path) -> None:
+    texts = ["alpha beta beta", "beta gamma", "delta epsilon zeta eta"]
+    documents = [SourceText(f"{n}", "txt", text) for n, text in enumerate(texts)]
+    index = build(tmp_path / "index", KEYWORDS_ONLY, documents)
+
+    found = index.keywords.search("beta", 5)
+
+    idf = log(3 / (2 + 1)) + 1
+    mean = 9 / 3
+    expected = {
+        0: idf * 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 3 / mean)),
+        1: idf * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / mean)),
+    }
+    assert [position for position, _ in found] == sorted(expected, key=lambda p: -expected[p])
+    assert dict(found) == pytest.approx(expected, rel=1e-3)
+
+
+def test_equal_scores_come_in_the_order_of_the_chunks(tmp_path: Path) -> None:
+    documents = [SourceText(f"{n}", "txt", "same words here") for n in range(9)]
+    index = build(tmp_path / "index", WITH_VECTORS, documents)
+
+    hits = search(index, "same words", 4, letters)
+
+    assert [hit.chunk.source for hit in hits] == ["0", "1", "2", "3"]
+
+
+def test_both_searches_count_and_say_how_they_ranked(tmp_path: Path) -> None:
+    index = build(tmp_path / "index", WITH_VECTORS)
+
+    hits = search(index, "dogs bark", 2, letters)
+
+    best = hits[0].to_json()
+    assert best["source"] == "./dogs.md"
+    assert best["position"] == [1, 0]
+    assert (best["vector_rank"], best["keyword_rank"]) == (1, 1)
+    assert best["score"] == pytest.approx(2.125 / 5)
+    assert len(hits) == 2
+
+
+def test_what_was_found_is_put_together_with_its_sources(keywords: Index) -> None:
+    hits = search(keywords, "cat mice", 5, None)
+
+    output = output_of(hits)
+
+    assert output["sources"] == ["./cats.md", "./mixed.md"]
+    assert output["context"] == (
+        "[Source: ./cats.md]\nCats sleep all day. A cat dreams of mice.\n\n"
+        "[Source: ./mixed.md]\nA dog and a cat share the sofa with other dogs."
+    )
+    assert output_of([]) == {"context": "", "sources": []}
+
+
+@pytest.mark.parametrize("part", ["manifest.json", "chunks.jsonl", "faiss.index", "keywords"])
+@pytest.mark.parametrize("how", ["missing", "cut"])
+def test_a_damaged_index_is_not_opened(tmp_path: Path, part: str, how: str) -> None:
+    build(tmp_path / "index", WITH_VECTORS)
+    path = tmp_path / "index" / part
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif how == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    with pytest.raises(IndexUnusable, match="damaged"):
+        Index(tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("vectors", "complaint"),
+    [
+        ([[1.0, 2.0], [1.0]], "different dimensions"),
+        ([[1.0, float("nan")]], "not finite"),
+        ([[1.0, float("inf")]], "not finite"),
+        ([[]], "empty"),
+        ([[1.0, 2.0, 3.0]], "dimension 3, not 2"),
+    ],
+)
+def test_vectors_that_no_index_can_hold_are_refused(
+    vectors: list[list[float]], complaint: str
+) -> None:
+    with pytest.raises(VectorsUnusable, match=complaint):
+        normalised(vectors, 2)
+
+
+def test_vectors_get_length_one_and_a_zero_vector_stays() -> None:
+    made = normalised([[3.0, 4.0], [0.0, 0.0]])
+
+    assert np.allclose(made, [[0.6, 0.8], [0.0, 0.0]])

@@ -1,0 +1,207 @@
+"""The rag node: what it finds, who builds what it searches, and what it says if that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.graphs.knowledge.address import DocumentHash, address_of, content_hash
+from sleipnir.graphs.knowledge.build_settings import BuildSettings
+from sleipnir.scheduler.runs.events import VisitDelayed
+from sleipnir.scheduler.store.knowledge.indexes import Indexes
+from sleipnir.worker.knowledge import building
+from tests.support.engine import Engine
+
+GRAPH = """
+start: look_up
+nodes:
+  look_up:
+    type: rag
+    documents: [docs]
+    embedding_model: none
+    query: "{{initial_prompt}}"
+    top_k: 2
+    state_updates: {context: "{{output.context}}", sources: "{{output.sources}}"}
+    next: z
+  z: {type: end, output: "{{context}}"}
+"""
+DOCS = {
+    "docs/cats.md": "Cats sleep all day.",
+    "docs/dogs.md": "Dogs bark in the park.",
+    "docs/fish.txt": "Fish swim.",
+}
+
+
+def state_of(engine: Engine, prompt: str, files: dict[str, str] = DOCS) -> dict[str, Any]:
+    run = engine.finish(GRAPH, files, prompt=prompt)
+    assert run.status == "succeeded", run.failure
+    return engine.state(run.run_id)
+
+
+def message_of(engine: Engine, files: dict[str, str], graph: str = GRAPH) -> str:
+    run = engine.finish(graph, files, prompt="cats")
+    failure = engine.failure(run.run_id)
+    assert (failure.code, failure.node) == ("R020", "look_up")
+    return failure.message
+
+
+def test_a_node_finds_passages_and_their_sources(engine: Engine) -> None:
+    state = state_of(engine, "which dog barks?")
+
+    assert state["context"] == "[Source: ./docs/dogs.md]\nDogs bark in the park."
+    assert state["sources"] == ["./docs/dogs.md"]
+
+
+def test_what_is_in_no_document_is_not_found(engine: Engine) -> None:
+    state = state_of(engine, "elephants")
+
+    assert (state["context"], state["sources"]) == ("", [])
+
+
+def test_an_index_is_built_once_for_all_runs_and_workers(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[int] = []
+    build = building.build
+    monkeypatch.setattr(
+        building,
+        "build",
+        lambda *args: built.append(1) or build(*args),  # type: ignore[func-returns-value]
+    )
+    state_of(engine, "cats")
+    engine.configure()  # another worker
+    state_of(engine, "dogs")
+
+    assert built == [1]
+
+
+def test_another_machine_fetches_what_this_one_built(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    state_of(engine, "cats")
+    engine._directory = tmp_path / "another machine"  # nothing is shared but Redis
+    engine.configure()
+    monkeypatch.setattr(building, "build", None)
+
+    assert state_of(engine, "cats")["sources"] == ["./docs/cats.md"]
+
+
+def test_changed_documents_are_another_index(engine: Engine) -> None:
+    state_of(engine, "cats")
+
+    state = state_of(engine, "cats", {**DOCS, "docs/cats.md": "Cats hunt at night."})
+
+    assert state["context"].endswith("Cats hunt at night.")
+
+
+def test_a_node_rests_while_another_worker_builds(engine: Engine) -> None:
+    documents = [
+        DocumentHash(f"./{path}", path.rpartition(".")[2], content_hash(text))
+        for path, text in DOCS.items()
+    ]
+    address = address_of(BuildSettings("none", 1000, 50), documents)
+    with Indexes(engine.redis, 60, 15).lease(address, "another worker"):
+        run = engine.finish(GRAPH, DOCS, prompt="cats")
+        assert run.status == "running"
+        assert [e.reason for e in engine.events(run.run_id, VisitDelayed)] == [
+            "its knowledge base is being built"
+        ]
+
+    engine.clock.move(3)
+    engine.tick()
+    engine.drive()
+
+    assert engine.run(run.run_id).status == "succeeded"
+
+
+def test_a_branch_of_a_map_gives_what_it_found(engine: Engine) -> None:
+    graph = GRAPH.replace("start: look_up", "start: each").replace("    next: z\n", "")
+    graph = graph.replace('"{{initial_prompt}}"', '"{{animal}}"')
+    graph += """
+  each:
+    {type: map, over: "{{animals}}", as: animal, branch: look_up, collect_into: found, next: z}
+"""
+    graph = graph.replace("state_updates: {context", "#")
+    run = engine.finish(graph, DOCS, state={"animals": ["cats", "fish"]})
+
+    assert run.status == "succeeded", run.failure
+    found = engine.state(run.run_id)["found"]
+    assert [passage["sources"] for passage in found] == [["./docs/cats.md"], ["./docs/fish.txt"]]
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "docs: no file matches"),
+        ({"docs/a.md": "  \n"}, "no document"),
+        ({"docs/a.md": "nul \0 byte"}, "./docs/a.md: it is not text"),
+        ({**DOCS, "docs/.x": ""}, ""),
+    ],
+)
+def test_documents_that_cannot_be_read_fail_the_run_by_name(
+    engine: Engine, files: dict[str, str], words: str
+) -> None:
+    if not words:
+        assert state_of(engine, "cats", files)["sources"]
+        return
+    message = message_of(engine, files)
+
+    assert message.startswith("agent 'tested', rag node 'look_up': ")
+    assert words in message
+
+
+def test_a_binary_file_and_one_that_is_too_large_are_told_together(engine: Engine) -> None:
+    engine.configure(rag_document_max_bytes=30)
+    directory = engine.write("tested", GRAPH, DOCS)
+    (directory / "docs" / "image.png").write_bytes(b"\x89PNG\xff\xfe")
+
+    message = message_of(engine, {"docs/long.md": "x" * 31})
+
+    assert "./docs/image.png: it is not text in UTF-8" in message
+    assert "./docs/long.md: it is larger than" in message
+
+
+def test_a_knowledge_base_over_its_limit_is_an_error(engine: Engine) -> None:
+    engine.configure(kb_max_bytes=100)
+
+    assert "(kb_max_bytes)" in message_of(engine, DOCS)
+
+
+def test_an_absolute_path_needs_a_build_where_it_is(engine: Engine, tmp_path: Path) -> None:
+    engine.configure(rag_absolute_paths=True)
+    graph = GRAPH.replace("[docs]", f"[{tmp_path}]")
+
+    assert "sleipnir kb build tested look_up" in message_of(engine, {}, graph)
+
+
+def test_a_damaged_archive_is_an_error_and_a_lost_part_is_built_anew(engine: Engine) -> None:
+    state_of(engine, "cats")
+    [record] = [key for key in engine.redis.keys("sleipnir:index:*") if key.count(":") == 2]
+    content = engine.redis.execute_command("GET", f"{record}:0", NEVER_DECODE=True)
+    engine._directory = engine._directory / "another"
+    engine.configure()
+    engine.redis.set(f"{record}:0", content[:-9], ex=100)
+    assert "the stored index is damaged" in message_of(engine, DOCS)
+
+    engine.redis.delete(f"{record}:0")
+
+    assert state_of(engine, "cats")["sources"] == ["./docs/cats.md"]
+
+
+def test_a_run_without_a_knowledge_base_is_refused_before_it_begins(engine: Engine) -> None:
+    with pytest.raises(InvalidAgent, match="E208"):
+        engine.finish(GRAPH.replace("    embedding_model: none\n", ""), DOCS)
+
+
+def test_the_least_recently_used_index_leaves_the_disk(engine: Engine) -> None:
+    engine.configure(kb_cache_bytes=1)
+    state_of(engine, "cats")
+
+    state_of(engine, "cats", {**DOCS, "docs/cats.md": "Cats hunt at night."})
+
+    assert len(list((engine._directory / "kb-cache").iterdir())) == 1
+    engine.configure()
+    assert state_of(engine, "cats")["sources"] == ["./docs/cats.md"]

@@ -1,0 +1,170 @@
+"""`sleipnir kb`: knowledge bases, by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import complete_agents
+from sleipnir.scheduler.cli.connect import agent_search, open_client, settings_of
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.periodic import pause
+
+with lazy_imports():
+    from sleipnir.graphs.document import loader
+    from sleipnir.scheduler.cli import formatting
+    from sleipnir.scheduler.store.knowledge import indexes as store
+    from sleipnir.worker.knowledge import agent_base
+    from sleipnir.worker.knowledge import errors as knowledge_errors
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.knowledge.pointer import Pointer
+    from sleipnir.scheduler.store.knowledge.indexes import Indexes
+    from sleipnir.worker.knowledge.agent_base import AgentBase
+    from sleipnir.worker.knowledge.search import Hit
+
+_LOOK_S = 1.0
+
+
+@click.group
+def kb() -> None:
+    """Build, search, show and remove the knowledge bases of agents.
+
+    NODE is a rag node; it may be left out where there is one knowledge base.
+    """
+
+
+@kb.command
+@click.argument("agent", shell_complete=complete_agents)
+@click.argument("node", required=False)
+@click.option("--watch", is_flag=True, help="Build again whenever a local file changes.")
+@common_options()
+def build(options: Options, agent: str, node: str | None, watch: bool) -> None:
+    """Build a knowledge base from its documents as they are now."""
+    base = _base(options, agent, node)
+    with _indexes(options) as indexes:
+        _build(options, base, indexes)
+        while watch:
+            before = base.files_hash()
+            while base.files_hash() == before:
+                pause(_LOOK_S)
+            _build(options, base, indexes)
+
+
+@kb.command
+@click.argument("agent", shell_complete=complete_agents)
+@click.argument("node")
+@click.argument("text")
+@click.option("--top-k", type=click.IntRange(min=1), help="Chunks to show. Default: the node's.")
+@common_options(json=True)
+def query(options: Options, agent: str, node: str, text: str, top_k: int | None) -> None:
+    """Search a knowledge base, and show how each chunk was ranked."""
+    base = _base(options, agent, node)
+    top_k = top_k or base.top_k
+    with _indexes(options) as indexes:
+        hits = base.search(indexes, text, top_k)
+    if options.json:
+        document = {"query": text, "top_k": top_k, "hits": [hit.to_json() for hit in hits]}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    if not hits:
+        options.say("nothing found")
+        return
+    rows = [_row(number, hit) for number, hit in enumerate(hits, 1)]
+    head = ("#", "SCORE", "VECTOR", "KEYWORD", "SOURCE", "TEXT")
+    for line in formatting.columns(head, rows):
+        click.echo(line)
+
+
+@kb.command
+@click.argument("agent", shell_complete=complete_agents)
+@click.argument("node", required=False)
+@common_options(json=True)
+def info(options: Options, agent: str, node: str | None) -> None:
+    """Show what a knowledge base was built from, and what has changed since."""
+    base = _base(options, agent, node)
+    pointer = base.pointer()
+    if pointer is None:
+        raise knowledge_errors.KnowledgeFailed(f"'{base.node_id}' is not built")
+    with _indexes(options) as indexes:
+        changed, missing = base.differences(indexes)
+    document = {
+        "agent": base.agent.name,
+        "node": base.node_id,
+        **{
+            field: getattr(pointer, field)
+            for field in (
+                *("built_at", "address", "embedding_model", "dimension", "chunk_size"),
+                *("chunk_overlap", "documents", "files", "chunks"),
+            )
+        },
+        "changed": changed,
+        "missing": missing,
+    }
+    if options.json:
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    for field, value in document.items():
+        shown = ", ".join(value) if isinstance(value, list) else value
+        if field == "embedding_model" and pointer.settings.is_keyword_only:
+            shown = "none: keyword only"
+        click.echo(f"{field}: {printable(str('-' if shown in (None, '') else shown))}")
+
+
+@kb.command
+@click.argument("agent", shell_complete=complete_agents)
+@click.argument("node", required=False)
+@common_options()
+def rm(options: Options, agent: str, node: str | None) -> None:
+    """Forget that a knowledge base was built; its index goes with retention."""
+    base = _base(options, agent, node)
+    if not base.file.exists():
+        raise knowledge_errors.KnowledgeFailed(f"'{base.node_id}' is not built")
+    base.file.unlink()
+    options.say(f"removed {base.file}")
+
+
+def _base(options: Options, agent: str, node: str | None) -> AgentBase:
+    settings = settings_of(options)
+    found = loader.load_agent(agent_search(settings).find(agent))
+    return agent_base.base_of(found, node, settings)
+
+
+@contextmanager
+def _indexes(options: Options) -> Iterator[Indexes]:
+    """Where indexes are kept, while a client of it is open."""
+    with open_client(options, workers=False) as client:
+        settings = client.store.settings
+        yield store.Indexes(client.store.client, settings.retention_s, settings.lease_s)
+
+
+def _build(options: Options, base: AgentBase, indexes: Indexes) -> None:
+    pointer = base.build(indexes)
+    options.say(f"{base.node_id}: {_counts(pointer)}, {pointer.address[:12]}")
+
+
+def _counts(pointer: Pointer) -> str:
+    how = "keyword only" if pointer.dimension is None else f"dimension {pointer.dimension}"
+    return f"{pointer.files} documents, {pointer.chunks} chunks, {how}"
+
+
+def _row(number: int, hit: Hit) -> tuple[str, ...]:
+    found = hit.to_json()
+    return (
+        str(number),
+        f"{found['score']:.5f}",
+        _rank(found["vector_rank"], found["vector_score"]),
+        _rank(found["keyword_rank"], found["keyword_score"]),
+        printable(hit.chunk.source),
+        formatting.first_line(hit.chunk.text, 60),
+    )
+
+
+def _rank(rank: int | None, score: float | None) -> str:
+    return "-" if rank is None else f"{rank} ({score:.3f})"

@@ -1,0 +1,215 @@
+"""A knowledge base of an agent's directory, for those who build and look at it by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.document.references import SHIPPED_AGENTS
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.graphs.files import reason
+from sleipnir.graphs.knowledge.address import address_of
+from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
+from sleipnir.graphs.knowledge.local_files import local_files_hash
+from sleipnir.graphs.knowledge.pointer import (
+    NORMAL_AGENT_NODE,
+    Pointer,
+    UnusablePointer,
+    pointer_file,
+    read_pointer,
+)
+from sleipnir.graphs.schema import RagNode
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.config.directories import data_dir
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.preparation import rag_defaults
+from sleipnir.scheduler.store.knowledge.indexes import Indexes
+from sleipnir.worker.knowledge.errors import KnowledgeFailed
+
+with lazy_imports():
+    from sleipnir.worker.knowledge import building, cache, loading
+    from sleipnir.worker.knowledge import search as searching
+
+if TYPE_CHECKING:
+    from sleipnir.worker.knowledge.index import Index
+    from sleipnir.worker.knowledge.search import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBase:
+    """One knowledge base, as its agent describes it and as it was built."""
+
+    agent: Agent
+    node_id: str
+    node: RagNode | None  # None: that of a normal agent
+    documents: Sequence[str]
+    settings: Settings
+
+    @property
+    def top_k(self) -> int:
+        return (self.node.top_k if self.node is not None else None) or self.settings.rag_top_k
+
+    @property
+    def file(self) -> Path:
+        """Where its pointer is, or would be looked for."""
+        return pointer_file(self.agent.directory, self.node_id, data_dir() / "kb")
+
+    def pointer(self) -> Pointer | None:
+        """As it was built; None if it was not.
+
+        Raises:
+            KnowledgeFailed: its pointer cannot be used.
+        """
+        try:
+            return read_pointer(self.file)
+        except UnusablePointer as error:
+            raise KnowledgeFailed(f"{self.file} cannot be used, {error}; build it again") from error
+
+    def build(self, indexes: Indexes) -> Pointer:
+        """Build it from its documents as they are now, and note that in its directory.
+
+        Raises:
+            KnowledgeFailed: it cannot be built.
+        """
+        settings = self._build_settings()
+        documents = self._load().require_whole()
+        address = address_of(settings, (document.hash for document in documents))
+        built = building.build(settings, documents, _no_model, self.settings.kb_max_bytes)
+        indexes.put(address, built.packed)
+        pointer = Pointer(
+            address=address,
+            **settings.to_json(),
+            documents=[document.strip() for document in self.documents],
+            files=len(documents),
+            chunks=built.chunks,
+            dimension=built.dimension,
+            files_hash=self.files_hash(),
+            built_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        self._write(pointer)
+        return pointer
+
+    def search(self, indexes: Indexes, query: str, top_k: int) -> list[Hit]:
+        """The best chunks for a query.
+
+        Raises:
+            KnowledgeFailed: it was not built, or is no longer stored.
+        """
+        return searching.search(self._index(indexes), query, top_k, None)
+
+    def differences(self, indexes: Indexes) -> tuple[list[str], list[str]]:
+        """The sources that have changed since it was built, and those that are gone."""
+        built = {source: content for source, _, content in self._index(indexes).manifest["sources"]}
+        pages = {source for source in built if source.startswith(("http://", "https://"))}
+        now = {document.source: document.hash.content for document in self._load(pages).documents}
+        local = built.keys() - pages
+        changed = [source for source in local if source in now and now[source] != built[source]]
+        return sorted(changed), sorted(source for source in local if source not in now)
+
+    def files_hash(self) -> str:
+        """One hash of the local documents as they are now."""
+        return local_files_hash(
+            self.agent.directory,
+            self.documents,
+            (),
+            allow_absolute=self.settings.rag_absolute_paths,
+        )
+
+    def _build_settings(self) -> BuildSettings:
+        found = effective(self.node, rag_defaults(self.settings))
+        if not isinstance(found, BuildSettings):
+            missing = ", ".join(found.missing)
+            why = found.problem or f"set {missing} on the node or in the settings"
+            raise KnowledgeFailed(why)
+        if not found.is_keyword_only:
+            _no_model(())
+        return found
+
+    def _load(self, without: set[str] | None = None) -> loading.Loaded:
+        reach = loading.Reach(
+            self.settings.rag_document_max_bytes,
+            self.settings.rag_absolute_paths,
+            self.settings.allow_private_addresses,
+        )
+        entries = [entry for entry in self.documents if entry.strip() not in (without or ())]
+        return loading.load(self.agent.directory, entries, reach, lambda: False)
+
+    def _index(self, indexes: Indexes) -> Index:
+        pointer = self.pointer()
+        if pointer is None:
+            raise KnowledgeFailed(
+                f"it is not built: `sleipnir kb build {self.agent.name} {self.node_id}`"
+            )
+        kept = cache.IndexCache(indexes, data_dir() / "kb-cache", self.settings.kb_cache_bytes)
+        index = kept.get(pointer.address)
+        if index is None:
+            raise KnowledgeFailed(
+                "its index is no longer stored: "
+                f"`sleipnir kb build {self.agent.name} {self.node_id}`"
+            )
+        return index
+
+    def _write(self, pointer: Pointer) -> None:
+        """Replace the pointer, at once and as a whole."""
+        directory = self.agent.directory
+        file = directory / f"{self.node_id}.yaml"
+        if directory.is_relative_to(SHIPPED_AGENTS.resolve()) or not os.access(directory, os.W_OK):
+            file = data_dir() / "kb" / directory.name / file.name
+        scratch = file.with_name(f".{file.name}.new")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            scratch.write_text(pointer.to_yaml(), encoding="utf-8")
+            scratch.replace(file)
+        except OSError as error:
+            raise KnowledgeFailed(f"cannot write {file}: {reason(error)}") from error
+
+
+def bases_of(agent: Agent, settings: Settings) -> list[AgentBase]:
+    """The knowledge bases of an agent.
+
+    Raises:
+        InvalidAgent: its file cannot be used.
+    """
+    if agent.graph is not None:
+        return [
+            AgentBase(agent, node_id, node, node.documents, settings)
+            for node_id, node in agent.graph.nodes_of(RagNode)
+        ]
+    if agent.normal is None:
+        raise InvalidAgent(agent.findings)
+    documents = agent.normal.documents
+    base = AgentBase(agent, NORMAL_AGENT_NODE, None, documents, settings)
+    return [base] if documents else []
+
+
+def base_of(agent: Agent, node_id: str | None, settings: Settings) -> AgentBase:
+    """One knowledge base of an agent; without a node the only one.
+
+    Raises:
+        InvalidAgent: its file cannot be used.
+        KnowledgeFailed: it has none, or the node does not tell which.
+    """
+    bases = bases_of(agent, settings)
+    names = ", ".join(base.node_id for base in bases)
+    if not bases:
+        raise KnowledgeFailed(f"agent '{agent.name}' has no knowledge base")
+    if node_id is None and len(bases) > 1:
+        raise KnowledgeFailed(
+            f"agent '{agent.name}' has several knowledge bases: {names}; name one"
+        )
+    for base in bases:
+        if node_id in (None, base.node_id):
+            return base
+    raise KnowledgeFailed(f"'{node_id}' is not a knowledge base of agent '{agent.name}': {names}")
+
+
+def _no_model(_texts: Sequence[str]) -> Any:
+    raise KnowledgeFailed(
+        "embedding models are not available in this version; "
+        "set embedding_model: none to search by keywords"
+    )

@@ -1,0 +1,106 @@
+"""The indexes that a worker machine has: on disk by their address, opened ones in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+
+from sleipnir.graphs.bundles.archive import UNPACKED_LIMIT_BYTES, remove_unpacked, unpack
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.files import reason
+from sleipnir.scheduler.store.knowledge.indexes import Indexes
+from sleipnir.worker.knowledge.errors import KnowledgeFailed
+from sleipnir.worker.knowledge.index import Index, IndexUnusable
+
+# In an archive: an index is a directory.
+INDEX_DIRECTORY = "index"
+# What opened indexes take in memory, more or less; the last used one may take more.
+_OPEN_BYTES = UNPACKED_LIMIT_BYTES
+
+
+class IndexCache:
+    """Indexes by address; may be used from many threads, and by several processes at once."""
+
+    def __init__(self, indexes: Indexes, directory: Path, limit_bytes: int) -> None:
+        self._indexes = indexes
+        self._directory = directory
+        self._limit_bytes = limit_bytes
+        self._opened: OrderedDict[str, Index] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, address: str) -> Index | None:
+        """The index at an address, fetched and checked if need be; None if there is none.
+
+        Raises:
+            KnowledgeFailed: what there is cannot be used.
+        """
+        with self._lock:
+            found = self._opened.get(address)
+            if found is None:
+                found = self._open(address)
+            if found is not None:
+                self._opened[address] = found
+                self._opened.move_to_end(address)
+                self._close_others()
+            return found
+
+    def _open(self, address: str) -> Index | None:
+        target = self._directory / address
+        if target.exists():
+            try:
+                os.utime(target)  # in use: the least recently used go first
+                return Index(target / INDEX_DIRECTORY)
+            except (OSError, IndexUnusable):
+                self._remove(target)
+        for last in (False, True):
+            packed = self._indexes.get(address)
+            if packed is None:
+                return None
+            try:
+                self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                unpack(packed.data, packed.digest, target)
+                index = Index(target / INDEX_DIRECTORY)
+            except (BundleError, IndexUnusable) as error:
+                self._remove(target)
+                if last:
+                    raise KnowledgeFailed(f"the stored index is damaged: {error}") from error
+            except OSError as error:
+                raise KnowledgeFailed(f"cannot unpack the index: {reason(error)}") from error
+            else:
+                self._make_room(target)
+                return index
+        return None
+
+    def _close_others(self) -> None:
+        while sum(index.bytes for index in self._opened.values()) > _OPEN_BYTES:
+            if len(self._opened) == 1:
+                return
+            self._opened.popitem(last=False)
+
+    def _make_room(self, newest: Path) -> None:
+        """Remove the least recently used indexes from the disk, but not the newest."""
+        entries = []
+        for entry in self._directory.iterdir():
+            # Another process may be at it as well.
+            with contextlib.suppress(OSError):
+                entries.append((entry.stat().st_mtime, _size(entry), entry))
+        total = sum(size for _, size, _ in entries)
+        for _, size, entry in sorted(entries, key=lambda found: found[0]):
+            if total <= self._limit_bytes:
+                return
+            if entry != newest:
+                self._remove(entry)
+                total -= size
+
+    def _remove(self, target: Path) -> None:
+        with contextlib.suppress(OSError):
+            remove_unpacked(target)
+        shutil.rmtree(target, ignore_errors=True)
+
+
+def _size(directory: Path) -> int:
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())

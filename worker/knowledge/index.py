@@ -1,0 +1,135 @@
+"""An index on disk: its chunks, their keywords and vectors, and a manifest that says what of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sleipnir.graphs.knowledge.address import (
+    INDEX_FORMAT,
+    DocumentHash,
+    address_of,
+    content_hash,
+)
+from sleipnir.graphs.knowledge.build_settings import BuildSettings
+from sleipnir.graphs.knowledge.chunking import split
+from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
+from sleipnir.worker.knowledge.vectors import Matrix, Vectors, write_vectors
+
+_MANIFEST = "manifest.json"
+_CHUNKS = "chunks.jsonl"
+_VECTORS = "faiss.index"
+_KEYWORDS = "keywords"
+
+
+class IndexUnusable(Exception):
+    """An index cannot be opened; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text to find things in."""
+
+    source: str  # what answers call it
+    ext: str  # decides where it is cut
+    text: str
+
+    @property
+    def hash(self) -> DocumentHash:
+        return DocumentHash(self.source, self.ext, content_hash(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document."""
+
+    source: str
+    position: tuple[int, int]  # number of the document, of the chunk in it
+    text: str
+
+
+def chunks_of(documents: Iterable[SourceText], settings: BuildSettings) -> Iterator[Chunk]:
+    """All chunks, in order; blank ones are left out."""
+    for number, document in enumerate(documents):
+        for place, text in enumerate(split(document.text, document.ext, settings.sizes)):
+            if text.strip():
+                yield Chunk(document.source, (number, place), text)
+
+
+def write_index(
+    directory: Path,
+    settings: BuildSettings,
+    documents: Sequence[SourceText],
+    chunks: Sequence[Chunk],
+    vectors: Matrix | None,
+) -> None:
+    """Make an index in an empty directory.
+
+    Args:
+        vectors: normalised, one per chunk; None for one of keywords only.
+    """
+    with (directory / _CHUNKS).open("w", encoding="utf-8", errors="surrogatepass") as file:
+        for chunk in chunks:
+            row = [chunk.source, *chunk.position, chunk.text]
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+    (directory / _KEYWORDS).mkdir()
+    write_keywords(directory / _KEYWORDS, (chunk.text for chunk in chunks))
+    if vectors is not None:
+        write_vectors(directory / _VECTORS, vectors)
+    hashes = [document.hash for document in documents]
+    manifest = {
+        "format": INDEX_FORMAT,
+        "address": address_of(settings, hashes),
+        "settings": settings.to_json(),
+        "index_model": settings.index_model,
+        "sources": [[hash.source, hash.ext, hash.content] for hash in hashes],
+        "chunks": len(chunks),
+        "dimension": None if vectors is None else int(vectors.shape[1]),
+    }
+    (directory / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+class Index:
+    """An opened index, read-only; may be used from many threads.
+
+    Raises:
+        IndexUnusable: it is not whole.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            self.manifest: dict[str, Any] = json.loads((directory / _MANIFEST).read_bytes())
+            self._lines = (directory / _CHUNKS).read_bytes().splitlines()
+            self.keywords = Keywords(directory / _KEYWORDS)
+            file = directory / _VECTORS
+            self.vectors = Vectors(file) if self.dimension is not None else None
+            counts = {len(self._lines), self.manifest["chunks"], self.keywords.count}
+        except Exception as error:  # whoosh and faiss have many of their own
+            raise IndexUnusable(f"the index is damaged: {error}") from error
+        if self.vectors is not None:
+            counts.add(self.vectors.count)
+        if len(counts) != 1:
+            raise IndexUnusable("the index is damaged: its parts do not belong together")
+
+    @property
+    def dimension(self) -> int | None:
+        """Of its vectors; None: keywords only."""
+        return None if self.manifest["dimension"] is None else int(self.manifest["dimension"])
+
+    @property
+    def settings(self) -> BuildSettings:
+        return BuildSettings(**self.manifest["settings"])
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes in memory."""
+        vectors = 4 * (self.dimension or 0) * len(self._lines)
+        return vectors + sum(map(len, self._lines))
+
+    def chunk(self, number: int) -> Chunk:
+        """One chunk, by its position among all."""
+        source, document, place, text = json.loads(self._lines[number])
+        return Chunk(source, (document, place), text)

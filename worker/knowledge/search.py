@@ -1,0 +1,88 @@
+"""Searches an index by meaning and by words side by side, and makes one order of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from sleipnir.graphs.knowledge.chunking import split
+from sleipnir.graphs.knowledge.fusion import fuse, rounded
+from sleipnir.worker.knowledge.index import Chunk, Index
+from sleipnir.worker.knowledge.vectors import Matrix
+
+_LEGS = ThreadPoolExecutor(16, thread_name_prefix="knowledge")
+
+Embed = Callable[[Sequence[str]], Matrix]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that was found; ranks count from 1, None where a search did not find it."""
+
+    chunk: Chunk
+    score: float
+    vector_rank: int | None
+    vector_score: float | None
+    keyword_rank: int | None
+    keyword_score: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.chunk.source,
+            "position": list(self.chunk.position),
+            "text": self.chunk.text,
+            "score": rounded(self.score),
+            "vector_rank": self.vector_rank,
+            "vector_score": _rounded(self.vector_score),
+            "keyword_rank": self.keyword_rank,
+            "keyword_score": _rounded(self.keyword_score),
+        }
+
+
+def search(index: Index, query: str, top_k: int, embed: Embed | None) -> list[Hit]:
+    """The best chunks, best first.
+
+    Args:
+        embed: makes normalised vectors of texts; None if the index has none.
+    """
+    if not query.strip():
+        return []
+    keyword_leg = _LEGS.submit(index.keywords.search, query, top_k)
+    vector = _vector_leg(index, query, top_k, embed)
+    keyword = keyword_leg.result()
+    vector_scores, keyword_scores = dict(vector), dict(keyword)
+    return [
+        Hit(
+            index.chunk(fused.chunk),
+            fused.score,
+            fused.vector_rank,
+            vector_scores.get(fused.chunk),
+            fused.keyword_rank,
+            keyword_scores.get(fused.chunk),
+        )
+        for fused in fuse(list(vector_scores), list(keyword_scores), top_k)
+    ]
+
+
+def output_of(hits: Sequence[Hit]) -> dict[str, Any]:
+    """What a `rag` node makes of them: the context, and the distinct sources."""
+    chunks = [hit.chunk for hit in hits]
+    return {
+        "context": "\n\n".join(f"[Source: {chunk.source}]\n{chunk.text}" for chunk in chunks),
+        "sources": list(dict.fromkeys(chunk.source for chunk in chunks)),
+    }
+
+
+def _vector_leg(
+    index: Index, query: str, top_k: int, embed: Embed | None
+) -> list[tuple[int, float]]:
+    if index.vectors is None or embed is None:
+        return []
+    pieces = [piece for piece in split(query, "txt", index.settings.sizes) if piece.strip()]
+    return index.vectors.search(embed(pieces), top_k)
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else rounded(score)

@@ -1,0 +1,90 @@
+"""The vector index of a knowledge base: nearest by cosine, kept by faiss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float32]
+
+# Above this an exact search takes longer than people wait.
+_EXACT_UP_TO = 200_000
+_HNSW_LINKS = 32
+_HNSW_BUILD = 200
+_HNSW_SEARCH = 64
+
+# Its threads would fight with those of the worker; and sums in another order differ.
+faiss.omp_set_num_threads(1)
+
+
+class VectorsUnusable(Exception):
+    """Vectors are not what an index can hold; the text says why."""
+
+
+def normalised(vectors: Sequence[Sequence[float]], dimension: int | None = None) -> Matrix:
+    """Vectors of length 1.
+
+    Raises:
+        VectorsUnusable: they differ in dimension, or have numbers that are none.
+    """
+    if len({len(vector) for vector in vectors}) > 1:
+        raise VectorsUnusable("the vectors have different dimensions")
+    matrix = np.asarray(vectors, dtype=np.float32)
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise VectorsUnusable("the vectors are empty")
+    if dimension is not None and matrix.shape[1] != dimension:
+        raise VectorsUnusable(f"the vectors have dimension {matrix.shape[1]}, not {dimension}")
+    if not np.isfinite(matrix).all():
+        raise VectorsUnusable("a vector has values that are not finite")
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    made: Matrix = (matrix / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    return made
+
+
+def write_vectors(file: Path, vectors: Matrix) -> None:
+    """Make an index of normalised vectors; their order numbers them."""
+    dimension = vectors.shape[1]
+    if len(vectors) <= _EXACT_UP_TO:
+        index: Any = faiss.IndexFlatIP(dimension)
+    else:
+        index = faiss.IndexHNSWFlat(dimension, _HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = _HNSW_BUILD
+        index.hnsw.efSearch = _HNSW_SEARCH
+    index.add(vectors)
+    faiss.write_index(index, str(file))
+
+
+class Vectors:
+    """An opened vector index; may be used from many threads."""
+
+    def __init__(self, file: Path) -> None:
+        self._index: Any = faiss.read_index(str(file))
+
+    @property
+    def count(self) -> int:
+        return int(self._index.ntotal)
+
+    @property
+    def dimension(self) -> int:
+        return int(self._index.d)
+
+    def search(self, queries: Matrix, top_k: int) -> list[tuple[int, float]]:
+        """All positions near to any of the queries with their best scores, best first."""
+        scores, positions = self._index.search(queries, min(top_k, self.count))
+        best: dict[int, float] = {}
+        for position, score in zip(
+            positions.ravel().tolist(), scores.ravel().tolist(), strict=True
+        ):
+            if position >= 0 and score > 0:
+                best[position] = max(score, best.get(position, 0.0))
+        return sorted(best.items(), key=lambda hit: (-hit[1], hit[0]))
+
+    def all(self) -> Matrix:
+        """The vectors themselves, by position."""
+        found: Matrix = self._index.reconstruct_n(0, self.count)
+        return found
