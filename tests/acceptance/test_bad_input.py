@@ -280,7 +280,7 @@ def test_every_line_of_a_batch_that_cannot_be_used_is_named(
         "line 2: this is not JSON (1e400 is not a valid JSON number)",
         "line 3: this is not JSON (maximum recursion depth",
         "line 4: expected a string or an object",
-        "line 5: unknown field 'promt' (known: id, prompt, state, vars, answers)",
+        "line 5: unknown field 'promt' (known: id, prompt, state, vars, answers, labels)",
         "line 6: 'prompt': input should be a valid string",
         "line 7: 'id' is empty",
         "line 9: ",
