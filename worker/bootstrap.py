@@ -25,10 +25,12 @@ from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.worker.app import make_app, register_visits
 from sleipnir.worker.cache_eviction import evict_unused
+from sleipnir.worker.conversation.tool_recording import ToolRecording
 from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
@@ -87,6 +89,7 @@ def make_services(settings: Settings) -> Services:
             secrets,
             McpPool(McpLimits.of(settings), settings.tool_env),
             home / "cache",
+            ToolRecording(Recordings(client, settings.retention_s)),
         ),
         knowledge=KnowledgeBases(
             Indexes(client, settings.retention_s, settings.lease_s), settings, home / "kb-cache"

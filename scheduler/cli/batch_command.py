@@ -36,7 +36,7 @@ from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, final_lines
 from sleipnir.scheduler.cli.recording_flags import stored_recording, write_recording
 from sleipnir.scheduler.cli.run_result import print_json
-from sleipnir.scheduler.cli.submission import variables_from_environment
+from sleipnir.scheduler.cli.submission import live_tools, variables_from_environment
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SleipnirError, Terminated
 from sleipnir.scheduler.preparation import PreparedAgent
@@ -79,6 +79,7 @@ class Call:
     replay: Path | None
     strict: bool
     labels: Sequence[tuple[str, str]]
+    tools: str | None
 
 
 def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
@@ -146,6 +147,7 @@ class _Start:
             timeout_s=self.call.timeout,
             strict=self.call.strict,
             labels=dict(self.call.labels),
+            live_tools=live_tools(self.call.tools, self.call.replay),
             recorded=self.call.record is not None,
             replay=stored_recording(self.client, self.call.replay),
         )

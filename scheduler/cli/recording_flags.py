@@ -66,15 +66,17 @@ def write_recording(client: Client, runs: Iterable[str], file: Path, options: Op
     Raises:
         click.FileError: the file cannot be written.
     """
-    count = 0
+    count = tools = 0
     try:
         with open_output(file) as stream:
             for run_id in runs:
                 recorded = client.recordings.recorded(run_id)
-                stream.write(written(recorded.calls).encode())
+                stream.write(written(recorded.entries).encode())
                 count += len(recorded.calls)
+                tools += len(recorded.entries) - len(recorded.calls)
                 if not recorded.complete:
-                    options.say(f"run {run_id} made more model calls than a recording can hold")
+                    options.say(f"run {run_id} made more calls than a recording can hold")
     except OSError as error:
         raise click.FileError(str(file), error.strerror) from error
-    options.say(f"{count} model calls recorded in {file}")
+    and_tools = f" and {tools} tool calls" if tools else ""
+    options.say(f"{count} model calls{and_tools} recorded in {file}")

@@ -53,9 +53,9 @@ def print_result(
         print_json(document_of(client, run, questions))
     elif run.output is not None:
         click.echo(run.output, nl=not run.output.endswith("\n"))
-    if run.context.replay is not None:
-        for miss in client.recordings.misses(run.run_id):
-            options.say(f"no recorded reply: {printable(miss)}")
+    misses = client.recordings.misses(run.run_id) if run.context.replay is not None else ()
+    for miss in misses:
+        options.say(f"no recorded reply: {printable(miss)}")
     if run.status == Status.WAITING:
         for question in questions:
             explain(options, question)
@@ -63,6 +63,8 @@ def print_result(
     elif run.failure is not None:
         _print_failure(run, run.failure)
     _print_earlier_failures(client, run)
+    if misses and run.status == Status.SUCCEEDED:
+        return ExitCode.FAILED  # whatever the run made of it, it did not go the recorded way
     return exit_code_of(run.status)
 
 

@@ -99,6 +99,12 @@ REQUEST_OPTIONS = (
         metavar="FILE",
         help="Replay model calls from a recording; needs no API key.",
     ),
+    click.option(
+        "--tools",
+        type=click.Choice(["recorded", "live"]),
+        help="With --replay: take results of tools from the recording, or call tools. "
+        "Default: recorded, if it has any.",
+    ),
 )
 _PARAMETERS = (
     agent_argument,
@@ -126,6 +132,7 @@ class Submission:
     strict: bool
     labels: Sequence[tuple[str, str]]
     replay: Path | None
+    tools: str | None
     session: str | None
     headless: bool
     ask: bool
@@ -188,8 +195,20 @@ class Submission:
             timeout_s=self.timeout,
             strict=self.strict,
             labels=dict(self.labels),
+            live_tools=live_tools(self.tools, self.replay),
             run_id=run_id,
         )
+
+
+def live_tools(tools: str | None, replay: Path | None) -> bool:
+    """Whether `--tools` wants a replay to call tools.
+
+    Raises:
+        click.UsageError: it is given without `--replay`.
+    """
+    if tools is not None and replay is None:
+        raise click.UsageError("--tools is for --replay: add the recording to take results from")
+    return tools == "live"
 
 
 def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:

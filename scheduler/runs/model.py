@@ -152,6 +152,7 @@ class RunContext:
     recorded: bool = False  # its model calls are
     replay: str | None = None  # digest of the recording that replies instead of models
     strict: bool = False  # what its graphs would outlive ends it
+    live_tools: bool = False  # whether it calls tools whose results the recording has
     streamed: bool = False  # what models say is passed on while they say it
     # Bundle digests of all agents the graph may spawn, by the name its nodes use.
     agents: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,8 @@
-"""A recording: the model calls of a run, one JSON line each, to be given again without a model.
+"""A recording: the model and tool calls of a run, one JSON line each, to be given again.
 
     {"node": "sort", "request": {…}, "reply": {…}, "usage": {…}}
     {"node": "sort", "request": {…}, "error": "HTTP 429: …"}
+    {"node": "sort", "tool": "fs_cat", "arguments": {…}, "result": …}
 
 `request` is what the model was asked (model, messages, tools, settings), `reply` the assistant's
 message, `error` why there was none. Calls that people write have no `request`: they reply to
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -41,12 +42,39 @@ class RecordedCall:
         return {**{name: value for name, value in given.items() if value is not None}, **outcome}
 
 
-def written(calls: Iterable[RecordedCall]) -> str:
+@dataclass(frozen=True, slots=True)
+class RecordedToolCall:
+    """One call of a tool, of a file or of an MCP server."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    result: Any  # as the model got it
+    node: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        node = {} if self.node is None else {"node": self.node}
+        return {
+            **node,
+            "tool": self.tool,
+            "arguments": dict(self.arguments),
+            "result": self.result,
+        }
+
+
+Recorded: TypeAlias = RecordedCall | RecordedToolCall
+
+
+def model_calls(entries: Iterable[Recorded]) -> tuple[RecordedCall, ...]:
+    """The calls of models among the entries of a recording."""
+    return tuple(entry for entry in entries if isinstance(entry, RecordedCall))
+
+
+def written(calls: Iterable[Recorded]) -> str:
     """A recording as the text of a file."""
     return "".join(f"{encode(call.to_json())}\n" for call in calls)
 
 
-def read(text: str, source: str) -> list[RecordedCall]:
+def read(text: str, source: str) -> list[Recorded]:
     """The calls of a recording.
 
     Args:
@@ -55,20 +83,37 @@ def read(text: str, source: str) -> list[RecordedCall]:
     Raises:
         SubmissionRefused: a line is none of a recording.
     """
-    calls = []
+    calls: list[Recorded] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                calls.append(_call(json.loads(line)))
+                calls.append(_entry(json.loads(line)))
             except (ValueError, TypeError, RecursionError) as error:
-                message = f"{source}:{number}: this is not a valid recorded model call: {error}"
+                message = f"{source}:{number}: this is not a valid recorded call: {error}"
                 raise SubmissionRefused(message) from error
     return calls
 
 
-def _call(value: Any) -> RecordedCall:
+def _entry(value: Any) -> Recorded:
     if not isinstance(value, dict):
         raise ValueError("expected an object")
+    return _tool_call(value) if "tool" in value else _call(value)
+
+
+def _tool_call(value: dict[str, Any]) -> RecordedToolCall:
+    tool, arguments, node = value["tool"], value.get("arguments"), value.get("node")
+    if not isinstance(tool, str):
+        raise ValueError("'tool' is not a string")
+    if not isinstance(arguments, dict):
+        raise ValueError("'arguments' is not an object")
+    if "result" not in value:
+        raise ValueError("it has no 'result'")
+    if node is not None and not isinstance(node, str):
+        raise ValueError("'node' is not a string")
+    return RecordedToolCall(tool, arguments, value["result"], node)
+
+
+def _call(value: dict[str, Any]) -> RecordedCall:
     reply, error, request = value.get("reply"), value.get("error"), value.get("request")
     if not isinstance(reply, dict) and not isinstance(error, str):
         raise ValueError("it has neither a 'reply' nor an 'error'")

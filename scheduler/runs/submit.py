@@ -36,6 +36,7 @@ class Request:
     strict: bool = False  # a failure that the graph would outlive ends the run
     recorded: bool = False  # its model calls are to be
     replay: str | None = None  # digest of the recording that replies instead of models
+    live_tools: bool = False  # a replay calls tools; else it takes their results, if it has any
     streamed: bool = False  # somebody reads along while models reply; not in child runs
     timeout_s: float | None = None  # may lower the graph's limit, not raise it
     run_id: str | None = None  # given, it makes the submission idempotent
@@ -115,6 +116,7 @@ def _context(
         strict=request.strict,
         recorded=request.recorded,
         replay=request.replay,
+        live_tools=request.live_tools,
         streamed=request.streamed,
         variables=_variables(graph, request.variables),
         secrets=_secrets(graph),

@@ -11,7 +11,7 @@ import redis
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.recording import LIMIT_BYTES, RecordedCall, read
+from sleipnir.scheduler.runs.recording import LIMIT_BYTES, Recorded, RecordedCall, model_calls, read
 from sleipnir.scheduler.store.keys import recorded_key, recording_key, replayed_key
 
 _SIZE = "size"
@@ -19,11 +19,16 @@ _CALL, _COUNT, _MISS = "call ", "count ", "miss "
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What a run and its children asked of models, in the order of the replies."""
+class FoundRecording:
+    """What a run and its children asked of models and tools, in the order of the replies."""
 
-    calls: tuple[RecordedCall, ...]
+    entries: tuple[Recorded, ...]
     complete: bool  # False: there was more than a recording may hold
+
+    @property
+    def calls(self) -> tuple[RecordedCall, ...]:
+        """Those of models."""
+        return model_calls(self.entries)
 
 
 class Recordings:
@@ -36,7 +41,7 @@ class Recordings:
 
     # ---- being made, by the workers
 
-    def add(self, root: str, key: str, call: RecordedCall) -> None:
+    def add(self, root: str, key: str, call: Recorded) -> None:
         """Record a call of a run; `key` is equal for repetitions of a call, the last one counts."""
         text = encode(call.to_json())
         name = recorded_key(root)
@@ -48,13 +53,13 @@ class Recordings:
             # Where a call ends in the recording says which one came first.
             self._redis.hset(name, _CALL + key, f"{size} {text}")
 
-    def recorded(self, root: str) -> Recorded:
+    def recorded(self, root: str) -> FoundRecording:
         """What was recorded of a run so far."""
         fields = self._redis.hgetall(recorded_key(root))
         size = int(fields.pop(_SIZE, 0))
         placed = (text.partition(" ") for text in fields.values())
         texts = [text for _, _, text in sorted(placed, key=lambda parts: int(parts[0]))]
-        return Recorded(tuple(read("\n".join(texts), "recording")), size <= LIMIT_BYTES)
+        return FoundRecording(tuple(read("\n".join(texts), "recording")), size <= LIMIT_BYTES)
 
     # ---- replying
 
@@ -77,7 +82,7 @@ class Recordings:
         self._redis.set(recording_key(digest), data, px=self._keep)
         return digest
 
-    def get(self, digest: str) -> list[RecordedCall] | None:
+    def get(self, digest: str) -> list[Recorded] | None:
         """The calls of a recording; None if it is not kept any more."""
         text = self._redis.getex(recording_key(digest), px=self._keep)
         return None if text is None else read(text, "recording")

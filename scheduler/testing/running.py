@@ -14,7 +14,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
-from sleipnir.scheduler.runs.recording import LIMIT_BYTES, read, written
+from sleipnir.scheduler.runs.recording import LIMIT_BYTES, model_calls, read, written
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import new_child_id, new_run_id
 from sleipnir.scheduler.temporary import OwnDirectory
@@ -92,6 +92,7 @@ class CaseSession:
             headless=True,
             recorded=recorded,
             replay=None if recorded else self._recording(case),
+            live_tools=True,  # what is tested is what they do now
             timeout_s=given.timeout,
             run_id=run_id,
         )
@@ -146,7 +147,8 @@ class CaseSession:
             route.append(sorted(run.frontier))
         usage = run.usage
         if run.context.replay is not None and case.given.replay is not None:
-            usage = sum((call.usage for call in read(self._read(case), "")), usage)
+            calls = model_calls(read(self._read(case), ""))
+            usage = sum((call.usage for call in calls), usage)
         return Course(
             status=run.status,
             failure=run.failure,
@@ -177,7 +179,7 @@ class CaseSession:
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with open_output(file) as stream:
-                    stream.write(written(recorded.calls).encode())
+                    stream.write(written(recorded.entries).encode())
             except OSError as error:
                 yield f"cannot write {file}: {error.strerror}"
 

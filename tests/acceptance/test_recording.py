@@ -126,6 +126,8 @@ def test_a_request_that_was_not_recorded_fails_and_shows_the_nearest_one(
 ) -> None:
     missed = without_key("run", "planner", "that", "--replay", "calls.jsonl")
 
+    # Its graph goes on, as after any failure of a model; the run was not the recorded one.
+    assert missed.returncode == 1
     assert (
         "no recorded reply: node 'plan': this request is not in the recording; the nearest one "
         "differs:\n--- recorded\n+++ asked\n"
@@ -172,7 +174,7 @@ def test_a_submitted_run_replays_too(
         (
             ("--replay", "bad.jsonl"),
             2,
-            "bad.jsonl:2: this is not a valid recorded model call: Expecting",
+            "bad.jsonl:2: this is not a valid recorded call: Expecting",
         ),
         (("--replay", "other.jsonl"), 2, "it has neither a 'reply' nor an 'error'"),
         (("--record", "nowhere/calls.jsonl"), 2, "the directory nowhere does not exist"),

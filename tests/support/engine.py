@@ -15,7 +15,9 @@ from sleipnir.scheduler.runs.model import Lease, Run
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
+from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.conversation.tool_recording import ToolRecording
 from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.run_visit import run_visit
@@ -78,7 +80,13 @@ class Engine(Agents):
             agents=BundleCache(self.store.bundles, self._directory / "unpacked"),
             leases=Leases(self.store.visits.renew, interval_s=1.0),
             models=Models(self.store, self.gate),
-            tools=ToolResolver(values, values.secrets, McpPool(), self._directory / "cache"),
+            tools=ToolResolver(
+                values,
+                values.secrets,
+                McpPool(),
+                self._directory / "cache",
+                ToolRecording(Recordings(self.redis, values.retention_s)),
+            ),
             knowledge=KnowledgeBases(
                 Indexes(self.redis, values.retention_s, values.lease_s),
                 values,

@@ -15,6 +15,7 @@ from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.runs.events import ToolPrinted
+from sleipnir.worker.conversation.tool_recording import ToolRecording
 from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation, Toolset
 from sleipnir.worker.mcp.functions import McpFunction, McpServers
 from sleipnir.worker.mcp.pool import McpPool
@@ -31,13 +32,15 @@ class ToolResolver:
     secrets: Secrets
     mcp: McpPool
     cache: Path  # directories that tools find again on this machine
+    recording: ToolRecording
 
     def resolve(self, visit: Visit[LlmNode]) -> Toolset:
         """The functions that a node lists: exactly these, in its order."""
         selection = visit.agent.toolbox.select(visit.node.tools or ())
         tools = [self._of_file(function, visit) for function in selection.functions]
         found, warnings = self._of_servers(selection, visit)
-        return Toolset({tool.name: tool for tool in (*tools, *found)}, warnings)
+        around = self.recording.around
+        return Toolset({tool.name: around(tool, visit) for tool in (*tools, *found)}, warnings)
 
     def _of_file(self, function: Function, visit: Visit[Any]) -> ResolvedTool:
         return ResolvedTool(function.declaration(), partial(self._call, function, visit))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.token_stream import TokenStream
@@ -114,5 +115,5 @@ class ModelCalls:
 
 def _in_words(usage: Usage) -> str:
     cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
-    cost = "price unknown" if usage.cost_usd is None else f"${usage.cost_usd:.6f}"
+    cost = "price unknown" if usage.cost_usd is None else dollars(usage.cost_usd)
     return f"{usage.prompt_tokens} tokens in{cached}, {usage.completion_tokens} out, {cost}"

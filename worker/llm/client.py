@@ -134,6 +134,10 @@ class ModelCallFailed(Exception):
         super().__init__(message)
 
 
+class NotCalled(ModelCallFailed):
+    """No provider was asked: a budget, a pause or a missing key stood against it."""
+
+
 class ReplyTooLarge(ModelCallFailed):
     """A reply was given up while it was still coming."""
 
@@ -164,7 +168,7 @@ def complete(
     """
     if endpoint is None:
         if missing := missing_keys(request.model, os.environ):
-            raise ModelCallFailed(no_key(missing))
+            raise NotCalled(no_key(missing))
         endpoint = Endpoint(standard_model(request.model).replace(":", "/", 1))
     return gateway.call(request, timeout_s, endpoint, listener, cancellation, limit_bytes, stall_s)
 

@@ -17,6 +17,7 @@ from sleipnir.worker.llm.client import (
     Endpoint,
     ModelCallFailed,
     ModelRequest,
+    NotCalled,
     Reply,
     complete,
     prepare,
@@ -82,6 +83,8 @@ class Models:
         try:
             ask = partial(self._ask_one, request, caller)
             reply = first_reply(self._chain(request.model), ask, timeout_s)
+        except NotCalled:
+            raise  # what we refuse is not a reply
         except ModelCallFailed as failure:
             self._recorder.failed(request, caller, failure)
             raise

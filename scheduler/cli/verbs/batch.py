@@ -68,7 +68,7 @@ _PARAMETERS = (
         "--record",
         type=click.Path(dir_okay=False, writable=True, path_type=Path),
         metavar="FILE",
-        help="Record model calls in FILE, for --replay.",
+        help="Record model and tool calls in FILE, for --replay.",
     ),
     *REQUEST_OPTIONS,
 )

@@ -27,7 +27,7 @@ with lazy_imports():
     "--record",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     metavar="FILE",
-    help="Record model calls in FILE, for --replay.",
+    help="Record model and tool calls in FILE, for --replay.",
 )
 @click.option(
     "--stream/--no-stream",

@@ -34,7 +34,7 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.rate_limiter import LEASE_S, RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
-from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, NotCalled
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
 from sleipnir.worker.llm.provider.pricing import Pricing
 from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
@@ -124,7 +124,7 @@ class Gate:
 
         Raises:
             MustWait: not now.
-            ModelCallFailed: a budget does not allow it, or `next_model` is to be asked.
+            NotCalled: a budget does not allow it, or `next_model` is to be asked.
         """
         reservation = self._reservation(request, caller, next_model=next_model)
         if not (reservation.limits or reservation.budgets or self._is_paused(reservation)):
@@ -136,9 +136,9 @@ class Gate:
                 raise MustWait(verdict.delay_s, why, for_person=verdict.for_person)
             case Denied(name, "budget", spent):
                 budget = next(budget for owner, budget in reservation.budgets if owner == name)
-                raise ModelCallFailed(budget_excess(name, budget, spent, reservation))
+                raise NotCalled(budget_excess(name, budget, spent, reservation))
             case Denied(name, _, why):
-                raise ModelCallFailed(f"{name} is paused: {why}")
+                raise NotCalled(f"{name} is paused: {why}")
         permit = Permit(self, verdict, request.model, _counted=True)
         with self._lock:
             self._open.add(permit)
@@ -186,7 +186,7 @@ class Gate:
             return 0.0
         price = self._pricing.price_of(model)
         if price is None:
-            raise ModelCallFailed(
+            raise NotCalled(
                 f"the budget '{bounded[0]}' is in USD, and the price of {model} is not known: "
                 f"set it in models.prices of config.yaml, or bound tokens instead"
             )

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from sleipnir.graphs.models import is_known_model
 from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.errors import SecretsUnusable
-from sleipnir.worker.llm.client import OPENAI_COMPATIBLE, Endpoint, ModelCallFailed, no_key
+from sleipnir.worker.llm.client import (
+    OPENAI_COMPATIBLE,
+    Endpoint,
+    NotCalled,
+    no_key,
+)
 
 # Its client insists on a key, even where the server wants none.
 _NO_KEY = "none"
@@ -23,7 +28,7 @@ class Endpoints:
         """Whether a model has an endpoint."""
         try:
             self.of(model)
-        except ModelCallFailed:
+        except NotCalled:
             return False
         return True
 
@@ -31,21 +36,21 @@ class Endpoints:
         """The endpoint of a model in its standard name.
 
         Raises:
-            ModelCallFailed: no such model is known, or it needs a key that is not there.
+            NotCalled: no such model is known, or it needs a key that is not there.
         """
         settings = self.keys.settings
         provider, _, name = model.partition(":")
         if not is_known_model(model, settings.own_providers):
-            raise ModelCallFailed(
+            raise NotCalled(
                 f"unknown model '{model}': it is neither provider:model nor an alias in "
                 "models.aliases of the worker's config.yaml"
             )
         try:
             if missing := self.keys.missing(provider):
-                raise ModelCallFailed(no_key(missing))
+                raise NotCalled(no_key(missing))
             key = self.keys.find(provider)
         except SecretsUnusable as error:
-            raise ModelCallFailed(f"no API key for {model}: {error}") from error
+            raise NotCalled(f"no API key for {model}: {error}") from error
         known = settings.providers.get(provider)
         price = settings.prices.get(model)
         api_base = known.api_base if known else None

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from sleipnir.scheduler.runs.model import NO_USAGE
-from sleipnir.scheduler.runs.recording import RecordedCall
+from sleipnir.scheduler.runs.recording import RecordedCall, model_calls
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply
@@ -91,7 +91,7 @@ class Replay:
         calls = self._recordings.get(digest)
         if calls is None:
             raise NotRecorded("the recording has expired; submit the run again")
-        return Recording(calls)
+        return Recording(model_calls(calls))
 
 
 def _group_of(call: RecordedCall) -> str:

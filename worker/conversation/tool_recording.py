@@ -1,0 +1,111 @@
+"""What tools and MCP servers returned: recorded with a run, and returned again in a replay."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+from sleipnir.scheduler.runs.recording import RecordedToolCall
+from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.recordings import Recordings
+from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation
+from sleipnir.worker.llm.recording.redaction import redacted
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation
+from sleipnir.worker.visit.context import Visit
+
+# Recordings are large, and the runs of a batch share one.
+_LOADED_AT_ONCE = 8
+_SHOWN_CHARACTERS = 200
+
+_Call = Callable[[ToolInvocation], Completed | NeedsConfirmation]
+_Results = Mapping[str, Sequence[RecordedToolCall]]
+
+
+class ToolRecording:
+    """Stands between the model's calls and the tools, in runs that are recorded or replay."""
+
+    def __init__(self, recordings: Recordings) -> None:
+        self._recordings = recordings
+        self._load = lru_cache(_LOADED_AT_ONCE)(self._loaded)
+
+    def around(self, tool: ResolvedTool, visit: Visit[Any]) -> ResolvedTool:
+        """The tool as this run is to have it: itself, recorded, or its recorded results."""
+        context = visit.context
+        if context.replay is not None and not context.live_tools:
+            results = self._results(context.replay)
+            if results:
+                return replace(tool, call=partial(self._replayed, results, visit))
+        if context.recorded:
+            return replace(tool, call=partial(self._recorded, tool.call, visit))
+        return tool
+
+    def _recorded(
+        self, call: _Call, visit: Visit[Any], invocation: ToolInvocation
+    ) -> Completed | NeedsConfirmation:
+        outcome = call(invocation)
+        if isinstance(outcome, Completed):
+            recorded = RecordedToolCall(
+                tool=invocation.name,
+                arguments=redacted(invocation.arguments, visit.secrets),
+                result=redacted(outcome.value, visit.secrets),
+                node=visit.node_id,
+            )
+            # As a model's reply: what cannot be recorded has happened all the same.
+            with contextlib.suppress(RedisError):
+                self._recordings.add(_root(visit), _key(invocation), recorded)
+        return outcome
+
+    def _replayed(
+        self, results: _Results, visit: Visit[Any], invocation: ToolInvocation
+    ) -> Completed:
+        """The n-th of a run's equal calls gets the n-th result, or else the last one."""
+        arguments = redacted(invocation.arguments, visit.secrets)
+        group = _group(invocation.name, arguments)
+        found = results.get(group)
+        if found is None:
+            asked = json.dumps(arguments, ensure_ascii=False)[:_SHOWN_CHARACTERS]
+            reason = f"this call of tool '{invocation.name}' is not in the recording: {asked}"
+            message = f"node '{visit.node_id}': {reason}"
+            self._recordings.miss(_root(visit), _key(invocation), message)
+            return Completed({"tool_call_error": reason})
+        if len(found) == 1:
+            return Completed(found[0].result)
+        turn = self._recordings.turn(_root(visit), _key(invocation), group)
+        return Completed(found[min(turn, len(found)) - 1].result)
+
+    def _results(self, digest: str) -> _Results:
+        try:
+            return self._load(digest)
+        except LookupError:
+            return {}  # the next model call says that it has expired
+
+    def _loaded(self, digest: str) -> _Results:
+        calls = self._recordings.get(digest)
+        if calls is None:  # not to be remembered: it may be brought again
+            raise LookupError(digest)
+        return _by_group(calls)
+
+
+def _by_group(calls: Iterable[object]) -> _Results:
+    groups: dict[str, list[RecordedToolCall]] = defaultdict(list)
+    for call in calls:
+        if isinstance(call, RecordedToolCall):
+            groups[_group(call.tool, call.arguments)].append(call)
+    return dict(groups)
+
+
+def _group(tool: str, arguments: Mapping[str, Any]) -> str:
+    return f"tool {tool} {json.dumps(arguments, sort_keys=True, separators=(',', ':'))}"
+
+
+def _root(visit: Visit[Any]) -> str:
+    return visit.context.root or visit.run_id
+
+
+def _key(invocation: ToolInvocation) -> str:
+    return f"tool {invocation.key}"
