@@ -21,7 +21,7 @@ from sleipnir.scheduler.errors import AnswerRefused, NotKept
 from sleipnir.scheduler.limits.budget_check import BudgetCheck
 from sleipnir.scheduler.limits.report import held_up
 from sleipnir.scheduler.preparation import Preparation, PreparedAgent
-from sleipnir.scheduler.runs.consent import consent
+from sleipnir.scheduler.runs.answers import accepted
 from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
 from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run, RunRow
 from sleipnir.scheduler.runs.submit import Request, new_run, require_fitting
@@ -217,22 +217,11 @@ class Client:
         """Answer the open question of a run or its children, that of `node` if it has several.
 
         Raises:
-            AnswerRefused: none is open there, somebody was faster, or the text is too large.
+            AnswerRefused: none is open there, somebody was faster, or the text is too large or not
+                what the question asks for; then it stays open.
         """
-        size, limit = (
-            len(text.encode(errors="surrogatepass")),
-            self.store.settings.value_limit_bytes,
-        )
-        if size > limit:
-            raise AnswerRefused(
-                f"the answer has {size} bytes; the limit of a value is {limit} (value_limit_bytes)"
-            )
         question = self.open_question(run_id, node)
-        if question.kind == "confirm":
-            agreed = consent(text)
-            if agreed is None:
-                raise AnswerRefused(f"'{text}' is not a valid answer: expected yes or no")
-            text = agreed
+        text = accepted(question, text, self.store.settings.value_limit_bytes)
         event = QuestionAnswered(question.node)
         self.store.parking.answer(question.run_id, question.visit, text, event=event)
         return question

@@ -8,11 +8,11 @@ from functools import partial
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.terminal import read_line, show
+from sleipnir.scheduler.runs.answers import satisfies
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.model import Question
 
 with lazy_imports():
-    from sleipnir.graphs import expression
     from sleipnir.scheduler.cli import menu
 
 Echo = Callable[[str], None]
@@ -43,14 +43,11 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
 
 def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
     """One line that the question's validation accepts; an empty one stands for the default."""
-    accepts = (
-        expression.parse_validation(question.validation).accepts if question.validation else None
-    )
     prompt = f"[default: {question.default}] > " if question.default else "> "
     while True:
         echo(prompt)
         text = read()
-        if accepts is None or (not text and question.default) or accepts(text):
+        if satisfies(question, text):
             return text
         echo(f"  {len(text)} characters; it must satisfy {question.validation}\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.runs.model import Question, Run
 from tests.support.engine import Engine
 
@@ -147,13 +148,34 @@ def test_an_empty_answer_takes_the_default_unvalidated(
 
 
 @pytest.mark.parametrize("default", ["''", '"{{gone}}"'])
-def test_an_answer_that_does_not_satisfy_fails_the_run(engine: Engine, default: str) -> None:
+def test_an_answer_given_ahead_that_does_not_satisfy_fails_the_run(engine: Engine, default: str) -> None:
     graph = with_input(validation="len(input) > 0", default=default)
 
-    run = answered(engine, graph, "")
+    run = engine.finish(graph, answers={"i": [""]})
 
     failure = engine.failure(run.run_id)
     assert (failure.code, failure.node) == ("R019", "i")
+
+
+def test_an_answer_that_does_not_satisfy_leaves_the_question_open(engine: Engine) -> None:
+    run_id, question = asked(engine, with_input(validation="len(input) > 3"))
+
+    with pytest.raises(AnswerRefused, match="has 3 characters, which does not satisfy len"):
+        engine.client.answer(run_id, "Ada")
+
+    assert engine.queries.questions(run_id) == [question]
+    engine.client.answer(run_id, "Adam")
+    engine.drive()
+    assert engine.run(run_id).output == "[Adam]"
+
+
+def test_a_validation_that_nobody_can_read_lets_any_answer_through(engine: Engine) -> None:
+    settings = "settings: {validate_before_run: false}\n"
+    graph = settings + with_input(validation="len(input) > many").lstrip("\n")
+
+    run = answered(engine, graph, "Ada")
+
+    assert engine.failure(run.run_id).code == "R019"
 
 
 @pytest.mark.parametrize(
