@@ -144,7 +144,16 @@ class LlmNode(WritingNode, SkillFields):
     """The node to go to when this one fails."""
 
 
-class AgentNode(WritingNode):
+class RetriedNode(WritingNode):
+    """What nodes have whose failed attempts may be followed by another, whatever the reason."""
+
+    max_attempts: PositiveInt = 1
+    """Attempts in total when the node fails; each has the whole `timeout`."""
+    retry_delay_s: Seconds = 1.0
+    """Seconds before the second attempt; doubles with each one, up to 60, less some jitter."""
+
+
+class AgentNode(RetriedNode):
     """Runs another agent as a child run and waits for it."""
 
     type: Literal["agent"] = "agent"
@@ -161,7 +170,7 @@ class AgentNode(WritingNode):
     """Has no effect here: the other agent owns its tools."""
 
 
-class ScriptNode(WritingNode):
+class ScriptNode(RetriedNode):
     """Runs a local program that reads the state and prints one JSON object."""
 
     type: Literal["script"] = "script"
@@ -202,7 +211,7 @@ class InputNode(WritingNode):
     """`len(input) OP N`, OP one of > >= < <= ==."""
 
 
-class RagNode(WritingNode):
+class RagNode(RetriedNode):
     """Retrieves from a knowledge base."""
 
     type: Literal["rag"] = "rag"

@@ -211,7 +211,7 @@ class Begun:
     tries: int  # this one included, since the visit was last parked
     width: int  # nodes of this super-step
     visit_number: int  # how often the node has been visited, this visit included
-    attempt: int  # of an llm node
+    attempt: int  # of the node
     turns: int  # entries that its conversation has recorded
     age_s: float  # since the visit first began
     left_s: float | None  # until the run's deadline

@@ -175,6 +175,7 @@ class Parking:
         lease: Lease,
         delay_s: float,
         *,
+        used: Sequence[str] = (),
         event: Event | None = None,
         turn: str = "",
         usage: Usage | None = None,
@@ -182,11 +183,13 @@ class Parking:
         """Let a visit rest, holding no worker.
 
         Args:
+            used: as of `park`.
             turn: how its attempt ended, for its conversation: then another attempt begins.
                 Without it this one goes on.
         """
         rest = Wait("timer", "timer", allowed_s=delay_s)
-        self.park(lease, [rest], event=event, turn=turn, usage=usage, next_attempt=turn != "")
+        again = turn != ""
+        self.park(lease, [rest], used=used, event=event, turn=turn, usage=usage, next_attempt=again)
 
     def wake(self, run_id: str, visit: str, delay_s: float = 0.0) -> bool:
         """End the rest of a visit after `delay_s`, also one that it is only about to begin.

@@ -7,14 +7,15 @@ from time import monotonic
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed, TextTooLong
-from sleipnir.graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode
+from sleipnir.graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode, RetriedNode
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.worker.delivery.attempts import RETRIED, next_attempt
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Failed, Outcome, internal_error
+from sleipnir.worker.visit.outcome import Failed, Outcome, Wrote, internal_error
 
 logger = logging.getLogger(__name__)
 
@@ -44,10 +45,14 @@ def _outcome(visit: Visit[Any]) -> Outcome:
     node = visit.node
     if isinstance(node, _NEED_NEXT) and visit.item_index is None and not node.targets:
         return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
+    if visit.attempt > 1 and isinstance(node, RetriedNode):
+        visit.services.conversation.entries()  # for what earlier attempts used
     try:
-        return EXECUTORS[node.type](visit)
+        outcome = EXECUTORS[node.type](visit)
     except NodeFailed as failure:
-        return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
+        usage = failure.usage or NO_USAGE
+        again = next_attempt(visit, failure.message, usage) if failure.code in RETRIED else None
+        return again or Failed(failure.code, visit.mask(failure.message), usage)
     except TextTooLong as error:
         return Failed("R021", f"node '{visit.node_id}': {error} (value_limit_bytes)")
     except (TransitionRefused, RedisError):
@@ -55,3 +60,6 @@ def _outcome(visit: Visit[Any]) -> Outcome:
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
         return internal_error(visit.node_id, visit.mask(repr(error)))
+    if isinstance(outcome, Wrote) and outcome.failure is not None:
+        return next_attempt(visit, outcome.failure, outcome.usage) or outcome
+    return outcome

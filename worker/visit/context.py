@@ -78,7 +78,7 @@ class Visit(NamedTuple, Generic[N]):
     began_at: float  # instant of the `monotonic` clock, as `run_ends_at`
     run_ends_at: float | None = None  # when the run's time is over
     item_index: int | None = None  # in an invocation of a map's branch
-    attempt: int = 1  # llm attempts: 1, then one more after each `Postponed`
+    attempt: int = 1  # one more after each `Postponed`
     age_s: float = 0.0  # since the visit first began, earlier tries and parking included
     # What the visit parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None

@@ -148,7 +148,9 @@ def test_an_empty_answer_takes_the_default_unvalidated(
 
 
 @pytest.mark.parametrize("default", ["''", '"{{gone}}"'])
-def test_an_answer_given_ahead_that_does_not_satisfy_fails_the_run(engine: Engine, default: str) -> None:
+def test_an_answer_given_ahead_that_does_not_satisfy_fails_the_run(
+    engine: Engine, default: str
+) -> None:
     graph = with_input(validation="len(input) > 0", default=default)
 
     run = engine.finish(graph, answers={"i": [""]})

@@ -90,7 +90,12 @@ def postpone(delivery: Delivery, postponed: Postponed) -> None:
     )
     turn = encode({"attempt": visit.attempt, "usage": usage.to_list()})
     delivery.services.store.parking.postpone(
-        delivery.lease, postponed.delay_s, event=event, turn=turn, usage=usage
+        delivery.lease,
+        postponed.delay_s,
+        used=tuple(delivery.begun.results),  # the next attempt waits for things of its own
+        event=event,
+        turn=turn,
+        usage=usage,
     )
 
 
