@@ -234,7 +234,9 @@ class _Attachment:
         """Send the request; true once it is met, false when the engine ends instead."""
         self._connection.settimeout(max_wait_s)
         try:
-            self._connection.sendall(self._request)
+            # One that could not start may have said why, and gone, before it is asked.
+            with contextlib.suppress(BrokenPipeError):
+                self._connection.sendall(self._request)
             answer = _receive(self._connection)
         except ConnectionError:
             return False
