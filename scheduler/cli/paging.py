@@ -60,7 +60,7 @@ class PageLine:
         parts = [self._how_many(page, shown)]
         searched = page["searched"]
         if not searched["complete"]:
-            looked = f"{searched['entries']:,} {self.many}"
+            looked = f"{searched[self.many]:,} {self.many}"
             parts.append(f"looked back to {_clock(searched['back_to'])} over {looked}")
         if page["next"] is not None:
             again = ["sleipnir", self.verb, *_words({**self.flags, "cursor": page["next"]})]

@@ -13,8 +13,8 @@ def page_document(page: Page[Any], name: str, entries: list[Document]) -> Docume
     """A page of a list; `name` is that of its entries.
 
     `next` is the cursor of the next page, null after the last. `total` is null where only
-    reading everything would tell; there are `at_most` so many. `searched` tells how far it was
-    looked for entries: `complete` is false if that was not far enough to fill the page.
+    reading everything would tell; there are `at_most` so many. `searched` tells how many entries
+    were looked at, and back to when; it is not `complete` if that was too few to fill the page.
     """
     back_to = page.searched.back_to
     return {
@@ -24,7 +24,7 @@ def page_document(page: Page[Any], name: str, entries: list[Document]) -> Docume
         "at_most": page.at_most,
         "searched": {
             "back_to": None if back_to is None else to_rfc3339(back_to),
-            "entries": page.searched.entries,
+            name: page.searched.entries,
             "complete": page.searched.complete,
         },
     }

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 # Child runs of one run that are shown; the others are told in numbers.
 MOST_CHILDREN = 20
-# Child runs of a whole page that are shown.
+# Child runs of a whole page that are shown, about.
 _MOST_DESCENDANTS = 1_000
+# Of those of one depth that are not shown, how many are counted by status, about.
+_MOST_COUNTED = 5_000
 
 
 def runs_page(
@@ -63,10 +65,11 @@ def _read_children(client: Client, roots: Sequence[RunRow]) -> dict[str, ChildRo
     """The child runs of runs, level by level, by their parent's id."""
     found: dict[str, ChildRows] = {}
     level, left = list(roots), _MOST_DESCENDANTS
-    while level and left > 0:
+    while level:
         run_ids = [row.run_id for row in level]
-        # What is cut off here is told in numbers too.
-        children = client.queries.child_rows(run_ids, min(MOST_CHILDREN, -(-left // len(level))))
+        most = min(MOST_CHILDREN, -(-left // len(level))) if left > 0 else 0
+        counted = _MOST_COUNTED // len(level)
+        children = client.queries.child_rows(run_ids, most=most, counted=counted)
         found |= dict(zip(run_ids, children, strict=True))
         level = [row for rows in children for row in rows.rows]
         left -= len(level)

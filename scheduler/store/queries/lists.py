@@ -23,8 +23,6 @@ from sleipnir.scheduler.store.queries.records import RecordQueries
 from sleipnir.scheduler.store.queries.totals import TotalQueries
 
 _LISTED = ("status", "agent", "batch", "labels")
-# Child runs whose status is read to tell how many have which.
-_MOST_COUNTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +100,18 @@ class ListQueries(RecordQueries, TotalQueries):
             if run_id in roots:
                 record["batch"], record["labels"] = of_roots[roots[run_id]]
 
-    def child_rows(self, run_ids: Sequence[str], most: int) -> list[ChildRows]:
-        """The first `most` child runs of each run, in the order they were started."""
+    def child_rows(self, run_ids: Sequence[str], *, most: int, counted: int) -> list[ChildRows]:
+        """The first `most` child runs of each run, in the order they were started.
+
+        Args:
+            counted: of how many others of each the status is read.
+        """
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.llen(run_key("children", run_id))
-                pipe.lrange(run_key("children", run_id), 0, most + _MOST_COUNTED - 1)
+                # From 1 to 0 is nothing; to -1 would be everything.
+                first = 0 if most + counted else 1
+                pipe.lrange(run_key("children", run_id), first, max(0, most + counted - 1))
             answers = pipe.execute()
         counts, ids = answers[::2], answers[1::2]
         rows = iter(self.rows([child for children in ids for child in children[:most]]))

@@ -274,12 +274,15 @@ def test_child_runs_beyond_the_first_are_told_in_numbers(engine: Engine) -> None
         submit(engine, child, parent=f"{root} 1/s")
     finish(engine, started[5])
 
-    (found,) = engine.queries.child_rows([root], 3)
+    (found,) = engine.queries.child_rows([root], most=3, counted=3)
 
     assert [row.run_id for row in found.rows] == started[:3]
     assert [row.parent for row in found.rows] == [root] * 3
     assert found.folded == {"queued": 2, "succeeded": 1}
-    assert found.uncounted == 0
+    assert found.uncounted == 1
+    (only_counted,) = engine.queries.child_rows([root], most=0, counted=0)
+    assert (only_counted.rows, only_counted.folded) == ((), {})
+    assert only_counted.uncounted == 7
 
 
 # ---- questions

@@ -13,7 +13,7 @@ from sleipnir.scheduler.cli.paging import PageLine
 
 
 def a_page(**fields: Any) -> dict[str, Any]:
-    searched = {"back_to": None, "entries": 0, "complete": True}
+    searched = {"back_to": None, "runs": 0, "complete": True}
     return {"next": None, "total": None, "at_most": None, "searched": searched, **fields}
 
 
@@ -77,7 +77,7 @@ def test_it_says_how_far_a_search_looked() -> None:
             3,
             next="x",
             at_most=80_412,
-            searched={"back_to": instant, "entries": 5000, "complete": False},
+            searched={"back_to": instant, "runs": 5000, "complete": False},
         )
 
     assert searched(days_ago) == (
