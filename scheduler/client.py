@@ -25,7 +25,7 @@ from sleipnir.scheduler.runs.answers import accepted
 from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
 from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run, RunRow
 from sleipnir.scheduler.runs.submit import Request, new_run, require_fitting
-from sleipnir.scheduler.second_chances.fork import ForkRequest, prepare_fork
+from sleipnir.scheduler.second_chances.client import SecondChances
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.limit_queries import LimitQueries
@@ -36,7 +36,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory
 
 
-class Client:
+class Client(SecondChances):
     """Runs, as their users handle them."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Client:
         self.acceptances = acceptances
         self.queries = RunQueries(store.client, store.clock)
         self.search = search
-        self._budget_check = BudgetCheck(store)
+        self.budget_check = BudgetCheck(store)
         self.recordings = Recordings(store.client, store.settings.retention_s)
 
     @classmethod
@@ -104,7 +104,7 @@ class Client:
             NotKept: it was stored, and may be lost.
         """
         run = self._new_run(agent, request)
-        self._budget_check.require_budget(request.batch)
+        self.budget_check.require_budget(request.batch)
         self.store.runs.submit(run)
         if keep:
             self.keep([run.run_id])
@@ -153,28 +153,13 @@ class Client:
         require_fitting(run.state, settings.value_limit_bytes, settings.state_limit_bytes)
         return run
 
-    def fork(self, run_id: str, request: ForkRequest) -> Run:
-        """A new run that goes on where one was after a step; that one may be going on.
-
-        Raises:
-            RunNotFound: there is none of that id.
-            SubmissionRefused: that step, or what is asked for, does not do; nothing was stored.
-            AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
-            NotKept: it was stored, and may be lost.
-        """
-        fork, event = prepare_fork(self, self.queries.run(run_id), request)
-        self._budget_check.require_budget(None)
-        self.store.runs.fork(fork, event)
-        self.keep([fork.run.run_id])
-        return self.queries.run(fork.run.run_id)
-
     # ---- follow
 
     def watch(self, run_id: str, after: str = "0") -> Iterator[NarrationEntry]:
         """The narration to the run's end, waiting for what is still to come."""
         for entry in self.queries.follow(run_id, after):
             yield entry
-            if isinstance(entry.event, RunEnded):
+            if isinstance(entry.event, RunEnded) and entry.event.ends(self.queries.run(run_id)):
                 return
 
     def wait(self, run_id: str) -> Run:

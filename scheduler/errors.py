@@ -20,6 +20,8 @@ SleipnirError
     ├── RunClosed         the run already reached a final status
     ├── StaleVisit        the visit is not open (any more), or another delivery owns it
     ├── StaleStep         somebody else advanced this step
+    ├── NotOver           the run goes on, or has gone on since the caller looked
+    ├── RunGone           nothing is left of the run, or not enough to go on with
     ├── NotWaiting        the visit does not wait for that (any more)
     ├── StepFailing       a sibling failed for good; this visit must not park any more
     └── StateTooLarge     the state would exceed its limit; nothing was written
@@ -153,6 +155,14 @@ class TransitionRefused(SleipnirError):
 
 class RunClosed(TransitionRefused):
     """The run already reached a final status."""
+
+
+class NotOver(TransitionRefused):
+    """The run goes on, or has done so since the caller looked."""
+
+
+class RunGone(TransitionRefused):
+    """The run's record or state has expired."""
 
 
 class StaleVisit(TransitionRefused):

@@ -52,6 +52,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
     ),
     "answer": ("sleipnir.scheduler.cli.verbs.answer:answer", "Answer a run's question."),
     "cancel": ("sleipnir.scheduler.cli.verbs.cancel:cancel", "Cancel runs, with their children."),
+    "retry": (
+        "sleipnir.scheduler.cli.verbs.retry:retry",
+        "Let runs that are over go on where they stopped.",
+    ),
     "fork": (
         "sleipnir.scheduler.cli.verbs.fork:fork",
         "Start a new run from where another one was.",

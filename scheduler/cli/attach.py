@@ -20,6 +20,7 @@ from sleipnir.scheduler.runs.events import (
     QuestionAnswered,
     QuestionAsked,
     RunEnded,
+    RunRetried,
     TextStreamed,
 )
 from sleipnir.scheduler.runs.model import Question, Run, Status
@@ -68,6 +69,7 @@ class Attachment:
         self._stays = stays
         # Of the run and its children: the last event that was read.
         self._positions = {run_id: "0"}
+        self._over: dict[str, str] = {}  # the same of child runs that are over
         # Of what models say: it is over when it is over, and never told again.
         self._stream_positions = (
             {run_id: client.queries.end_of_token_stream(run_id)} if streams else {}
@@ -75,6 +77,16 @@ class Attachment:
         self._stream_printer = StreamPrinter()
         self._asking: set[str] = set()  # runs with questions that may be open
         self._explained: set[str] = set()  # questions whose answering was explained
+
+    def skip_what_was_told(self) -> None:
+        """Begin with what is yet to come, of the run and of its child runs."""
+        descendants = [self.run_id]
+        while descendants:
+            run_id = descendants.pop()
+            newest = self._records.newest_entry(run_id)
+            positions = self._positions if run_id == self.run_id else self._over
+            positions[run_id] = newest.event_id if newest is not None else "0"
+            descendants += [child.run_id for child in self._records.children(run_id)]
 
     def follow(self) -> Run:
         """Narrate until the run is over, or waits and we do not; may be called again."""
@@ -125,7 +137,11 @@ class Attachment:
         """Whether the run's end was among the news."""
         for run_id, entry in news:
             self._tell(run_id, entry.event)
-            if isinstance(entry.event, RunEnded) and run_id == self.run_id:
+            if (
+                isinstance(entry.event, RunEnded)
+                and run_id == self.run_id
+                and entry.event.ends(self._records.run(run_id))
+            ):
                 return True
         return False
 
@@ -138,8 +154,12 @@ class Attachment:
             self._asking.add(run_id)
         is_child = run_id != self.run_id
         if is_child and isinstance(event, RunEnded):
-            del self._positions[run_id]
+            self._over[run_id] = self._positions.pop(run_id)
             self._asking.discard(run_id)
+        if isinstance(event, RunRetried):
+            # So may be the children that did not succeed.
+            self._positions.update(self._over)
+            self._over.clear()
         _narrate_event(self._options, event, is_child=is_child)
 
     def _wants_more(self, looks_in_vain: int) -> bool:

@@ -39,9 +39,10 @@ def colored(status: str) -> str:
     return style(status, fg=_STATUS_COLORS.get(status))
 
 
-def outcome(status: str, failed_nodes: int) -> str:
-    """A run's status, and how many nodes failed that it has outlived."""
-    return colored(status) + with_failures(failed_nodes)
+def outcome(status: str, failed_nodes: int, tries: int) -> str:
+    """A run's status, how many nodes failed that it has outlived, and which try it is."""
+    number = f", try {tries}" if tries > 1 else ""
+    return colored(status) + with_failures(failed_nodes) + number
 
 
 def place_of_failure(failure: NodeFailure) -> str:

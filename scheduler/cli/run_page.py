@@ -15,9 +15,11 @@ from sleipnir.scheduler.cli.formatting import (
     tokens,
 )
 from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.events import NarrationEntry
 from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import elapsed_s, place_of
 
@@ -34,14 +36,16 @@ def page(
     failures: Sequence[NodeFailure],
     waits: str | None,
     now_ms: int,
+    earlier_ends: Sequence[NarrationEntry] = (),
 ) -> Iterator[str]:
     """The lines of `sleipnir show`.
 
     Args:
         failures: that it has outlived, those that a fallback took over too.
         waits: what keeps an open run from going on, besides its questions.
+        earlier_ends: events, of tries before this one.
     """
-    yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms)))
+    yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms, earlier_ends)))
     yield from _failures(run, failures)
     if times:
         yield ""
@@ -61,9 +65,11 @@ def page(
         yield printable(run.output.removesuffix("\n"))
 
 
-def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
+def _facts(
+    run: Run, waits: str | None, now_ms: int, earlier_ends: Sequence[NarrationEntry]
+) -> Iterator[tuple[str, str]]:
     yield "agent", run.agent
-    yield "status", outcome(run.status, run.failed_nodes)
+    yield "status", outcome(run.status, run.failed_nodes, run.tries)
     if place := place_of(run):
         yield "at", place
     if waits is not None:
@@ -72,6 +78,8 @@ def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]
     yield "took", f"{elapsed_s(run, now_ms):.2f} s"
     if run.usage:
         yield "usage", f"{tokens(run.usage)} tokens, {cost(run.usage)}"
+    for entry in earlier_ends:
+        yield "earlier", _earlier(entry)
     if run.forked_from is not None:
         yield "fork of", f"{run.forked_from[0]} after step {run.forked_from[1]}"
     for name, value in (("parent", run.parent), ("batch", run.batch), ("item", run.item)):
@@ -82,6 +90,12 @@ def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]
     if run.failure is not None:
         where = f" at node '{run.failure.node}'" if run.failure.node else ""
         yield "error", f"{run.failure.code}{where}: {printable(run.failure.message)}"
+
+
+def _earlier(entry: NarrationEntry) -> str:
+    """How an earlier try ended."""
+    (line,) = render(entry.event)
+    return f"{to_rfc3339(entry.at)}: {printable(line.removeprefix('▸ '))}"
 
 
 def _failures(run: Run, failures: Sequence[NodeFailure]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -105,11 +105,25 @@ def _print_times(client: Client, run: Run) -> None:
         )
 
 
-def stay(client: Client, run_id: str, options: Options, *, streams: bool) -> ExitCode:
-    """Follow a run as `run` does: narrate, ask, print its result, and cancel it on Ctrl-C."""
+def stay(
+    client: Client,
+    run_id: str,
+    options: Options,
+    *,
+    streams: bool,
+    start: Callable[[], object] | None = None,
+) -> ExitCode:
+    """Follow a run as `run` does: narrate, ask, print its result, and cancel it on Ctrl-C.
+
+    Args:
+        start: lets the run go on; only what happens from then on is told.
+    """
     attachment = Attachment(
         client, run_id, options, asks=is_terminal(), stays=False, streams=streams
     )
+    if start is not None:
+        attachment.skip_what_was_told()
+        start()
     try:
         found = attachment.follow()
     except KeyboardInterrupt:

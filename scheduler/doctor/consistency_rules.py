@@ -18,8 +18,10 @@ from sleipnir.scheduler.runs.stranded import stuck
 from sleipnir.scheduler.store.keys import visit_id
 
 # The parts of a run, beside its record, that outlive its end, and those that end with it.
-EXPIRING = ("state", "history", "events", "logs", "children", "failures")
-TRANSIENT = ("visits", "staged", "pending", "questions")
+EXPIRING = ("state", "history", "events", "logs", "children", "failures", "superseded")
+TRANSIENT = ("visits", "pending", "questions")
+# What stays of a step that was not completed, for another try.
+SET_ASIDE = ("staged", "kept")
 # The statuses that have an index of their own.
 _RARE = (Status.WAITING, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
 
@@ -159,7 +161,7 @@ def _indexes_of(run: RunSnapshot) -> set[str]:
 
 
 def _nothing_is_left(run: RunSnapshot) -> Iterator[str]:
-    for kind in TRANSIENT:
+    for kind in TRANSIENT if run.status != Status.SUCCEEDED else (*TRANSIENT, *SET_ASIDE):
         if run.expires_in[kind] != ABSENT:
             yield f"it is {run.status} and still has {kind}"
     for trace in run.traces:
@@ -173,7 +175,7 @@ def _remains(trace: VisitTrace) -> Iterator[str]:
     if trace.timer is not None:
         yield f"visit {trace.visit} has a timer"
     for row in trace.waits:
-        if row.kind:
+        if row.kind and not trace.kept:
             yield f"visit {trace.visit} keeps what it waited for as {row.call}"
         elif row.timer is not None:
             yield f"visit {trace.visit} has a timer for what it waited for as {row.call}"
@@ -181,20 +183,23 @@ def _remains(trace: VisitTrace) -> Iterator[str]:
             yield f"visit {trace.visit} is in the inbox"
         if row.has_question:
             yield f"visit {trace.visit} has a question"
-    if trace.map is not None:
+    if trace.map is not None and not trace.kept:
         yield f"visit {trace.visit} has a map"
-    if trace.turns:
+    if trace.turns and not trace.kept:
         yield f"visit {trace.visit} has a conversation"
 
 
 def _it_will_expire(run: RunSnapshot) -> Iterator[str]:
     if run.expiry_timer is None:
         yield f"it is {run.status} and has no retention timer"
-    for kind in EXPIRING:
+    for kind in (*EXPIRING, *SET_ASIDE):
         if run.expires_in[kind] == NEVER_EXPIRES:
             yield f"it is {run.status} and its {kind} never expires"
     if run.expires_in["run"] != NEVER_EXPIRES:
         yield f"it is {run.status} and its record expires, which leaves it counted"
+    for trace in run.traces:
+        if trace.kept == "lasts":
+            yield f"it is {run.status}, and what visit {trace.visit} has left never expires"
 
 
 # ---- runs that go on
@@ -219,7 +224,8 @@ def _indexes_name_what_is_open(run: RunSnapshot) -> Iterator[str]:
             is_asked = row.is_open and row.kind == "question"
             if (row.asked_at is not None or row.has_question) and not is_asked:
                 yield f"visit {trace.visit} is {status} and has a question"
-        if trace.map is not None and not any(row.kind == "map" for row in trace.waits):
+        has_row = any(row.kind == "map" for row in trace.waits)
+        if trace.map is not None and not has_row and not trace.kept:
             yield f"visit {trace.visit} is {status} and has a map"
         if trace.turns != trace.open.turns:
             yield f"visit {trace.visit} counts {trace.open.turns} turns, has {trace.turns}"
@@ -299,6 +305,9 @@ def _it_stays_while_it_goes_on(run: RunSnapshot) -> Iterator[str]:
     for kind, expires_in in run.expires_in.items():
         if expires_in >= 0:
             yield f"it is {run.status} and its {kind} expires"
+    for trace in run.traces:
+        if trace.kept == "expires" and (trace.waits or trace.turns or trace.map is not None):
+            yield f"it is {run.status}, and what visit {trace.visit} has left expires"
     for kind in ("state", "history", "events"):
         if run.expires_in[kind] == ABSENT:
             yield f"its {kind} is gone"

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, TypeAlias, get_args
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.model import Failure
+from sleipnir.scheduler.runs.model import Failure, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,21 @@ class RunForked:
     run_id: str
     step: int
     next: tuple[tuple[str, str], ...]  # each node it goes on with, and its type
+    changed: tuple[str, ...] = ()  # keys of the state that were given other values
+    digests: tuple[str, str] | None = None  # of the agent then and now, if it is another one
+
+
+@dataclass(frozen=True, slots=True)
+class RunRetried:
+    """The run was over, and goes on with `nodes` of a step as its try `number`.
+
+    Of child runs it is written by lua/lib/revive.lua.
+    """
+
+    kind: ClassVar[str] = "retried"
+    step: int
+    nodes: tuple[str, ...]
+    number: int
     changed: tuple[str, ...] = ()  # keys of the state that were given other values
     digests: tuple[str, str] | None = None  # of the agent then and now, if it is another one
 
@@ -161,13 +176,18 @@ class QuestionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The run is over; always the last event. Written by lua/lib/finish.lua."""
+    """The run is over; the last event unless it is retried. Written by lua/lib/finish.lua."""
 
     kind: ClassVar[str] = "ended"
     status: str
     error: str  # JSON text of a `Failure`, or empty
     elapsed_ms: int
     failed_nodes: int | None = None  # that it has outlived
+    number: int | None = None  # of the try that is over, from the second on
+
+    def ends(self, run: Run) -> bool:
+        """Whether this is the run's last end: it was not retried since then."""
+        return run.tries <= (self.number or 1)
 
     @property
     def failure(self) -> Failure | None:
@@ -195,6 +215,7 @@ class UnknownEvent:
 Event: TypeAlias = (
     RunSubmitted
     | RunForked
+    | RunRetried
     | StepCommitted
     | ModelCalled
     | ToolPrinted

@@ -306,6 +306,8 @@ class Run:
     failed_nodes: int = 0  # that it outlives
     handled_failures: int = 0  # that a fallback took over
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
+    tries: int = 1
+    capped: tuple[str, ...] = ()  # the nodes of a step that its visit cap has kept from beginning
 
     @property
     def machine(self) -> str | None:
@@ -332,6 +334,7 @@ class RunRow:
     batch: str | None
     labels: Mapping[str, str]
     failed_nodes: int = 0  # that it outlives
+    tries: int = 1
 
     @property
     def is_final(self) -> bool:

@@ -15,6 +15,7 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     RunEnded,
     RunForked,
+    RunRetried,
     RunSubmitted,
     StepCommitted,
     TextStreamed,
@@ -41,6 +42,10 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
             yield f"graph: {event.agent} (fork of {event.run_id} after step {event.step})"
             yield from _changed(event.changed, event.digests)
             yield from _following(event.next)
+        case RunRetried():
+            nodes = ", ".join(event.nodes)
+            yield f"retry: from step {event.step} ({nodes}), try {event.number}"
+            yield from _changed(event.changed, event.digests)
         case StepCommitted():
             yield from _step(event)
         case ModelCalled(_, model, tools, source):

@@ -112,6 +112,7 @@ class VisitTrace:
     waits: tuple[WaitRow, ...]
     map: MapTrace | None
     turns: int  # entries of its conversation
+    kept: str = ""  # set aside for another try: whether what it left `lasts` or `expires`
 
     def waits_for(self, kind: str) -> list[WaitRow]:
         """What of a kind it waits for."""

@@ -248,7 +248,7 @@ def _unwanted(run: RunSnapshot) -> Iterator[Defect]:
 
 
 def _left_over(run: RunSnapshot) -> Iterator[Defect]:
-    kinds = ("visits", "staged", "pending", "questions")
+    kinds = ("visits", "pending", "questions")
     if any(run.expires_in[kind] != ABSENT for kind in kinds) or run.deadline_timer is not None:
         yield Defect(f"it is {run.status} and still has visits", Repair("clear"))
     if run.expiry_timer is None:

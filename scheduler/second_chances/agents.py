@@ -13,10 +13,10 @@ from sleipnir.scheduler.runs.model import Run, RunContext
 from sleipnir.scheduler.runs.submit import context_of_agent
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.second_chances.client import ClientCore
 
 SAME = "same"
-CURRENT = "current"
+CURRENT = "current"  # any other choice is a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ChosenAgent:
     digests: tuple[str, str] | None  # then and now, where it is another one
 
 
-def choose_agent(client: Client, run: Run, choice: str) -> ChosenAgent:
+def choose_agent(client: ClientCore, run: Run, choice: str) -> ChosenAgent:
     """The agent of a run as it was (`same`), as it is now (`current`), or at a path.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,11 @@ from sleipnir.scheduler.second_chances.agents import (
     choose_agent,
     require_place,
 )
+from sleipnir.scheduler.second_chances.retelling import retold
 from sleipnir.scheduler.store.keys import new_run_id
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.second_chances.client import ClientCore
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class ForkRequest:
         return {key: seed_text(key, value) for key, value in given.items()}
 
 
-def prepare_fork(client: Client, run: Run, request: ForkRequest) -> tuple[NewFork, RunForked]:
+def prepare_fork(client: ClientCore, run: Run, request: ForkRequest) -> tuple[NewFork, RunForked]:
     """A fork with a new id, and what its narration begins with.
 
     Raises:
@@ -124,16 +125,8 @@ def _fork(
     )
 
 
-def _retold(checkpoints: list[Checkpoint], changes: Mapping[str, str]) -> Iterable[str]:
-    """Checkpoints as JSON texts, without what their steps took and used; the last has `changes`."""
+def _retold(checkpoints: list[Checkpoint], changes: Mapping[str, str]) -> Iterator[str]:
+    """The history of a fork: without what the steps took and used, the last with `changes`."""
     for checkpoint in checkpoints:
-        last = checkpoint is checkpoints[-1]
-        writes = {key: encode(value) for key, value in checkpoint.writes.items()}
-        told = {**writes, **changes} if last else writes
-        folded = ',"folded":true' if checkpoint.folded else ""
-        yield (
-            f'{{"at":{checkpoint.at},"step":{checkpoint.step},'
-            f'"frontier":{encode(list(checkpoint.frontier))},'
-            f'"nodes":{encode(dict.fromkeys(checkpoint.nodes))}{folded},'
-            f'"writes":{{{",".join(f"{encode(key)}:{text}" for key, text in told.items())}}}}}'
-        )
+        nodes = dict.fromkeys(checkpoint.nodes)
+        yield retold(checkpoint, changes if checkpoint is checkpoints[-1] else {}, nodes=nodes)

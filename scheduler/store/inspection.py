@@ -167,6 +167,7 @@ def _trace(
     waits: Sequence[Sequence[Any]],
     items: str | Sequence[Any],
     turns: int,
+    kept: str,
 ) -> VisitTrace:
     return VisitTrace(
         visit=visit,
@@ -175,6 +176,7 @@ def _trace(
         waits=_waits(waits),
         map=_map(*items) if items else None,
         turns=turns,
+        kept=kept,
     )
 
 

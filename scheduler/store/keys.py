@@ -15,9 +15,12 @@ sweep removes it, the others expire by themselves after twice that time:
     failures  list    those that the run outlives, the first 100 of each kind; the record
                       counts all (`failed_nodes`, `handled_failures`)
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
-Of a run, gone with its end at the latest:
-    visits    hash    open visits, packed as lua/lib/store.lua says
+    superseded  list  checkpoints that a retry from an earlier step has taken back
+Of a run, gone with its end if it succeeded; else kept as long as the others, for another try:
     staged    hash    node → what a finished branch of the current step produced
+    kept      hash    visits that broke off or failed, as lua/lib/kept.lua says
+Of a run, gone with its end at the latest (`waits`, `map`, `turns` stay of visits that are `kept`):
+    visits    hash    open visits, packed as lua/lib/store.lua says
     pending   list    visits that the step's window holds back
     questions hash    visit, or `<visit> <call id>` if it has several → open question
     waits     hash    (`:<run> <visit>`) what a visit waits for, and what came of it, by call id,

@@ -111,7 +111,7 @@ class Parking:
     ) -> None:
         """Start a child run and park the visit on it, in one transition."""
         allowed_ms = int(timeout_s * 1000)
-        fields = record_fields(child)
+        fields = [*record_fields(child), "allowed_ms", str(allowed_ms)]
         self._store.call(
             "spawn_child",
             lease.run_id,
@@ -139,15 +139,18 @@ class Parking:
         lease: Lease,
         result: str,
         *,
-        halt: bool,
+        halt: bool = False,
+        void: bool = False,
         elapsed_s: float,
         event: Event | None = None,
         usage: Usage | None = None,
         spent: Usage | None = None,
     ) -> None:
-        """Put aside one invocation's result; `halt` starts no further ones.
+        """Put aside one invocation's result.
 
         Args:
+            halt: it failed, and that starts no further ones.
+            void: it is of no use, because another one has failed.
             event: gets how many invocations are done, of how many.
             usage: what the run does not count yet.
             spent: what the invocation used in all.
@@ -158,7 +161,7 @@ class Parking:
             lease.visit,
             lease.token,
             result,
-            "1" if halt else "0",
+            "1" if halt else "2" if void else "0",
             int(elapsed_s * 1000),
             self._store.event(event),
             usage_text(usage),

@@ -9,6 +9,7 @@ from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.events import Event, TextStreamed, to_json
 from sleipnir.scheduler.runs.model import Failure, NewFork, NewRun
 from sleipnir.scheduler.runs.stranded import Repair
+from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
 from sleipnir.scheduler.store.transitions import Transitions
@@ -64,6 +65,39 @@ class Runs:
             *flat(run.state),
             *fork.history,
             *fork.frontier,
+        )
+
+    def retry(self, another: AnotherTry) -> None:
+        """Let a run that is over go on, once.
+
+        Raises:
+            NotOver: it goes on already, or did since `tries` was read.
+            RunGone: nothing is left of it to go on with.
+        """
+        agent, begin, children = another.agent, another.begin, another.children
+        begin_state = flat(begin.state) if begin else []
+        visits = begin.visits if begin else {}
+        self._store.call(
+            "retry_run",
+            another.run_id,
+            another.tries,
+            agent.digest if agent else "",
+            agent.context.to_json() if agent else "",
+            another.limit_ms,
+            another.window,
+            "1" if another.shallow else "0",
+            begin.step if begin else "",
+            self._store.event(another.event),
+            another.checkpoint,
+            len(another.changes),
+            len(begin_state) // 2,
+            len(visits),
+            len(children),
+            *flat(another.changes),
+            *begin_state,
+            *(text for node, count in visits.items() for text in (f"n:{node}", str(count))),
+            *(text for c in children for text in (c.run_id, c.digest, c.context.to_json())),
+            *(begin.frontier if begin else ()),
         )
 
     def leave_batch(self, batch: str, run_id: str) -> None:

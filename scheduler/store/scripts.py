@@ -43,8 +43,10 @@ from redis.commands.core import Script
 from redis.exceptions import NoScriptError
 
 from sleipnir.scheduler.errors import (
+    NotOver,
     NotWaiting,
     RunClosed,
+    RunGone,
     StaleStep,
     StaleVisit,
     StateTooLarge,
@@ -63,6 +65,8 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "state_too_large": StateTooLarge,
     "not_waiting": NotWaiting,
     "not_due": TransitionRefused,
+    "not_over": NotOver,
+    "run_gone": RunGone,
 }
 
 Constant = str | int

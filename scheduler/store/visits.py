@@ -27,10 +27,13 @@ class Visits:
     def __init__(self, store: Transitions) -> None:
         self._store = store
 
-    def begin(self, lease: Lease, keys: Collection[str] | None) -> Begun:
+    def begin(self, lease: Lease, keys: Collection[str] | None, bundle: str = "") -> Begun:
         """Take the lease of a visit and read the state's `keys`, all of them for None.
 
         Safe to repeat with the same token.
+
+        Args:
+            bundle: digest of the agent that is to execute it; "" for whatever the run's is.
 
         Raises:
             RunClosed, StaleVisit: there is nothing to do.
@@ -43,6 +46,7 @@ class Visits:
             lease.visit,
             lease.token,
             int(self._store.settings.lease_s * 1000),
+            bundle,
             *(keys or ()),
         )
         return Begun(
@@ -164,7 +168,7 @@ class Visits:
             lease.visit,
             lease.token,
             branch.to_json(),
-            "1" if branch.failure else "0",
+            "1" if branch.failure else "2" if branch.discarded else "0",
             usage_text(usage),
         )
         return int(staged.open)

@@ -42,6 +42,7 @@ def run_document(
         "steps": steps,
         "forked_from": _fork_document(run),
         "labels": dict(run.labels),
+        "try": run.tries,
     }
     if questions:
         document["question"] = question_document(questions[0])
@@ -81,6 +82,7 @@ def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> D
         "age_s": (now_ms - run.created_at) / 1000,
         "usage": run.usage.to_json(),
         "failed_nodes": run.failed_nodes,
+        "try": run.tries,
     }
 
 

@@ -63,7 +63,7 @@ def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:
         return services.agents.get(digest)
     except BundleError as error:
         logger.error("run %s: %s", lease.run_id, error)
-        services.store.visits.begin(lease, ())
+        services.store.visits.begin(lease, (), digest)
         failure = Failure("R023", f"the agent cannot be loaded: {error}", None)
         services.store.runs.close(lease.run_id, "failed", failure)
         raise DeliveryOver("its run has failed") from error
@@ -72,7 +72,7 @@ def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:
 def begin(services: Services, lease: Lease, agent: LoadedAgent) -> Begun:
     """Take the visit's lease and read the part of the state its node needs."""
     node_id = agent.executed_node(lease.visit)
-    begun = services.store.visits.begin(lease, agent.keys_for(node_id))
+    begun = services.store.visits.begin(lease, agent.keys_for(node_id), agent.digest)
     if services.leases.closed:
         services.store.visits.requeue(lease)
         raise DeliveryOver("its worker is about to stop")

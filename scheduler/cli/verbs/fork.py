@@ -14,7 +14,6 @@ from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
-    from sleipnir.scheduler.second_chances import fork as forks
 
 
 @click.command
@@ -63,9 +62,10 @@ def fork(
     with open_client(options, workers=wait) as client:
         run_id = client.queries.resolve(run_id)
         state = {key: json_or_text(text) for key, text in seeds}
-        request = forks.ForkRequest(step, state, prompt, agent, streams)
         for _ in range(count):
-            new = client.fork(run_id, request)
+            new = client.fork(
+                run_id, step, state=state, prompt=prompt, agent=agent, streamed=streams
+            )
             if wait:
                 return run_result.stay(client, new.run_id, options, streams=streams)
             if options.json:

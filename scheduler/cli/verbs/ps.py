@@ -152,7 +152,7 @@ def _rows(run: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, ...]]:
     yield (
         indent + run["run_id"],
         run["agent"],
-        formatting.outcome(run["status"], run["failed_nodes"]),
+        formatting.outcome(run["status"], run["failed_nodes"], run["try"]),
         _place(run),
         formatting.age(run["age_s"]),
         formatting.amount(run["usage"]["total_tokens"]),

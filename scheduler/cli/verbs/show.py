@@ -20,6 +20,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.events import NarrationEntry
     from sleipnir.scheduler.runs.model import Run
 
 
@@ -51,8 +52,21 @@ def show(options: Options, run_id: str) -> None:
                 failures=records.failures(run),
                 waits=waits,
                 now_ms=now_ms,
+                earlier_ends=_earlier_ends(client, run),
             ):
                 click.echo(line)
+
+
+def _earlier_ends(client: Client, run: Run) -> list[NarrationEntry]:
+    """How tries before this one ended, as far as that is still told."""
+    if run.tries == 1:
+        return []
+    told = client.queries.follow(run.run_id, block=False)
+    return [
+        entry
+        for entry in told
+        if isinstance(entry.event, events.RunEnded) and (entry.event.number or 1) < run.tries
+    ]
 
 
 def _rests_for(client: Client, run: Run) -> str | None:

@@ -30,13 +30,13 @@ class HistoryQueries(Queries):
             for text in self._redis.lrange(run_key("history", run_id), 0, -1)
         ]
 
-    def checkpoints(self, run_id: str) -> Iterator[Checkpoint]:
-        """The same, read a few at a time.
+    def checkpoints(self, run_id: str, start: int = 0) -> Iterator[Checkpoint]:
+        """The same from a step on, read a few at a time.
 
         A history that is folded meanwhile tells the same: what was moved to a later entry is
         read twice.
         """
-        key, start = run_key("history", run_id), 0
+        key = run_key("history", run_id)
         while texts := self._redis.lrange(key, start, start + _AT_ONCE - 1):
             for text in texts:
                 yield _checkpoint(json.loads(text))

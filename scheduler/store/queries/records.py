@@ -20,6 +20,7 @@ _SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
 _ROW_FIELDS = (
     *("status", "agent", "frontier", "created", "machine", "parent", "batch", "labels"),
     "failed_nodes",
+    "try",
     *_USAGE_FIELDS,
 )
 
@@ -153,6 +154,8 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         failed_nodes=int(fields.get("failed_nodes", 0)),
         handled_failures=int(fields.get("handled_failures", 0)),
         forked_from=_fork(fields.get("forked_from")),
+        tries=int(fields.get("try", 1)),
+        capped=tuple(fields["capped"].split(" ")) if "capped" in fields else (),
     )
 
 
@@ -180,6 +183,7 @@ def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
         batch=fields.get("batch"),
         labels=json.loads(fields.get("labels", "{}")),
         failed_nodes=int(fields.get("failed_nodes", 0)),
+        tries=int(fields.get("try", 1)),
     )
 
 

@@ -338,6 +338,6 @@ def test_a_step_that_ends_a_run_early_leaves_no_visits(engine: Engine) -> None:
     engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
 
     assert not engine.redis.exists(
-        *(f"{{p01}}:{kind}:{RUN}" for kind in ("visits", "staged", "pending", "questions"))
+        *(f"{{p01}}:{kind}:{RUN}" for kind in ("visits", "pending", "questions"))
     )
     assert engine.redis.zrange("{p01}:timers", 0, -1) == [f"expiry {RUN} {DIGEST}"]

@@ -104,9 +104,9 @@ def test_no_heartbeat_takes_a_visit_for_lost_that_is_just_beginning(
         """
     begin_visit = engine.store.visits.begin
 
-    def begin_after_a_heartbeat(lease: Lease, keys: Collection[str] | None) -> Begun:
+    def begin_after_a_heartbeat(lease: Lease, keys: Collection[str] | None, bundle: str) -> Begun:
         engine.services.leases._renew_once()
-        return begin_visit(lease, keys)
+        return begin_visit(lease, keys, bundle)
 
     monkeypatch.setattr(engine.store.visits, "begin", begin_after_a_heartbeat)
 

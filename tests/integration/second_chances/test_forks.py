@@ -12,7 +12,6 @@ from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.history import state_after
 from sleipnir.scheduler.runs.model import NO_USAGE
-from sleipnir.scheduler.second_chances.fork import ForkRequest
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer
@@ -41,7 +40,7 @@ ECHO = {"echo.sh": "#!/bin/sh\necho '{}'\n"}
 def test_a_fork_goes_on_with_state_counts_and_nodes_of_a_step(engine: Engine) -> None:
     before = engine.finish(LINE, prompt="p", answers=ANSWERS)
 
-    new = engine.client.fork(before.run_id, ForkRequest(1, {"x": 9, "z": [1]}, prompt="q"))
+    new = engine.client.fork(before.run_id, 1, state={"x": 9, "z": [1]}, prompt="q")
     assert_consistent(engine.redis, runs=2)
     engine.drive()
 
@@ -61,7 +60,7 @@ def test_without_a_step_it_is_the_last_one_that_leads_on(
 ) -> None:
     before = engine.finish(LINE, answers=ANSWERS)
 
-    fork = engine.client.fork(before.run_id, ForkRequest(step))
+    fork = engine.client.fork(before.run_id, step)
 
     assert fork.frontier == (begins_at,)
     engine.drive()
@@ -73,7 +72,7 @@ def test_a_run_at_work_is_forked_with_all_its_branches(engine: Engine) -> None:
     engine.work_once()
     engine.work_once()  # one branch of three
 
-    fork = engine.client.fork(at_work, ForkRequest(prompt="2"))
+    fork = engine.client.fork(at_work, prompt="2")
     assert_consistent(engine.redis, runs=2)
     engine.drive()
 
@@ -85,32 +84,32 @@ def test_a_fork_runs_the_agent_as_it_is_now_if_that_can(engine: Engine) -> None:
     before = engine.finish(LINE, answers=ANSWERS)
     engine.write("tested", LINE.replace("{{x}} {{y}}", "changed {{y}}"))
 
-    same = engine.client.fork(before.run_id, ForkRequest(1))
-    new = engine.client.fork(before.run_id, ForkRequest(1, agent="current"))
+    same = engine.client.fork(before.run_id, 1)
+    new = engine.client.fork(before.run_id, 1, agent="current")
     engine.drive()
 
     assert engine.run(same.run_id).output == ": 1 2"
     assert engine.run(new.run_id).output == ": changed 2"
     engine.write("tested", LINE.replace("  b:", "  other:").replace("next: b", "next: other"))
     with pytest.raises(SubmissionRefused, match="as it is now has no node 'b'"):
-        engine.client.fork(before.run_id, ForkRequest(1, agent="current"))
+        engine.client.fork(before.run_id, 1, agent="current")
     engine.write("tested", LINE.replace("next: b", "next: nowhere"))
     with pytest.raises(InvalidAgent):
-        engine.client.fork(before.run_id, ForkRequest(1, agent="current"))
+        engine.client.fork(before.run_id, 1, agent="current")
 
 
 def test_what_cannot_be_forked_is_refused_with_the_reason(engine: Engine) -> None:
     before = engine.finish(LINE, answers=ANSWERS)
 
     with pytest.raises(SubmissionRefused, match="step 7 does not exist; the last one is 3"):
-        engine.client.fork(before.run_id, ForkRequest(7))
+        engine.client.fork(before.run_id, 7)
     with pytest.raises(SubmissionRefused, match="ended with step 3: fork it after step 2"):
-        engine.client.fork(before.run_id, ForkRequest(3))
+        engine.client.fork(before.run_id, 3)
     with pytest.raises(SubmissionRefused, match="cannot be stored"):
-        engine.client.fork(before.run_id, ForkRequest(1, {"x": float("nan")}))
+        engine.client.fork(before.run_id, 1, state={"x": float("nan")})
     engine.redis.delete(f"sleipnir:bundle:{before.digest}")
     with pytest.raises(SubmissionRefused, match="no longer stored; `--agent current`"):
-        engine.client.fork(before.run_id, ForkRequest(1))
+        engine.client.fork(before.run_id, 1)
     assert len(engine.newest_runs()) == 1
 
 

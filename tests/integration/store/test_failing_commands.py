@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,12 @@ from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
-from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.events import QuestionAnswered, RunRetried
 from sleipnir.scheduler.runs.failures import of_node
-from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, Usage
+from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.stranded import defects
+from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, partition_of, run_key
@@ -75,6 +77,11 @@ Action = Callable[[Engine], object]
 def held(visit: str, run_id: str = RUN) -> Lease:
     """The lease that was taken while preparing."""
     return Lease(run_id, visit, "t1")
+
+
+def held_again(visit: str) -> Lease:
+    """The lease that was taken in another try."""
+    return Lease(RUN, visit, "t2")
 
 
 def step_of_three(engine: Engine) -> None:
@@ -143,6 +150,20 @@ def ended(engine: Engine) -> None:
     lease = started(engine, batch="b")
     plan = Plan({}, output="x")
     engine.store.visits.advance(lease, 1, plan, cap=9, window=8, usage=USAGE)
+
+
+def cancelled(engine: Engine) -> None:
+    everything(engine)
+    engine.store.runs.close(RUN, "cancelled", CANCELLED)
+
+
+def mapping_again(engine: Engine) -> None:
+    a_map(engine)
+    engine.store.visits.record_turn(held("2/a/1"), 0, "{}")
+    engine.store.parking.stage_item(begin(engine, "2/a/0"), '{"value":1}', elapsed_s=1)
+    engine.store.runs.close(RUN, "cancelled", CANCELLED)
+    engine.store.runs.retry(AGAIN)
+    begin(engine, "2/a", "t2")
 
 
 def away(engine: Engine) -> None:
@@ -214,6 +235,17 @@ WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
 EVENT = QuestionAnswered("a")
 CANCELLED = Failure("cancelled", "enough", None)
+LAST_STEP = '{"at":2,"step":1,"frontier":["a","b","c","d","e"],"nodes":{},"writes":{"k":"v"}}'
+AGAIN = AnotherTry(RUN, 1, 3, RunRetried(2, ("a",), 2))
+FROM_THE_START = AnotherTry(
+    RUN,
+    1,
+    3,
+    RunRetried(1, ("s",), 2),
+    begin=Beginning(1, ("s",), {"initial_prompt": '""'}, {"s": 1}),
+    agent=OtherAgent(RUN, "e" * 64, RunContext(root=RUN)),
+    limit_ms="-",
+)
 FORK = NewFork(
     a_run(forked_from=("0f" * 8, 1)),
     step=2,
@@ -322,6 +354,17 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "close_run": (everything, lambda e: e.store.runs.close(RUN, "cancelled", CANCELLED)),
     "fork_run": (lambda e: None, lambda e: e.store.runs.fork(FORK, EVENT)),
     "leave_batch": (ended, lambda e: e.store.runs.leave_batch("b", RUN)),
+    "retry_run": (cancelled, lambda e: e.store.runs.retry(AGAIN)),
+    "retry_run from an earlier step": (cancelled, lambda e: e.store.runs.retry(FROM_THE_START)),
+    "retry_run with other values": (
+        cancelled,
+        lambda e: e.store.runs.retry(replace(AGAIN, changes={"k": '"v"'}, checkpoint=LAST_STEP)),
+    ),
+    "open_map again": (
+        mapping_again,
+        lambda e: e.store.parking.open_map(held_again("2/a"), "b", 2, ["1", "2", "3"]),
+    ),
+    "purge_run of one that may be retried": (cancelled, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),
     "fold_history": (started, lambda e: e.store.visits._fold_history(RUN)),

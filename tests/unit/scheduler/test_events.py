@@ -18,6 +18,7 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     RunEnded,
     RunForked,
+    RunRetried,
     RunSubmitted,
     StepCommitted,
     TextStreamed,
@@ -34,6 +35,7 @@ from sleipnir.scheduler.runs.narration import render
 FAILED = '{"code":"R009","message":"no","node":null}'
 EVENTS: list[Event] = [
     RunSubmitted("g", ("a", "script"), ("W004",)),
+    RunRetried(3, ("a",), 2, ("x",), ("d1", "d2")),
     RunForked("g", "ab12", 3, (("a", "script"),), ("x",), ("d1", "d2")),
     StepCommitted(
         2, (Departure("a", ("b", "c"), "no"),), (("b", "llm"), ("c", "end")), ("a -> d",), ("w",)

@@ -45,8 +45,8 @@ def discard(delivery: Delivery) -> None:
     """End an invocation of a map that has failed for good: what it made is of no use."""
     delivery.services.store.parking.stage_item(
         delivery.lease,
-        encode({"value": None}),
-        halt=False,
+        encode({"discarded": True, "value": None}),
+        void=True,
         elapsed_s=delivery.visit.elapsed_s(),
         spent=delivery.visit.services.conversation.recorded_usage,
     )

@@ -19,7 +19,7 @@ local function create(run_id, fields, seeds, event, agent, digest, past)
     'history_bytes', history_bytes, 'created', now_ms, past.visits[1], past.visits[2],
     unpack(fields))
   if #past.nodes > past.window then
-    add('HSET', run, {'free', 0})
+    add('HSET', run, {'free', 0, 'window', past.window})
   end
   if #past.visits > 2 then
     add('HSET', run, past.visits)

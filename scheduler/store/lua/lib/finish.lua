@@ -17,6 +17,37 @@ local function drop_visit(run_id, visit, v)
   forget_waits(run_id, visit, v)
 end
 
+-- Take a visit that breaks off, or whose result is void, out of the open ones; it is set aside.
+local function break_off(run_id, visit, v, how, marked)
+  local visits = key('visits', run_id)
+  write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
+  write('ZREM', timers, timer('visit', run_id, visit))
+  keeping().set_aside(run_id, visit, v, how, marked)
+end
+
+-- Release the open visits of a run that is over, and what was set aside before: of one that has
+-- not succeeded it stays, in case that the run is to go on.
+local function close_visits(run_id, status, kept)
+  local over, how = status == 'succeeded', kept and keeping().all(run_id) or {}
+  local open = redis.call('HGETALL', key('visits', run_id))
+  for i = 1, #open, 2 do
+    local visit, v = open[i], parse_visit(open[i + 1])
+    if over or v.status == 'staged' and not how[visit] then
+      drop_visit(run_id, visit, v)
+    elseif v.status == 'staged' then
+      write('ZREM', timers, timer('visit', run_id, visit))
+    else
+      write('ZREM', timers, timer('visit', run_id, visit))
+      keeping().set_aside(run_id, visit, v, 'broken')
+    end
+  end
+  if not over then
+    keeping().let_expire(run_id)
+  elseif kept then
+    keeping().forget(run_id)
+  end
+end
+
 -- Give the visit of its parent that waits for a run what has become of it.
 local function wake_parent(run_id, parent, status, output, failure)
   local parent_run, visit = string.match(parent, '^(%S+) (%S+)$')
@@ -36,15 +67,11 @@ function finish(run_id, status, output, failure, orphaned)
   local r = listed().read(run_id)
   local before, started, batch = r.status, r.started, r.batch
 
-  local open = redis.call('HGETALL', key('visits', run_id))
-  for i = 1, #open, 2 do
-    drop_visit(run_id, open[i], parse_visit(open[i + 1]))
-  end
+  close_visits(run_id, status, r.kept)
   if r.deadline then
     write('ZREM', timers, timer('deadline', run_id))
   end
-  remove(key('visits', run_id), key('staged', run_id), key('pending', run_id),
-    key('questions', run_id))
+  remove(key('visits', run_id), key('pending', run_id), key('questions', run_id))
 
   if r.parent and not orphaned then  -- as long as its status tells whether it waited for a person
     wake_parent(run_id, r.parent, status, output, failure)
@@ -55,7 +82,8 @@ function finish(run_id, status, output, failure, orphaned)
   listing().relist(run_id, r, status, now_ms)
   narrate(run_id, cjson.encode({
     kind = 'ended', status = status, error = failure, failed_nodes = tonumber(r.failed_nodes or ''),
-    elapsed_ms = started and now_ms - tonumber(started) or 0}))
+    elapsed_ms = started and now_ms - tonumber(started) or 0,
+    number = tonumber(r.try or '')}))
 
   add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id, r.digest)})
   -- The sweep removes them at `expiry`; this is for when no scheduler ever runs again. The record
@@ -64,9 +92,12 @@ function finish(run_id, status, output, failure, orphaned)
   if r.failed_nodes or r.handled_failures then
     kinds[#kinds + 1] = 'failures'
   end
+  if r.try then
+    kinds[#kinds + 1] = 'superseded'
+  end
   for _, kind in ipairs(kinds) do
-    local kept = key(kind, run_id)
-    write_undone_by({'PERSIST', kept}, 'PEXPIRE', kept, 2 * retention_ms)
+    local name = key(kind, run_id)
+    write_undone_by({'PERSIST', name}, 'PEXPIRE', name, 2 * retention_ms)
   end
 
   if batch then

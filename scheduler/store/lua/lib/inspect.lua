@@ -72,6 +72,15 @@ local function inspect_waits(run_id, visit, calls)
   return rows
 end
 
+-- Whether a visit is set aside: '' if not, else whether what it left 'lasts' or 'expires'.
+local function inspect_kept(run_id, visit)
+  if redis.call('HEXISTS', key('kept', run_id), visit) == 0 then return '' end
+  for _, kind in ipairs({'waits', 'turns', 'map'}) do
+    if redis.call('PTTL', key(kind, run_id .. ' ' .. visit)) == -1 then return 'lasts' end
+  end
+  return 'expires'
+end
+
 local function inspect_visits(run_id, rest)
   local named, visits, calls = {}, {}, {}
   -- Take the call out of each name that has one, `<visit> <call>`.
@@ -96,6 +105,7 @@ local function inspect_visits(run_id, rest)
           inspect_waits(run_id, visit, calls[visit]),
           inspect_map(run_id, visit),
           redis.call('LLEN', key('turns', run_id .. ' ' .. visit)),
+          inspect_kept(run_id, visit),
         }
       end
     end
@@ -174,7 +184,7 @@ local function inspect(run_id, rest, whole)
   local visits = inspect_visits(run_id, rest)
   local keys = {}
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children',
-    'failures', 'visits', 'staged', 'pending', 'questions'}) do
+    'failures', 'superseded', 'kept', 'visits', 'staged', 'pending', 'questions'}) do
     keys[#keys + 1] = kind
     keys[#keys + 1] = redis.call('PTTL', key(kind, run_id))
   end

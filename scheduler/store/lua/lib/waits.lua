@@ -11,15 +11,32 @@ local function cancel_child(child_id)
   end
 end
 
--- What a child is to its parent's visit when it ends.
+-- The sum of two usages as texts, the second `sign` times. Costs that are not known stay so.
+local function add_usages(one, other, sign)
+  local sums, summands = {}, {}
+  for part in string.gmatch(other, '%S+') do
+    summands[#summands + 1] = part
+  end
+  for part in string.gmatch(one, '%S+') do
+    local i = #sums + 1
+    local a, b = tonumber(part), tonumber(summands[i])
+    sums[i] = not (a and b) and '-'
+      or string.format(i == 3 and '%.10f' or '%.0f', math.max(0, a + (sign or 1) * b))
+  end
+  return table.concat(sums, ' ')
+end
+
+-- What a child is to its parent's visit when it ends. In `told` is what it used in tries that the
+-- parent has counted.
 local function child_result(child_id, status, output, failure)
   local run = key('run', child_id)
-  local prompt, completion, cost, unpriced, cached = unpack(redis.call('HMGET', run,
-    'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens'))
+  local prompt, completion, cost, unpriced, cached, told = unpack(redis.call('HMGET', run,
+    'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens', 'told'))
+  local usage = table.concat(
+    {prompt or '0', completion or '0', unpriced and '-' or cost or '0', cached or '0'}, ' ')
   return cjson.encode({
     run_id = child_id, status = status, output = output, error = failure,
-    usage = table.concat(
-      {prompt or '0', completion or '0', unpriced and '-' or cost or '0', cached or '0'}, ' '),
+    usage = told and add_usages(usage, told, -1) or usage,
   })
 end
 
@@ -44,6 +61,16 @@ local function release(run_id, visit, call, row)
     local question = question_of(visit, call)
     write('HDEL', key('questions', run_id), question)
     write('ZREM', inbox, run_id .. ' ' .. question)
+  end
+end
+
+-- Nothing comes of what a visit waits for any more: let go of that; its rows stay.
+local function release_rows(run_id, visit)
+  for call, row in pairs(read_rows(run_id, visit)) do
+    if row.is_open then
+      release(run_id, visit, call, row)
+      if row.kind == 'child' then cancel_child(row.detail) end
+    end
   end
 end
 
@@ -152,12 +179,7 @@ end
 local function forget_waits(run_id, visit, v)
   if v.status and v.rows == 0 then return end
   if not v.status or v.open > 0 then
-    for call, row in pairs(read_rows(run_id, visit)) do
-      if row.is_open then
-        release(run_id, visit, call, row)
-        if row.kind == 'child' then cancel_child(row.detail) end
-      end
-    end
+    release_rows(run_id, visit)
   end
   remove(waits_of(run_id, visit), key('map', run_id .. ' ' .. visit))
 end

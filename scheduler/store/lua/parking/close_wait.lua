@@ -1,7 +1,7 @@
 -- Give a visit something that it waits for, the first time that it comes: an answer, a message.
 -- KEYS partition
 -- ARGV run_id visit call result event
--- USES store listed indexes dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits kept finish
 -- ERR  run_closed   the run is over, or its time is
 -- ERR  not_waiting  the visit does not wait for that (any more)
 local status, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))

@@ -1,7 +1,7 @@
 -- The time is over that a visit has for something it waits for: it goes on without.
 -- KEYS partition
 -- ARGV run_id visit call
--- USES store listed indexes dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits kept finish
 -- OK   kind  of what did not come about in time; '' if there is no such thing
 local member = wait_timer(run_id, visit, call)
 local due = tonumber(redis.call('ZSCORE', timers, member))

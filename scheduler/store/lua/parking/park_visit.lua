@@ -4,7 +4,7 @@
 -- mode: all | first: what of the things it waits for has to come about
 -- turn: what its conversation records of this, or ''; attempt: '1' if another one begins
 -- REST used_count calls whose rows it has used; then call, kind, allowed_ms (-1: for ever), detail of each thing
--- USES store listed indexes dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits kept finish
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local status = redis.call('HGET', key('run', run_id), 'status')

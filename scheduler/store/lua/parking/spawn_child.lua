@@ -2,7 +2,7 @@
 -- KEYS partition
 -- ARGV run_id visit token timeout_ms child_id start agent digest history event child_event field_count rest
 -- REST field_count name, value pairs of the child's record; then key, JSON text pairs of its state
--- USES store listed indexes dispatch waiting waits finish create
+-- USES store listed indexes dispatch waiting waits kept finish create
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local status = redis.call('HGET', key('run', run_id), 'status')

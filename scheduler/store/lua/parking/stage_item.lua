@@ -1,10 +1,11 @@
 -- Put aside the result of one invocation of a map; announce the next, or the map itself.
 -- KEYS partition
 -- ARGV run_id visit token result halt elapsed_ms event usage spent
--- halt '1': this failure stops the map: no further invocation starts, what waits is withdrawn
+-- halt '1': this failure stops the map: no further invocation starts, what waits is withdrawn;
+--      '2': the result is void because of such a failure; else '0'
 -- event: a JSON object with fields, which gets `done` and `total` in front; or ''
 -- spent: what the invocation used in all; usage: what of it the run does not count yet
--- USES store listed indexes dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits kept finish revive
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
@@ -13,9 +14,14 @@ if refusal then return refusal end
 
 local map_visit, index = map_of(visit)
 local map = key('map', run_id .. ' ' .. map_visit)
-local branch, total, following, inflight, halted, longest, done, total_ms = unpack(redis.call(
-  'HMGET', map, 'branch', 'total', 'next', 'inflight', 'halted', 'max_ms', 'done', 'total_ms'))
-forget_visit(run_id, visit, v)
+local branch, total, following, inflight, halted, longest, done, total_ms, sparse = unpack(
+  redis.call('HMGET', map, 'branch', 'total', 'next', 'inflight', 'halted', 'max_ms', 'done',
+    'total_ms', 'sparse'))
+if halt == '0' then
+  forget_visit(run_id, visit, v)
+else
+  break_off(run_id, visit, v, halt == '1' and 'failed' or 'broken')
+end
 write_last('HDEL', map, 'item:' .. index)
 local news = {'result:' .. index, result}
 if spent ~= '' then
@@ -45,8 +51,7 @@ local function withdraw()
     if of == map_visit and other.status == 'waiting' then
       gone = gone + 1
       busy = busy + (is_busy(other) and 1 or 0)
-      drop_visit(run_id, open[i], other)
-      write_undone_by({'HSET', visits, open[i], open[i + 1]}, 'HDEL', visits, open[i])
+      break_off(run_id, open[i], other, 'broken')
       write('HDEL', map, 'item:' .. item)
     end
   end
@@ -60,10 +65,20 @@ if halt == '1' and not halted then
   change(run_id, 'busy', 0 - busy)
   inflight = inflight - gone
 end
+-- Another try has the results of some items already.
+local before = following
+while sparse and not halted and tonumber(following) < tonumber(total)
+  and redis.call('HEXISTS', map, 'result:' .. following) == 1 do
+  following = following + 1
+end
 if not halted and tonumber(following) < tonumber(total) then
   local invocation = invocation_of(map_visit, following)
-  write_undone_by({'HSET', map, 'next', following}, 'HSET', map, 'next', following + 1)
-  make_ready(run_id, invocation, new_visit(), agent .. '/' .. branch, digest)
+  write_undone_by({'HSET', map, 'next', before}, 'HSET', map, 'next', following + 1)
+  if sparse then
+    reviving().invoke_again(run_id, invocation, agent .. '/' .. branch, digest)
+  else
+    make_ready(run_id, invocation, new_visit(), agent .. '/' .. branch, digest)
+  end
 elseif tonumber(inflight) > 1 then
   write('HSET', map, 'inflight', inflight - 1)
   change(run_id, 'busy', -1)

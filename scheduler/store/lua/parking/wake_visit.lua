@@ -1,7 +1,7 @@
 -- End the rest of a visit that waits for its turn; one that does not rest is left alone.
 -- KEYS partition
 -- ARGV run_id visit delay_ms
--- USES store listed indexes dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits kept finish
 -- OK   recalled  1 if it rested
 local v = read_visit(run_id, visit)
 if v and v.status == 'leased' then

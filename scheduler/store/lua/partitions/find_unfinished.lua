@@ -19,7 +19,7 @@ for position, run_id in ipairs(runs) do
   local over = is_over(status)
   if status and not over
     or over and redis.call('EXISTS', key('visits', run_id), key('questions', run_id),
-      key('staged', run_id), key('pending', run_id)) > 0
+      key('pending', run_id)) > 0
     or status and not redis.call('ZSCORE', timers, timer('expiry', run_id, digest)) then
     found[#found + 1] = run_id
     if #found == tonumber(limit) then return {'OK', {}, first + position, found} end

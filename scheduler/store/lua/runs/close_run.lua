@@ -1,7 +1,7 @@
 -- End a run from outside: cancelled by a person, or its time is over.
 -- KEYS partition
 -- ARGV run_id status failure
--- USES store listed indexes dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits kept finish
 -- ERR  run_closed  it was over already
 -- ERR  not_due     timed_out was asked for, but the deadline lies ahead
 local before, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))

@@ -6,7 +6,7 @@
 -- whole: '1' for all children, and for the parent's list of them; '0' for who is waited for
 -- USES store listed dispatch waiting inspect
 -- OK   record visits staged pending deadline expiry children parent keys steps digest indexes
---      visits    visit, packed, its timer, waits, map, turns
+--      visits    visit, packed, its timer, waits, map, turns, and whether it is set aside
 --      waits     call, row, its timer, asked at, whether there is a question
 --      map       invocations under way, next, total, halted, items that are missing
 --      children  run id, status, parent

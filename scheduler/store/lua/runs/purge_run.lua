@@ -2,11 +2,13 @@
 -- KEYS partition
 -- ARGV run_id digest
 -- digest: of its bundle; not read from the record, which somebody may have removed
--- USES store listed indexes
+-- USES store listed indexes kept
 if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}} end
 listing().unlist(run_id, listed().read(run_id))
 listing().count(partition .. ':bundles', digest, -1)
-for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures'}) do
+for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures',
+  'superseded'}) do
   remove(key(kind, run_id))
 end
+keeping().forget(run_id)
 return {'OK', {}}

@@ -4,7 +4,7 @@
 -- digest: of the reading that showed it (inspect_run with `whole` 0); failure: JSON text of the
 -- error that ends the run, '' where it can go on
 -- REST verb, visit, argument of each thing to do, as scheduler/runs/stranded.py plans them
--- USES store listed indexes dispatch waiting waits finish inspect
+-- USES store listed indexes dispatch waiting waits kept finish inspect
 -- OK   repaired  1, or 0 where it has changed meanwhile
 if digest_of(inspect(run_id, {}, false)) ~= digest then return reply(0) end
 local run, visits = key('run', run_id), key('visits', run_id)
@@ -143,6 +143,7 @@ local REPAIRS = {
     for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures'}) do
       write('PEXPIRE', key(kind, run_id), 2 * retention_ms)
     end
+    keeping().let_expire(run_id)
   end,
 }
 

@@ -5,7 +5,7 @@
 -- failures: '' or JSON: by the record's counter of that kind of failure, how many, and texts of the
 -- first of them
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
--- USES store listed indexes dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits kept finish
 -- OK   status long  the run's status after the step; 1 if its history should be folded
 -- ERR  run_closed       the run already reached a final status, or its time is over
 -- ERR  stale_visit      another delivery owns the visit now; drop this result
@@ -30,6 +30,11 @@ if refusal then return refusal end
 if status == 'failed' then
   add_usage(run_id, usage)
   narrate(run_id, event)
+  if v.status == 'leased' then
+    -- An answer that does not do is asked for again.
+    local misanswered = string.match(failure, '^{"code": ?"R019"')
+    break_off(run_id, visit, v, misanswered and 'misanswered' or 'failed')
+  end
   finish(run_id, 'failed', '', failure)
   return reply('failed', 0)
 end
@@ -102,6 +107,7 @@ if status == 'succeeded' then
 end
 if capped then
   write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
+  write('HSET', run, 'capped', table.concat(nodes, ' '))
   finish(run_id, 'failed', '', cjson.encode({code = 'R004', node = capped.node,
     message = string.format("Node '%s' visited %d times (max_loop_iterations=%d)", capped.node,
       capped.visits, cap)}))
@@ -122,7 +128,7 @@ else
   write_undone_by(replaced, 'HSET', run, unpack(fields))
 end
 if #nodes > tonumber(window) then
-  write('HSET', run, 'free', 0)
+  write('HSET', run, 'free', 0, 'window', window)
 elseif tonumber(width) > 1 then
   write('HDEL', run, 'free')
 end

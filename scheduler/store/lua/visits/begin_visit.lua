@@ -1,6 +1,7 @@
 -- Take the lease of a visit and read what its node needs. Safe to repeat with the same token.
 -- KEYS partition
--- ARGV run_id visit token lease_ms rest
+-- ARGV run_id visit token lease_ms bundle rest
+-- bundle: the agent that is to execute it; '' for whatever the run's is
 -- REST the state's keys to read; none for all of them
 -- USES store listed indexes dispatch waiting
 -- OK   status tries width visit_number attempt turns age_ms left_ms results context item state
@@ -10,9 +11,11 @@
 -- ERR  stale_visit  it is done, parked, or in other hands: nothing to do
 local run = key('run', run_id)
 local node = node_of(visit)
-local status, width, context, deadline, timeout, number = unpack(redis.call('HMGET', run,
-  'status', 'width', 'context', 'deadline', 'timeout_ms', 'n:' .. node))
+local status, width, context, deadline, timeout, number, digest = unpack(redis.call('HMGET', run,
+  'status', 'width', 'context', 'deadline', 'timeout_ms', 'n:' .. node, 'digest'))
 if is_over(status, deadline) then return {'run_closed'} end
+-- A message of an earlier try, which had another agent.
+if bundle ~= '' and bundle ~= digest then return {'stale_visit'} end
 local v = read_visit(run_id, visit)
 local again = v and v.token == token
 if not v or not (again or v.status == 'ready' or v.status == 'staged') then

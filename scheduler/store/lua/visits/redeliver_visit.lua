@@ -1,7 +1,7 @@
 -- A visit's timer is due: publish it again, or find that it was given up too often.
 -- KEYS partition
 -- ARGV run_id visit max_deliveries
--- USES store listed indexes dispatch waiting waits finish
+-- USES store listed indexes dispatch waiting waits kept finish
 -- OK   done  published | gone | queued | given_up
 local member = timer('visit', run_id, visit)
 local due = tonumber(redis.call('ZSCORE', timers, member))

@@ -1,8 +1,9 @@
 -- Put aside what one branch of a parallel step produced, at most once.
--- A fatal failure drops the siblings that do not execute; those that do may still finish.
+-- A fatal failure breaks off the siblings that do not execute; those that do may still finish.
 -- KEYS partition
 -- ARGV run_id step visit token outcome failed usage
--- USES store listed indexes dispatch waiting waits finish
+-- failed: '1' for a fatal failure, '2' for an outcome that is void because of one, else '0'
+-- USES store listed indexes dispatch waiting waits kept finish
 -- OK   open  visits of this step that are not done; 0 asks the caller to advance
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
@@ -22,11 +23,14 @@ if v.status == 'leased' then
     for i = 1, #open, 2 do
       local sibling = parse_visit(open[i + 1])
       if open[i] ~= visit and (map_of(open[i]) or sibling.status ~= 'leased') then
-        drop_visit(run_id, open[i], sibling)
-        write_undone_by({'HSET', visits, open[i], open[i + 1]}, 'HDEL', visits, open[i])
+        break_off(run_id, open[i], sibling, 'broken')
       end
     end
   end
+end
+
+if v.status == 'leased' and failed ~= '0' then
+  keeping().set_aside(run_id, visit, v, failed == '1' and 'failed' or 'broken', true)
 end
 
 -- The last one stays leased, as `staged`, until its step is advanced: should this worker die
@@ -39,7 +43,12 @@ if redis.call('HLEN', visits) == 1 and redis.call('EXISTS', key('pending', run_i
   write_visit(run_id, visit, v)
   return reply(0)
 end
-forget_visit(run_id, visit, v)
+if failed == '0' then
+  forget_visit(run_id, visit, v)
+else
+  write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
+  stop_timer(timer('visit', run_id, visit))
+end
 release_place(run_id, visit)
 settle(run_id)
 return reply(redis.call('HLEN', visits))

@@ -100,6 +100,7 @@ def test_a_row_says_where_a_run_is() -> None:
             "cost_usd": 0.25,
         },
         "failed_nodes": 0,
+        "try": 1,
     }
 
 

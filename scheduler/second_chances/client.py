@@ -1,0 +1,104 @@
+"""The part of the Python client that gives runs second chances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.errors import ActionRefused, NotOver, RunGone, RunNotFound
+from sleipnir.scheduler.limits.budget_check import BudgetCheck
+from sleipnir.scheduler.preparation import PreparedAgent
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.second_chances.fork import ForkRequest, prepare_fork
+from sleipnir.scheduler.second_chances.retry import RetryRequest, prepare_retry
+from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.run_store import RunStore
+
+
+class ClientCore(Protocol):
+    """What the other parts of a client have for this one."""
+
+    store: RunStore
+    queries: RunQueries
+    budget_check: BudgetCheck
+
+    def prepare(self, reference: str) -> PreparedAgent: ...
+
+    def graph_of(self, run: Run) -> Graph: ...
+
+    def keep(self, run_ids: Sequence[str]) -> None: ...
+
+
+class SecondChances:
+    """Goes on from what runs have done already."""
+
+    def fork(
+        self: ClientCore,
+        run_id: str,
+        step: int | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        prompt: str | None = None,
+        agent: str = "same",
+        streamed: bool = False,
+    ) -> Run:
+        """A new run that goes on where one was after a step; that one may be going on.
+
+        Args:
+            step: 0 is before the first node; None: the last one that leads on.
+            state: other values for some of its keys.
+            agent: `same` as the run began with, `current` as it is now, or a path.
+            streamed: somebody reads along while models reply.
+
+        Raises:
+            RunNotFound: there is none of that id.
+            SubmissionRefused: that step, or what is asked for, does not do; nothing was stored.
+            AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
+            NotKept: it was stored, and may be lost.
+        """
+        request = ForkRequest(step, state or {}, prompt, agent, streamed)
+        fork, event = prepare_fork(self, self.queries.run(run_id), request)
+        self.budget_check.require_budget(None)
+        self.store.runs.fork(fork, event)
+        self.keep([fork.run.run_id])
+        return self.queries.run(fork.run.run_id)
+
+    def retry(
+        self: ClientCore,
+        run_id: str,
+        from_step: int | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        agent: str = "same",
+        timeout_s: float | None = None,
+        shallow: bool = False,
+        streamed: bool | None = None,
+    ) -> Run:
+        """Let a run that is over go on in place; what it had finished is not done again.
+
+        Args:
+            from_step: the step to begin with anew; None: go on in the one it did not complete.
+            state: other values for some of its keys.
+            agent: `same` as it began with, `current` as it is now, or a path.
+            timeout_s: another limit of time.
+            shallow: begin new child runs in place of those that did not succeed.
+            streamed: whether somebody reads along while models reply; None: as before.
+
+        Raises:
+            RunNotFound: there is none of that id, or not enough of it is left.
+            ActionRefused: its status does not allow it.
+            SubmissionRefused, AgentNotFound, InvalidAgent, BundleError: as `fork`.
+            NotKept: it goes on, and that may be lost.
+        """
+        request = RetryRequest(from_step, state or {}, agent, timeout_s, shallow, streamed)
+        again = prepare_retry(self, self.queries.run(run_id), request)
+        self.budget_check.require_budget(None)
+        try:
+            self.store.runs.retry(again)
+        except NotOver as error:
+            raise ActionRefused(f"run {run_id} was retried by somebody else meanwhile") from error
+        except RunGone as error:
+            raise RunNotFound(run_id) from error
+        self.keep([run_id])
+        return self.queries.run(run_id)

@@ -1,0 +1,162 @@
+"""Retries: runs that are over and go on in place, where they stopped or from an earlier step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.errors import ActionRefused, SubmissionRefused
+from sleipnir.scheduler.runs.events import RunRetried
+from sleipnir.scheduler.runs.model import Run, RunContext, Status
+from sleipnir.scheduler.runs.submit import context_of_agent, require_fitting, seed_text
+from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
+from sleipnir.scheduler.second_chances.agents import (
+    SAME,
+    ChosenAgent,
+    choose_agent,
+    require_place,
+)
+from sleipnir.scheduler.second_chances.retelling import retold
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.second_chances.client import ClientCore
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRequest:
+    """What is to be different in another try."""
+
+    from_step: int | None = None  # None: the step that was not completed
+    state: Mapping[str, Any] = field(default_factory=dict)  # over that of the run
+    agent: str = SAME
+    timeout_s: float | None = None  # instead of the limit there is
+    shallow: bool = False  # new children in place of those that did not succeed
+    streamed: bool | None = None  # somebody reads along; None: as before
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a try begins."""
+
+    step: int
+    frontier: tuple[str, ...]
+    visits: Mapping[str, int]  # by node, those of the frontier included
+    begin: Beginning | None
+
+
+def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> AnotherTry:
+    """How a run is to go on.
+
+    Raises:
+        ActionRefused: it is not over, or did what it was to do; or its parent has to be retried.
+        SubmissionRefused: what is asked for does not do.
+        AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
+    """
+    require_over(run, request.from_step)
+    chosen = choose_agent(client, run, request.agent)
+    changes = {key: seed_text(key, value) for key, value in request.state.items()}
+    place = _place(client, run, request.from_step)
+    require_place(chosen.graph, run.agent, {node: place.visits[node] for node in place.frontier})
+    state = {**place.begin.state, **changes} if place.begin is not None else changes
+    settings = client.store.settings
+    require_fitting(state, settings.value_limit_bytes, settings.state_limit_bytes)
+    number = run.tries + 1
+    return AnotherTry(
+        run_id=run.run_id,
+        tries=run.tries,
+        window=chosen.graph.settings.max_concurrency,
+        event=RunRetried(
+            place.step, place.frontier, number, tuple(sorted(changes)), chosen.digests
+        ),
+        begin=place.begin,
+        changes=changes,
+        checkpoint=_last_checkpoint(client, run, place.step - 1, changes) if changes else "",
+        agent=_other_agent(run, chosen, request),
+        children=tuple(_children(client, run, chosen)) if chosen.digests else (),
+        limit_ms=_limit_ms(chosen, request),
+        shallow=request.shallow,
+    )
+
+
+def require_over(run: Run, from_step: int | None) -> None:
+    """Check that a run may be retried.
+
+    Raises:
+        ActionRefused: it may not.
+    """
+    if run.parent is not None:
+        raise ActionRefused(
+            f"run {run.run_id} is a child of run {run.parent}, which decides what becomes of it: "
+            f"retry run {run.context.root}"
+        )
+    if not run.is_final:
+        raise ActionRefused(f"run {run.run_id} is not over: it is {run.status}")
+    if run.status == Status.SUCCEEDED and from_step is None:
+        raise ActionRefused(
+            f"run {run.run_id} has succeeded; say with --from which step to go on from"
+        )
+
+
+def _place(client: ClientCore, run: Run, from_step: int | None) -> _Place:
+    if from_step is None and run.capped:
+        visits = dict(run.visits)
+        for node in run.capped:
+            visits[node] = visits.get(node, 0) + 1
+        return _Place(run.step + 1, run.capped, visits, None)
+    if from_step is None:
+        return _Place(run.step, run.frontier, run.visits, None)
+    try:
+        moment = client.queries.moment(run.run_id, from_step - 1)
+    except IndexError as error:
+        raise SubmissionRefused(f"run {run.run_id}: {error}") from error
+    if not moment.frontier:
+        raise SubmissionRefused(f"run {run.run_id} ended with step {from_step - 1}")
+    state = {key: encode(value) for key, value in moment.state.items()}
+    begin = Beginning(from_step, moment.frontier, state, moment.visits)
+    return _Place(from_step, moment.frontier, moment.visits, begin)
+
+
+def _last_checkpoint(client: ClientCore, run: Run, step: int, changes: Mapping[str, str]) -> str:
+    """The checkpoint that a try goes on from, with the changes that were made for it."""
+    (checkpoint,) = islice(client.queries.checkpoints(run.run_id, step), 1)
+    return retold(checkpoint, changes)
+
+
+def _other_agent(run: Run, chosen: ChosenAgent, request: RetryRequest) -> OtherAgent | None:
+    context = chosen.context
+    if request.streamed is not None:
+        context = replace(context, streamed=request.streamed)
+    if context == run.context and chosen.digest == run.digest:
+        return None
+    return OtherAgent(run.run_id, chosen.digest, context)
+
+
+def _limit_ms(chosen: ChosenAgent, request: RetryRequest) -> str:
+    limit_s = request.timeout_s
+    if limit_s is None and chosen.digests is None:
+        return ""
+    limit_s = chosen.graph.settings.timeout if limit_s is None else limit_s
+    return "-" if limit_s is None else str(int(limit_s * 1000))
+
+
+def _children(client: ClientCore, run: Run, chosen: ChosenAgent) -> Iterator[OtherAgent]:
+    """What the children of a run that did not succeed go on with, as their agents are now."""
+    for child in client.queries.children(run.run_id):
+        if not child.is_final or child.status == Status.SUCCEEDED:
+            continue
+        digest = chosen.context.agents.get(child.agent)
+        if digest is not None and digest != child.digest:
+            yield _other_child(client, child, digest, chosen.context)
+        yield from _children(client, child, chosen)
+
+
+def _other_child(client: ClientCore, child: Run, digest: str, root: RunContext) -> OtherAgent:
+    graph = client.graph_of(replace(child, digest=digest))
+    require_place(graph, child.agent, {node: child.visits.get(node, 1) for node in child.frontier})
+    context = replace(
+        context_of_agent(child.context, graph), agents=root.agents, unavailable=root.unavailable
+    )
+    return OtherAgent(child.run_id, digest, context)

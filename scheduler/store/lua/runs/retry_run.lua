@@ -1,0 +1,100 @@
+-- Let a run that is over go on, in place, once: where it stopped, or from an earlier step.
+-- KEYS partition
+-- ARGV run_id try digest context timeout_ms window shallow step event checkpoint set_count state_count visit_count child_count rest
+-- try: the number of its tries so far; who comes second has read another one
+-- digest, context: of the agent to go on with, '' for the same; timeout_ms: '' for the same limit,
+-- '-' for none; shallow: '1' starts new children in place of those that did not succeed
+-- step: '' for the one that was not completed, else the one to begin with anew
+-- checkpoint: JSON text in place of the last one before that step, ''
+-- REST set_count key, JSON text pairs that its state gets; with a step: state_count pairs that are
+--      all of its state, visit_count name, value pairs of the record, instead of those that are
+--      there; run, digest, context of child_count children that go on with other agents; then,
+--      with a step, the nodes of its frontier, in id order
+-- USES store listed indexes dispatch waiting waits kept finish revive
+-- ERR  run_gone   nothing is left of it, or not enough
+-- ERR  not_over   it goes on already, or did since that number was read
+local run, state, history = key('run', run_id), key('state', run_id), key('history', run_id)
+local status, tries, bytes = unpack(redis.call('HMGET', run, 'status', 'try', 'bytes'))
+if not status or redis.call('EXISTS', state, history) < 2 then return {'run_gone'} end
+if not FINAL[status] or (tries or '1') ~= try then return {'not_over'} end
+
+local first = 1
+local function take(count)
+  local taken = {}
+  for i = first, first + count - 1 do
+    taken[#taken + 1] = rest[i]
+  end
+  first = first + count
+  return taken
+end
+local changed, whole = take(2 * set_count), take(2 * state_count)
+local visits, children = take(2 * visit_count), take(3 * child_count)
+
+local changes = {shallow = shallow == '1'}
+for i = 1, #children, 3 do
+  changes[children[i]] = {digest = children[i + 1], context = children[i + 2]}
+end
+
+-- Put what came after the step aside, the newest as far as they fit, and the state back.
+local function go_back()
+  local length, limit, told, size = redis.call('LLEN', history), tonumber(history_limit), {}, 0
+  local gone_bytes = 0
+  for place = length - 1, step, -1 do
+    local text = redis.call('LINDEX', history, -1)
+    gone_bytes, size = gone_bytes + #text, size + #text
+    write_undone_by({'RPUSH', history, text}, 'RPOP', history)
+    if size <= limit then
+      table.insert(told, 1, string.format('{"superseded_by":%d,', try + 1) .. string.sub(text, 2))
+    end
+  end
+  local superseded = key('superseded', run_id)
+  local before = tonumber(redis.call('HGET', run, 'superseded_bytes') or 0)
+  if before + size > limit then
+    remove_now(superseded)
+    before = 0
+  end
+  push('RPUSH', superseded, told)
+  write('HSET', run, 'superseded_bytes', before + math.min(size, limit))
+  write('HINCRBY', run, 'history_bytes', 0 - gone_bytes)
+
+  keeping().forget(run_id)
+  write('HDEL', run, 'kept')
+  local counts = {}
+  for _, field in ipairs(redis.call('HKEYS', run)) do
+    if string.sub(field, 1, 2) == 'n:' then
+      counts[#counts + 1] = field
+    end
+  end
+  in_pieces(write, 'HDEL', run, counts)
+  in_pieces(write, 'HSET', run, visits)
+  remove_now(state)
+  add('HSET', state, whole)
+  bytes = 0
+  for i = 1, #whole do
+    bytes = bytes + #whole[i]
+  end
+end
+
+local from
+if step ~= '' then
+  go_back()
+  from = {step = tonumber(step), nodes = take(#rest - first + 1)}
+end
+for i = 1, #changed, 2 do
+  local old = redis.call('HSTRLEN', state, changed[i])
+  bytes = bytes + #changed[i + 1] - old + (old == 0 and #changed[i] or 0)
+end
+in_pieces(write, 'HSET', state, changed)
+write('HSET', run, 'bytes', bytes)
+if checkpoint ~= '' then
+  local old = redis.call('LINDEX', history, -1)
+  write_undone_by({'LSET', history, -1, old}, 'LSET', history, -1, checkpoint)
+  write('HINCRBY', run, 'history_bytes', #checkpoint - #old)
+end
+
+reviving().revive(run_id, {
+  digest = digest ~= '' and digest, context = context ~= '' and context,
+  timeout_ms = timeout_ms ~= '' and (timeout_ms == '-' and '' or timeout_ms),
+  window = tonumber(window), shallow = shallow == '1' and '1', event = event, from = from,
+}, changes)
+return reply()
