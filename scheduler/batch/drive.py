@@ -265,7 +265,7 @@ class Batch:
     def _finish(self, items: Sequence[Item]) -> Iterator[FinishedLine]:
         """Note the ends of runs; yields them."""
         for finished in read_runs(self._client.queries, items):
-            item, run, _ = finished
+            item, run = finished.item, finished.run
             self._untrack(item)
             self._ledger.mark(
                 item.number, "over" if self._options.ordered else "reported", run.run_id

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.runs.failures import NodeFailure
@@ -18,6 +19,7 @@ class FinishedLine(NamedTuple):
     item: Item
     run: Run
     failures: Sequence[NodeFailure] = ()  # that it has outlived
+    more: Mapping[str, Any] = MappingProxyType({})  # fields of the result that were asked for
 
 
 # Results are read with their outputs, which may be large.

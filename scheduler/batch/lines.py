@@ -61,6 +61,12 @@ class Line:
         return hashlib.sha256(self.content().encode()).hexdigest()[:16]
 
 
+def input_of(content: str) -> dict[str, Any]:
+    """What a line asks for, given as `Line.to_json`, by the names that a JSON line uses."""
+    fields = ("prompt", "state", "vars", "answers", "labels")
+    return dict(zip(fields, json.loads(content), strict=True))
+
+
 def request_of(content: str, defaults: Request) -> Request:
     """The request of a line, given as `Line.to_json`; its own values go before `defaults`."""
     prompt, state, variables, answers, labels = json.loads(content)

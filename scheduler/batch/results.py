@@ -28,7 +28,7 @@ _BEGINNING = b'{"id":'
 
 def result_document(finished: FinishedLine) -> dict[str, Any]:
     """What a batch says of one finished run; a line without an id gets one from its content."""
-    item, run, failures = finished
+    item, run, failures, more = finished
     started, ended = run.started_at, run.ended_at
     return {
         "id": item.item,
@@ -40,6 +40,7 @@ def result_document(finished: FinishedLine) -> dict[str, Any]:
         "failures": failure_documents(failures),
         "usage": run.usage.to_json(),
         "elapsed_s": (ended - started) / 1000 if started and ended else 0.0,
+        **more,
     }
 
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -24,10 +24,11 @@ from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
 from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Ledger
-from sleipnir.scheduler.batch.lines import CsvRules, Format, format_of
+from sleipnir.scheduler.batch.lines import CsvRules, Format, format_of, input_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.batch.reasons import reasons_of
 from sleipnir.scheduler.batch.results import ResultsFile, result_document, result_line
+from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -80,6 +81,8 @@ class Call:
     strict: bool
     labels: Sequence[tuple[str, str]]
     tools: str | None
+    with_input: bool
+    with_state: Sequence[str]
 
 
 def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
@@ -243,13 +246,24 @@ class _Start:
         return ExitCode.SUCCEEDED
 
     def _results_file(self, batch_options: BatchOptions, stack: ExitStack) -> ResultsFile | None:
-        if self.call.target is None:
+        target = self.call.target
+        if target is None:
             return None
+        if target.suffix.lower() == ".csv":
+            # After the lines are closed, however this ends.
+            stack.callback(self._write_table, target)
+            target = lines_of(target)
         return stack.enter_context(
-            ResultsFile(
-                self.call.target, self.ledger, batch_options.name, ordered=batch_options.ordered
-            )
+            ResultsFile(target, self.ledger, batch_options.name, ordered=batch_options.ordered)
         )
+
+    def _write_table(self, target: Path) -> None:
+        if not lines_of(target).exists():
+            return  # nothing has begun
+        try:
+            write_table(target, with_input=self.call.with_input, state_keys=self.call.with_state)
+        except OSError as error:
+            raise click.FileError(str(target), reason(error)) from error
 
     def _drive(
         self, batch_options: BatchOptions, results: ResultsFile | None, display: Display
@@ -263,7 +277,7 @@ class _Start:
             on_progress=display.update,
         )
         try:
-            for finished in batch.results():
+            for finished in map(self._with_more, batch.results()):
                 self._note_reasons(finished)
                 _write_result(finished, results, display)
         except KeyboardInterrupt:
@@ -283,6 +297,16 @@ class _Start:
         for line in final_lines(batch_options.name, batch.progress, self.ledger.reasons()):
             self.options.say(line)
         return _exit_code(batch.progress)
+
+    def _with_more(self, finished: FinishedLine) -> FinishedLine:
+        """With the fields of its result that the command asks for."""
+        more: dict[str, Any] = {}
+        if self.call.with_input:
+            more["input"] = input_of(finished.item.content)
+        if self.call.with_state:
+            run_id = finished.run.run_id
+            more["state"] = self.client.queries.state_values(run_id, self.call.with_state)
+        return finished._replace(more=more)
 
     def _note_reasons(self, finished: FinishedLine) -> None:
         item, result = finished.item, result_document(finished)

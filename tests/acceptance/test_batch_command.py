@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import signal
 from pathlib import Path
@@ -130,6 +131,26 @@ def test_reasons_of_failures_are_told_once_each_at_the_end(
     assert told in first.stderr
     assert "exit code 1: told to" in first.stderr
     assert told in again.stderr
+
+
+def test_results_may_carry_input_and_state_and_be_a_table(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    source, table = write(tmp_path, "more.txt", "one", "=two"), tmp_path / "out.csv"
+    more = ("--with-input", "--with-state", "loud", "--with-state", "none", "--ordered")
+
+    done = sleipnir("batch", "shout", source, "--name", "more", "-o", str(table), *more)
+
+    assert done.returncode == 0, done.stderr
+    first, _ = lines_of((tmp_path / "out.csv.jsonl").read_text())
+    assert first["input"]["prompt"] == "one"
+    assert first["state"] == {"loud": "ONE!", "none": None}
+    with table.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["prompt"], row["state.loud"]) for row in rows] == [
+        ("one", "ONE!"),
+        ("'=two", "'=TWO!"),
+    ]
 
 
 def test_a_header_of_which_nothing_comes_is_refused(sleipnir: Sleipnir) -> None:

@@ -32,7 +32,7 @@ _PARAMETERS = (
         "target",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Write results to FILE instead of stdout.",
+        help="Write results to FILE instead of stdout; as a table if it is called .csv.",
     ),
     click.option(
         "--format",
@@ -46,6 +46,13 @@ _PARAMETERS = (
         help="Of CSV; `tab` for a tab. Default: `,`, `;` or tab, as the header has it.",
     ),
     click.option("--name", help="Name of the batch. Default: from INPUT's path and AGENT."),
+    click.option("--with-input", is_flag=True, help="Add each line's input to its result."),
+    click.option(
+        "--with-state",
+        multiple=True,
+        metavar="KEY",
+        help="Add a key of the final state to each result. Repeatable.",
+    ),
     click.option("--ordered", is_flag=True, help="Write results in input order."),
     click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
     click.option("--retry-failed", is_flag=True, help="Rerun lines whose last run failed."),

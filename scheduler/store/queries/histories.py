@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sleipnir.scheduler.runs.history import Moment, moment_after
@@ -22,6 +22,12 @@ class HistoryQueries(Queries):
         """The state as last committed, keys sorted."""
         texts = self._redis.hgetall(run_key("state", run_id))
         return {key: json.loads(texts[key]) for key in sorted(texts)}
+
+    def state_values(self, run_id: str, keys: Sequence[str]) -> dict[str, Any]:
+        """Some keys of the state as last committed; None for what it does not have."""
+        texts = self._redis.hmget(run_key("state", run_id), keys)
+        values = (None if text is None else json.loads(text) for text in texts)
+        return dict(zip(keys, values, strict=True))
 
     def history(self, run_id: str) -> list[Checkpoint]:
         """Every checkpoint in order; the first holds the seeds."""

@@ -74,7 +74,7 @@ class Started:
         self.engine.drive()
 
     def results(self) -> Iterator[tuple[str, str, str | None]]:
-        for item, run, _ in self.batch.results():
+        for item, run, *_ in self.batch.results():
             yield item.item, str(run.status), run.output
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -31,6 +32,7 @@ from sleipnir.scheduler.batch.lines import (
 )
 from sleipnir.scheduler.batch.reasons import Reason, reasons_of
 from sleipnir.scheduler.batch.results import ResultsFile
+from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
 from sleipnir.scheduler.runs.submit import Request
@@ -211,6 +213,33 @@ def test_the_columns_that_an_agent_notices(tmp_path: Path) -> None:
 
     assert {"tone", "mark", "city", "topic", "found"} <= known
     assert "name" not in known
+
+
+# ---- results as a table
+
+
+def test_a_table_shows_results_and_executes_none(tmp_path: Path) -> None:
+    table = tmp_path / "out.csv"
+    usage = {"total_tokens": 15, "cost_usd": None}
+    error = {"code": "R013", "node": "a", "message": "@SUM(1)"}
+    good = {"id": "x", "output": '=cmd|"/C calc"!A1', "error": None, "usage": usage}
+    bad = {"id": "-5", "output": None, "error": error, "usage": usage, "failures": [{}]}
+    for result in (good, bad):
+        result |= {"input": {"prompt": "two\nlines"}, "state": {"k": [1, "+2"], "n": -0.5}}
+    lines_of(table).write_text("".join(f"{json.dumps(each)}\n" for each in (good, bad)) + '{"id"')
+
+    write_table(table, with_input=True, state_keys=["k", "n"])
+
+    with table.open(newline="") as stream:
+        first, second = csv.DictReader(stream)
+    assert first["output"] == '\'=cmd|"/C calc"!A1'
+    assert (first["prompt"], first["state.k"]) == ("two\nlines", '[1,"+2"]')
+    assert (first["state.n"], first["cost_usd"], first["total_tokens"]) == ("-0.5", "", "15")
+    assert (second["id"], second["error_message"], second["failed_nodes"]) == (
+        "-5",
+        "'@SUM(1)",
+        "1",
+    )
 
 
 # ---- why lines failed

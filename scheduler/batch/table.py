@@ -1,0 +1,92 @@
+"""Results of a batch as a table for spreadsheets: CSV, made of the JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sleipnir.graphs.files import open_output
+from sleipnir.graphs.state import encode
+
+# A spreadsheet takes a cell that begins so for a formula, and may execute it.
+_EXECUTED = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
+_COLUMNS = {
+    "id": ("id",),
+    "line": ("line",),
+    "run_id": ("run_id",),
+    "status": ("status",),
+    "output": ("output",),
+    "error_code": ("error", "code"),
+    "error_node": ("error", "node"),
+    "error_message": ("error", "message"),
+    "total_tokens": ("usage", "total_tokens"),
+    "cost_usd": ("usage", "cost_usd"),
+    "elapsed_s": ("elapsed_s",),
+}
+
+
+def lines_of(table: Path) -> Path:
+    """The file of JSON lines that a table is made of, beside it."""
+    return table.with_name(f"{table.name}.jsonl")
+
+
+def write_table(table: Path, *, with_input: bool, state_keys: Sequence[str]) -> None:
+    """Write the results that stand in `lines_of(table)` as CSV.
+
+    Raises:
+        OSError: the table cannot be written.
+    """
+    columns = dict(_COLUMNS)
+    if with_input:
+        columns |= {"prompt": ("input", "prompt"), "input_state": ("input", "state")}
+    columns |= {f"state.{key}": ("state", key) for key in state_keys}
+    with lines_of(table).open(encoding="utf-8") as lines, open_output(table) as target:
+        target.write(_row([*columns, "failed_nodes"]))
+        for result in _results(lines):
+            cells = [_cell(_found(result, path)) for path in columns.values()]
+            target.write(_row([*cells, str(len(result.get("failures", ())))]))
+
+
+def _results(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    for text in lines:
+        with suppress(ValueError):  # the last one, of a command that died
+            yield json.loads(text)
+
+
+def _found(result: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = result
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _cell(value: Any) -> str:
+    """A value as text that a spreadsheet shows and does not execute."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else encode(value)
+    if text.startswith(_EXECUTED) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
+
+
+class _Text:
+    """Takes what a csv writer writes."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+def _row(cells: Sequence[str]) -> bytes:
+    text = _Text()
+    csv.writer(text).writerow(cells)
+    return text.text.encode(errors="replace")
