@@ -56,7 +56,7 @@ class Page(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class SearchedPage(Generic[T]):
     """What a search found."""
 
     entries: list[T]
@@ -142,7 +142,7 @@ def find_page(
     merged: MergedList,
     limit: int,
     choose: Callable[[Sequence[Position]], Sequence[T | None]],
-) -> Found[T]:
+) -> SearchedPage[T]:
     """Up to `limit` entries that are chosen, within what a request may cost.
 
     Args:
@@ -152,10 +152,10 @@ def find_page(
     found: list[tuple[Position, T]] = []
     looked_at, last, size = 0, None, limit + 1
 
-    def give(after: Position | None, *, complete: bool = True) -> Found[T]:
+    def give(after: Position | None, *, complete: bool = True) -> SearchedPage[T]:
         cursor = to_cursor(kind, after) if after is not None else None
         searched = Searched(last.instant if last else None, looked_at, complete)
-        return Found([shown for _, shown in found], cursor, searched)
+        return SearchedPage([shown for _, shown in found], cursor, searched)
 
     while chunk := merged.take(min(size, _LARGEST_CHUNK)):
         for entry, chosen in zip(chunk, choose(chunk), strict=True):

@@ -45,6 +45,18 @@ nodes:
   b: {type: script, script: s.sh, max_attempts: 2, state_updates: {output: "{{k}}"}}
   z: {type: end, output: "{{l}}"}
 """
+RAG = """
+start: r
+nodes:
+  r:
+    type: rag
+    documents: [docs]
+    embedding_model: none
+    max_attempts: 2
+    state_updates: {r: "{{output}}"}
+    next: z
+  z: {type: end}
+"""
 ASKS = "start: i\nnodes: {i: {type: input, question: well?, next: z}, z: {type: end}}\n"
 
 
@@ -195,6 +207,17 @@ def test_invocations_of_a_map_count_their_attempts_each_for_itself(
     assert [(retry.node, retry.attempt) for retry in retries] == [("b", 2)] * 2
     items = engine.events(run.run_id, ItemCommitted)
     assert [item.failure for item in items] == [None, None]
+
+
+def test_a_retrieval_that_fails_is_tried_again(engine: Engine) -> None:
+    run_id = engine.submit(RAG, {"docs/a.md": "no text: \0"}, prompt="cats")
+    engine.drive()
+
+    (retry,) = rest(engine, run_id)
+
+    assert (retry.node, retry.attempt, retry.of) == ("r", 2, 2)
+    assert "it is not text" in retry.reason
+    assert engine.failure(run_id).code == "R020"
 
 
 def test_a_run_that_ends_meanwhile_ends_the_attempts(engine: Engine, tmp_path: Path) -> None:
