@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import PositiveNumber, complete_agents
+from sleipnir.scheduler.cli.arguments import PositiveNumber, complete_agents, complete_batches
 from sleipnir.scheduler.cli.connect import open_client, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place
@@ -89,7 +89,12 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @_parameters
-@click.option("--status", metavar="BATCH", help="Show the progress of a batch; takes no arguments.")
+@click.option(
+    "--status",
+    metavar="BATCH",
+    shell_complete=complete_batches,
+    help="Show the progress of a batch; takes no arguments.",
+)
 @common_options(json=True)
 def batch(options: Options, status: str | None, **parameters: Any) -> int:
     """Run AGENT once per line of INPUT: JSON lines, CSV or plain text, `-` for stdin.
