@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 from sleipnir.scheduler.batch.attempts import last_attempts
@@ -17,6 +18,7 @@ from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.lines import request_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
+from sleipnir.scheduler.batch.retries import Retries
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.preparation import PreparedAgent
@@ -66,7 +68,8 @@ class Batch:
         )
         self._reconciled = 0  # number of the last line whose runs were looked up
         self._in_order = InInputOrder(ledger, client.queries)
-        self._ready: deque[tuple[Item, int]] = deque()  # to submit, with the attempt
+        self._ready: deque[Callable[[], None]] = deque()  # start a run, or let one go on
+        self._retries = Retries(client, agent, self.progress)
         self._finished_cost = self.progress.known_cost_usd
         self._poll_at = 0.0
         self._unkept: list[str] = []  # runs that were submitted, and may not be on disk yet
@@ -135,10 +138,11 @@ class Batch:
         while self.progress.in_flight < self._options.max_in_flight:
             self._keep_if_due()
             if self._ready:
-                item, attempt = self._ready.popleft()
+                start = self._ready.popleft()
                 # Without money, only runs that are under way already are still looked for.
                 if not self._over_budget():
-                    self._submit(item, attempt)
+                    start()
+                yield from self._finish(self._retries.take_refused())
             elif page := self._ledger.page("todo", self._reconciled):
                 self._reconciled = page[-1].number
                 yield from self._reconcile(page)
@@ -165,6 +169,13 @@ class Batch:
         except BudgetUsedUp:
             self.progress.over_budget = True
             return
+        self._started(item, run_id)
+
+    def _retry(self, item: Item, run_id: str, usage: Usage) -> None:
+        if self._retries.go_on(item, run_id, usage):
+            self._started(item, run_id)
+
+    def _started(self, item: Item, run_id: str) -> None:
         self._unkept.append(run_id)
         self._ledger.mark(item.number, "open", run_id)
         self.progress.in_flight += 1
@@ -190,15 +201,17 @@ class Batch:
                 self.progress.failed += 1
                 self.progress.earlier += 1
             elif summary is None:
-                self._ready.append((item, attempt))
+                self._ready.append(partial(self._submit, item, attempt))
             elif not summary.status.is_final:
                 self._track(item, run_id, summary)
-            elif summary.status != Status.SUCCEEDED and self._options.retry_failed:
-                self._client.store.runs.leave_batch(self._options.name, run_id)
-                self._ready.append((item, attempt + 1))
-            else:
+            elif summary.status == Status.SUCCEEDED or not self._options.retry_failed:
                 over.append(replace(item, run_id=run_id))
                 self.progress.earlier += 1
+            elif not self._options.from_start:
+                self._ready.append(partial(self._retry, item, run_id, summary.usage))
+            else:
+                self._client.store.runs.leave_batch(self._options.name, run_id)
+                self._ready.append(partial(self._submit, item, attempt + 1))
         yield from self._finish(over)
 
     def _is_reported(self, item: Item, run_id: str, summary: RunSummary | None) -> bool:
@@ -244,7 +257,7 @@ class Batch:
         """A run is gone: Redis has lost it. What it was asked is still here."""
         self._untrack(item)
         self._ledger.mark(item.number, "todo", None)
-        self._ready.append((item, 1))
+        self._ready.append(partial(self._submit, item, 1))
 
     def _move(self, item: Item, *, waits: bool) -> None:
         if waits == (item.state == "waiting"):
@@ -275,7 +288,7 @@ class Batch:
                 self.progress.with_failures += bool(run.failed_nodes)
             else:
                 self.progress.failed += 1
-            self.progress.usage += run.usage
+            self.progress.usage += self._retries.not_counted(item, run.usage)
             self._finished_cost += run.usage.cost_usd or 0.0
             self.progress.known_cost_usd = max(self.progress.known_cost_usd, self._finished_cost)
             yield finished

@@ -16,6 +16,7 @@ class BatchOptions:
     max_in_flight: int
     budget_usd: float | None = None
     retry_failed: bool = False
+    from_start: bool = False  # they run from their beginning, not from where they stopped
     ordered: bool = False  # results in input order
     defaults: Request = field(default_factory=Request)  # lines' own values go before
 
@@ -34,6 +35,7 @@ class Progress:
     usage: Usage = NO_USAGE  # of what has finished
     known_cost_usd: float = 0.0  # runs under way included
     over_budget: bool = False
+    refused: list[str] = field(default_factory=list)  # runs that could not go on, and why
 
     @property
     def finished(self) -> int:

@@ -68,6 +68,7 @@ class Call:
     ordered: bool
     skip_bad: bool
     retry_failed: bool
+    from_start: bool
     max_in_flight: int | None
     budget: float | None
     detach: bool
@@ -217,6 +218,7 @@ class _Start:
             max_in_flight=sys.maxsize if self.call.detach else self._max_in_flight(),
             budget_usd=self.call.budget,
             retry_failed=self.call.retry_failed,
+            from_start=self.call.from_start,
             ordered=self.call.ordered,
             defaults=defaults,
         )

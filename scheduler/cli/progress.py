@@ -107,7 +107,12 @@ def final_lines(
             "then start the same command again"
         )
     if progress.failed:
-        yield "--retry-failed runs the failed lines again"
+        yield "--retry-failed lets the runs of failed lines go on where they stopped"
+    if progress.refused:
+        yield (
+            f"{len(progress.refused)} runs could not go on where they stopped, such as "
+            f"{printable(progress.refused[0])}; --retry-failed --from-start runs their lines anew"
+        )
     if progress.total and progress.earlier == progress.total:
         yield "all lines are already finished; --name NAME starts a new batch"
 

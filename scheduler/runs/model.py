@@ -74,6 +74,16 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
         )
 
+    def beyond(self, part: Usage) -> Usage:
+        """What is left without a part of it."""
+        known = self.cost_usd is not None and part.cost_usd is not None
+        return Usage(
+            self.prompt_tokens - part.prompt_tokens,
+            self.completion_tokens - part.completion_tokens,
+            (self.cost_usd or 0.0) - (part.cost_usd or 0.0) if known else None,
+            self.cached_tokens - part.cached_tokens,
+        )
+
     def __bool__(self) -> bool:
         return self != NO_USAGE
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Run, RunContext
 from sleipnir.scheduler.runs.submit import context_of_agent
 
@@ -29,8 +30,8 @@ class ChosenAgent:
     digests: tuple[str, str] | None  # then and now, where it is another one
 
 
-def choose_agent(client: ClientCore, run: Run, choice: str) -> ChosenAgent:
-    """The agent of a run as it was (`same`), as it is now (`current`), or at a path.
+def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> ChosenAgent:
+    """The agent of a run as it was (`same`), as it is now (`current`, a path, or at hand).
 
     Raises:
         SubmissionRefused: what it began with is not stored any more, or this is another agent.
@@ -44,7 +45,9 @@ def choose_agent(client: ClientCore, run: Run, choice: str) -> ChosenAgent:
                 f"run {run.run_id} cannot go on as it was: {error}; `--agent current` goes on "
                 "with the agent as it is now"
             ) from error
-    found = client.prepare(run.agent if choice == CURRENT else choice)
+    if isinstance(choice, str):
+        choice = client.prepare(run.agent if choice == CURRENT else choice)
+    found = choice
     if found.name != run.agent:
         raise SubmissionRefused(f"run {run.run_id} is of agent '{run.agent}', not '{found.name}'")
     context = replace(

@@ -40,7 +40,7 @@ class SecondChances:
         *,
         state: Mapping[str, Any] | None = None,
         prompt: str | None = None,
-        agent: str = "same",
+        agent: str | PreparedAgent = "same",
         streamed: bool = False,
     ) -> Run:
         """A new run that goes on where one was after a step; that one may be going on.
@@ -70,20 +70,22 @@ class SecondChances:
         from_step: int | None = None,
         *,
         state: Mapping[str, Any] | None = None,
-        agent: str = "same",
+        agent: str | PreparedAgent = "same",
         timeout_s: float | None = None,
         shallow: bool = False,
         streamed: bool | None = None,
+        keep: bool = True,
     ) -> Run:
         """Let a run that is over go on in place; what it had finished is not done again.
 
         Args:
             from_step: the step to begin with anew; None: go on in the one it did not complete.
             state: other values for some of its keys.
-            agent: `same` as it began with, `current` as it is now, or a path.
+            agent: `same` as it began with, `current` as it is now, a path, or prepared.
             timeout_s: another limit of time.
             shallow: begin new child runs in place of those that did not succeed.
             streamed: whether somebody reads along while models reply; None: as before.
+            keep: wait until it is on disk, as `submit` does.
 
         Raises:
             RunNotFound: there is none of that id, or not enough of it is left.
@@ -92,13 +94,15 @@ class SecondChances:
             NotKept: it goes on, and that may be lost.
         """
         request = RetryRequest(from_step, state or {}, agent, timeout_s, shallow, streamed)
-        again = prepare_retry(self, self.queries.run(run_id), request)
-        self.budget_check.require_budget(None)
+        run = self.queries.run(run_id)
+        again = prepare_retry(self, run, request)
+        self.budget_check.require_budget(run.batch)
         try:
             self.store.runs.retry(again)
         except NotOver as error:
             raise ActionRefused(f"run {run_id} was retried by somebody else meanwhile") from error
         except RunGone as error:
             raise RunNotFound(run_id) from error
-        self.keep([run_id])
+        if keep:
+            self.keep([run_id])
         return self.queries.run(run_id)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import RunForked
 from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.model import Checkpoint, NewFork, NewRun, Run
@@ -33,7 +34,7 @@ class ForkRequest:
     step: int | None = None  # None: the last one that leads on
     state: Mapping[str, Any] = field(default_factory=dict)  # over that of the run
     prompt: str | None = None
-    agent: str = SAME
+    agent: str | PreparedAgent = SAME
     streamed: bool = False  # somebody reads along while models reply
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import ActionRefused, SubmissionRefused
+from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Run, RunContext, Status
 from sleipnir.scheduler.runs.submit import context_of_agent, require_fitting, seed_text
@@ -31,7 +32,7 @@ class RetryRequest:
 
     from_step: int | None = None  # None: the step that was not completed
     state: Mapping[str, Any] = field(default_factory=dict)  # over that of the run
-    agent: str = SAME
+    agent: str | PreparedAgent = SAME
     timeout_s: float | None = None  # instead of the limit there is
     shallow: bool = False  # new children in place of those that did not succeed
     streamed: bool | None = None  # somebody reads along; None: as before
@@ -75,7 +76,7 @@ def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> Anothe
         changes=changes,
         checkpoint=_last_checkpoint(client, run, place.step - 1, changes) if changes else "",
         agent=_other_agent(run, chosen, request),
-        children=tuple(_children(client, run, chosen)) if chosen.digests else (),
+        children=tuple(_children(client, run, chosen)) if request.agent != SAME else (),
         limit_ms=_limit_ms(chosen, request),
         shallow=request.shallow,
     )

@@ -210,10 +210,12 @@ def test_failed_lines_are_retried_when_asked_to(sleipnir: Sleipnir, tmp_path: Pa
     (before,) = [found for found in lines_of(results.read_text()) if found["line"] == 1]
 
     retried = sleipnir(*command, "--retry-failed")
+    (tried,) = [found for found in lines_of(results.read_text()) if found["line"] == 1]
+    sleipnir(*command, "--retry-failed", "--from-start")
 
     (after,) = [found for found in lines_of(results.read_text()) if found["line"] == 1]
     assert retried.returncode == 1
-    assert before["run_id"] != after["run_id"]
+    assert before["run_id"] == tried["run_id"] != after["run_id"]
 
 
 def test_lines_that_wait_for_a_person_end_the_command_with_1(

@@ -55,7 +55,16 @@ _PARAMETERS = (
     ),
     click.option("--ordered", is_flag=True, help="Write results in input order."),
     click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
-    click.option("--retry-failed", is_flag=True, help="Rerun lines whose last run failed."),
+    click.option(
+        "--retry-failed",
+        is_flag=True,
+        help="Let runs of lines that failed go on where they stopped.",
+    ),
+    click.option(
+        "--from-start",
+        is_flag=True,
+        help="With --retry-failed: run those lines from the beginning instead.",
+    ),
     click.option(
         "--max-in-flight",
         type=click.IntRange(min=1),
@@ -117,6 +126,8 @@ def batch(options: Options, status: str | None, **parameters: Any) -> int:
 def _require(parameters: dict[str, Any]) -> None:
     if parameters["agent"] is None or parameters["source"] is None:
         raise click.UsageError("give AGENT and INPUT, or --status BATCH")
+    if parameters["from_start"] and not parameters["retry_failed"]:
+        raise click.UsageError("--from-start needs --retry-failed")
     if parameters["detach"] and parameters["target"] is not None:
         raise click.UsageError(
             "--detach leaves before there are results to write with -o; "

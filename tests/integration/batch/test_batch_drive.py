@@ -21,6 +21,7 @@ from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.runs.submit import Request
 from tests.support.engine import Engine
+from tests.support.invariants import assert_consistent
 
 SHOUT = """
 start: shout
@@ -157,13 +158,43 @@ def test_failed_lines_run_again_only_if_wanted(
 ) -> None:
     list(start(shout, "one", "fail").results())
 
-    again = start(shout, "one", "fail", retry_failed=True)
+    again = start(shout, "one", "fail", retry_failed=True, from_start=True)
 
     assert len(list(again.results())) == 2
     second = run_id_of("words", "fail", 2)
     assert engine.run(second).status == Status.FAILED
     (members,) = engine.queries.batch_pages("words")
     assert sorted(members) == sorted([run_id_of("words", "one", 1), second])
+
+
+def test_failed_lines_go_on_with_the_agent_as_it_is_now(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    list(start(shout, "one", "fail").results())
+    list(start(shout, "one", "fail", retry_failed=True).results())  # nothing is mended yet
+    engine.write("shout", SHOUT, {"shout.py": SCRIPT.replace("fail", "never")})
+    mended = engine.client.prepare("shout")
+
+    again = start(mended, "one", "fail", retry_failed=True)
+
+    assert sorted(again.results()) == [("fail", "succeeded", "FAIL"), ("one", "succeeded", "ONE")]
+    assert engine.run(run_id_of("words", "fail", 1)).tries == 3
+    assert (again.progress.succeeded, again.progress.failed) == (2, 0)
+    assert_consistent(engine.redis, runs=2)
+
+
+def test_a_line_whose_run_cannot_go_on_is_told_of_and_keeps_no_other_back(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    list(start(shout, "fail", "fail too").results())
+    other = SHOUT.replace("start: shout", "start: call").replace("  shout:", "  call:")
+    engine.write("shout", other, {"shout.py": SCRIPT})
+
+    again = start(engine.client.prepare("shout"), "fail", "new", retry_failed=True)
+
+    found = sorted(again.results())
+    assert found == [("fail", "failed", None), ("new", "succeeded", "NEW")]
+    assert again.progress.refused == ["line 1: agent 'shout' as it is now has no node 'shout'"]
 
 
 def test_a_failure_in_the_results_file_stays_when_redis_has_forgotten_it(
