@@ -202,6 +202,9 @@ class Settings(BaseModel):
     rag_chunk_overlap: int | None = Field(
         None, ge=0, description="how much of a chunk the next one may repeat, characters"
     )
+    embeddings_retry_limit: int = Field(
+        2, ge=1, description="attempts to embed one batch of texts, in all"
+    )
     rag_top_k: int = Field(5, ge=1, description="chunks that a search in a knowledge base gives")
     rag_document_max_bytes: int = Field(
         64 * MIB, ge=1, description="largest document of a knowledge base"

@@ -82,6 +82,8 @@ Shared:
     sleipnir:index:<address>:<n> string  a part of it; all expire the retention time after last use
     sleipnir:index-lease:<name> string  who builds an index; expires in seconds
     sleipnir:index-of:<bundle> <node> string  its address, where the documents are pages; expires
+    sleipnir:vector:<digest>   string  the vector of a text, by model and text; expires in a day
+    sleipnir:failures:<call>   string  how often embedding a batch has failed; expires in minutes
     sleipnir:recording:<digest> string  model calls that reply in place of a model
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
@@ -152,6 +154,14 @@ def cache_key(digest: str) -> str:
 
 def index_key(address: str) -> str:
     return f"sleipnir:index:{address}"
+
+
+def vector_key(digest: str) -> str:
+    return f"sleipnir:vector:{digest}"
+
+
+def failures_key(call: str) -> str:
+    return f"sleipnir:failures:{call}"
 
 
 def index_lease_key(name: str) -> str:

@@ -15,6 +15,7 @@ from sleipnir.scheduler.runs.model import Lease, Run
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
+from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.conversation.tool_recording import ToolRecording
@@ -75,11 +76,12 @@ class Engine(Agents):
         )
         self.scheduler = self.another_scheduler()
         self.gate = Gate.of(self.store)
+        models = Models(self.store, self.gate)
         self.services = Services(
             store=self.store,
             agents=BundleCache(self.store.bundles, self._directory / "unpacked"),
             leases=Leases(self.store.visits.renew, interval_s=1.0),
-            models=Models(self.store, self.gate),
+            models=models,
             tools=ToolResolver(
                 values,
                 values.secrets,
@@ -89,6 +91,8 @@ class Engine(Agents):
             ),
             knowledge=KnowledgeBases(
                 Indexes(self.redis, values.retention_s, values.lease_s),
+                KeptVectors(self.redis),
+                models,
                 values,
                 self._directory / "kb-cache",
             ),

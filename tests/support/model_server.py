@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any, Literal
 
 from tests.support.loopback import Loopback
@@ -238,6 +239,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, reply: Reply, request: Request) -> None:
         if reply.status == 200 and request.body.get("stream"):
             self._stream(reply, request)
+        elif reply.status == 200 and request.path.endswith("/embeddings"):
+            self._send(200, _embeddings(request))
         elif reply.status == 200:
             self._send(200, _completion(reply, request), reply.headers, reply.packed)
         else:
@@ -330,6 +333,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def _embeddings(request: Request) -> dict[str, Any]:
+    """Vectors that count letters, so that alike texts are near; the last text's comes first."""
+    data = [
+        {"index": index, "embedding": [text.lower().count(letter) for letter in ascii_lowercase]}
+        for index, text in enumerate(request.body["input"])
+    ]
+    usage = {"prompt_tokens": len(data) * 10, "total_tokens": len(data) * 10}
+    return {"object": "list", "data": data[::-1], "model": request.body["model"], "usage": usage}
 
 
 def _completion(reply: Reply, request: Request) -> dict[str, Any]:

@@ -15,18 +15,20 @@ from sleipnir.scheduler.cli.connect import agent_search, open_client, settings_o
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.runs.model import NO_USAGE
 
 with lazy_imports():
     from sleipnir.graphs.document import loader
     from sleipnir.scheduler.cli import formatting
     from sleipnir.scheduler.store.knowledge import indexes as store
-    from sleipnir.worker.knowledge import agent_base
+    from sleipnir.worker.knowledge import agent_base, by_hand
     from sleipnir.worker.knowledge import errors as knowledge_errors
 
 if TYPE_CHECKING:
     from sleipnir.graphs.knowledge.pointer import Pointer
     from sleipnir.scheduler.store.knowledge.indexes import Indexes
     from sleipnir.worker.knowledge.agent_base import AgentBase
+    from sleipnir.worker.knowledge.by_hand import EmbeddingByHand
     from sleipnir.worker.knowledge.search import Hit
 
 _LOOK_S = 1.0
@@ -48,13 +50,14 @@ def kb() -> None:
 def build(options: Options, agent: str, node: str | None, watch: bool) -> None:
     """Build a knowledge base from its documents as they are now."""
     base = _base(options, agent, node)
-    with _indexes(options) as indexes:
-        _build(options, base, indexes)
+    with _indexes(options) as (indexes, embedding):
+        embedding.batch_size = getattr(base.node, "batch_size", None) or embedding.batch_size
+        _build(options, base, indexes, embedding)
         while watch:
             before = base.files_hash()
             while base.files_hash() == before:
                 pause(_LOOK_S)
-            _build(options, base, indexes)
+            _build(options, base, indexes, embedding)
 
 
 @kb.command
@@ -67,8 +70,8 @@ def query(options: Options, agent: str, node: str, text: str, top_k: int | None)
     """Search a knowledge base, and show how each chunk was ranked."""
     base = _base(options, agent, node)
     top_k = top_k or base.top_k
-    with _indexes(options) as indexes:
-        hits = base.search(indexes, text, top_k)
+    with _indexes(options) as (indexes, embedding):
+        hits = base.search(indexes, embedding.embed, text, top_k)
     if options.json:
         document = {"query": text, "top_k": top_k, "hits": [hit.to_json() for hit in hits]}
         click.echo(json.dumps(document, ensure_ascii=False))
@@ -92,7 +95,7 @@ def info(options: Options, agent: str, node: str | None) -> None:
     pointer = base.pointer()
     if pointer is None:
         raise knowledge_errors.KnowledgeFailed(f"'{base.node_id}' is not built")
-    with _indexes(options) as indexes:
+    with _indexes(options) as (indexes, _):
         changed, missing = base.differences(indexes)
     document = {
         "agent": base.agent.name,
@@ -137,16 +140,20 @@ def _base(options: Options, agent: str, node: str | None) -> AgentBase:
 
 
 @contextmanager
-def _indexes(options: Options) -> Iterator[Indexes]:
-    """Where indexes are kept, while a client of it is open."""
+def _indexes(options: Options) -> Iterator[tuple[Indexes, EmbeddingByHand]]:
+    """Where indexes are kept, and what makes vectors, while a client of the engine is open."""
     with open_client(options, workers=False) as client:
         settings = client.store.settings
-        yield store.Indexes(client.store.client, settings.retention_s, settings.lease_s)
+        indexes = store.Indexes(client.store.client, settings.retention_s, settings.lease_s)
+        yield indexes, by_hand.EmbeddingByHand(client.store)
 
 
-def _build(options: Options, base: AgentBase, indexes: Indexes) -> None:
-    pointer = base.build(indexes)
-    options.say(f"{base.node_id}: {_counts(pointer)}, {pointer.address[:12]}")
+def _build(options: Options, base: AgentBase, indexes: Indexes, embedding: EmbeddingByHand) -> None:
+    embedding.usage = NO_USAGE
+    pointer = base.build(indexes, embedding.embed)
+    used = embedding.usage
+    cost = "" if not used else f", {formatting.tokens(used)} tokens, {formatting.cost(used)}"
+    options.say(f"{base.node_id}: {_counts(pointer)}, {pointer.address[:12]}{cost}")
 
 
 def _counts(pointer: Pointer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import RagNode
 from sleipnir.worker.executors.updates import require_rendered, update_state
-from sleipnir.worker.knowledge.errors import BeingBuilt, KnowledgeFailed
+from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Outcome, Wrote
 
@@ -20,8 +20,8 @@ def run_rag(visit: Visit[RagNode]) -> Outcome:
     query = require_rendered(node.query, "query", visit)
     try:
         found = visit.services.knowledge.search(visit, query, node.top_k, node.timeout)
-    except BeingBuilt as wait:
-        return Deferred(wait.delay_s, str(wait))
+    except NotYet as wait:
+        return Deferred(wait.delay_s, visit.mask(str(wait)), wait.for_person)
     except KnowledgeFailed as error:
         message = f"agent '{visit.graph.name}', rag node '{visit.node_id}': {error}"
         raise NodeFailed("R020", message) from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.document.references import SHIPPED_AGENTS
@@ -38,6 +39,10 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.worker.knowledge.index import Index
     from sleipnir.worker.knowledge.search import Hit
+    from sleipnir.worker.knowledge.vectors import Matrix
+
+# Makes normalised vectors of texts, with a model and, if it is known, of a dimension.
+Embed: TypeAlias = "Callable[[str, int | None, Sequence[str]], Matrix]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class AgentBase:
         except UnusablePointer as error:
             raise KnowledgeFailed(f"{self.file} cannot be used, {error}; build it again") from error
 
-    def build(self, indexes: Indexes) -> Pointer:
+    def build(self, indexes: Indexes, embed: Embed) -> Pointer:
         """Build it from its documents as they are now, and note that in its directory.
 
         Raises:
@@ -79,7 +84,12 @@ class AgentBase:
         settings = self._build_settings()
         documents = self._load().require_whole()
         address = address_of(settings, (document.hash for document in documents))
-        built = building.build(settings, documents, _no_model, self.settings.kb_max_bytes)
+        built = building.build(
+            settings,
+            documents,
+            partial(embed, settings.embedding_model, None),
+            self.settings.kb_max_bytes,
+        )
         indexes.put(address, built.packed)
         pointer = Pointer(
             address=address,
@@ -94,13 +104,17 @@ class AgentBase:
         self._write(pointer)
         return pointer
 
-    def search(self, indexes: Indexes, query: str, top_k: int) -> list[Hit]:
+    def search(self, indexes: Indexes, embed: Embed, query: str, top_k: int) -> list[Hit]:
         """The best chunks for a query.
 
         Raises:
             KnowledgeFailed: it was not built, or is no longer stored.
         """
-        return searching.search(self._index(indexes), query, top_k, None)
+        index = self._index(indexes)
+        if index.dimension is None:
+            return searching.search(index, query, top_k, None)
+        of_query = partial(embed, index.settings.embedding_model, index.dimension)
+        return searching.search(index, query, top_k, of_query)
 
     def differences(self, indexes: Indexes) -> tuple[list[str], list[str]]:
         """The sources that have changed since it was built, and those that are gone."""
@@ -126,8 +140,6 @@ class AgentBase:
             missing = ", ".join(found.missing)
             why = found.problem or f"set {missing} on the node or in the settings"
             raise KnowledgeFailed(why)
-        if not found.is_keyword_only:
-            _no_model(())
         return found
 
     def _load(self, without: set[str] | None = None) -> loading.Loaded:
@@ -206,10 +218,3 @@ def base_of(agent: Agent, node_id: str | None, settings: Settings) -> AgentBase:
         if node_id in (None, base.node_id):
             return base
     raise KnowledgeFailed(f"'{node_id}' is not a knowledge base of agent '{agent.name}': {names}")
-
-
-def _no_model(_texts: Sequence[str]) -> Any:
-    raise KnowledgeFailed(
-        "embedding models are not available in this version; "
-        "set embedding_model: none to search by keywords"
-    )

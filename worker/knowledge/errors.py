@@ -2,7 +2,7 @@
 
 KnowledgeFailed
 ├── BuildFailed    it cannot be built; the text names each document with its reason
-└── BeingBuilt     somebody else is building it
+└── NotYet         it can be had later: somebody else builds it, a limit or a failure passes
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ class BuildFailed(KnowledgeFailed):
     """A knowledge base cannot be built."""
 
 
-class BeingBuilt(KnowledgeFailed):
-    """Another worker builds it; it may be there after `delay_s`."""
+class NotYet(KnowledgeFailed):
+    """A knowledge base may be there after `delay_s`.
 
-    delay_s = 2.0
+    Args:
+        for_person: whether a person ends the wait, and `delay_s` is only until the next look.
+    """
 
-    def __init__(self) -> None:
-        super().__init__("its knowledge base is being built")
+    def __init__(self, delay_s: float, reason: str, *, for_person: bool = False) -> None:
+        self.delay_s = delay_s
+        self.for_person = for_person
+        super().__init__(reason)

@@ -173,6 +173,28 @@ def complete(
     return gateway.call(request, timeout_s, endpoint, listener, cancellation, limit_bytes, stall_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors of some texts, in their order."""
+
+    vectors: Sequence[Sequence[float]]
+    usage: Usage
+
+
+def embed(
+    texts: Sequence[str],
+    timeout_s: float | None,
+    endpoint: Endpoint,
+    cancellation: Cancellation | None = None,
+) -> Embedded:
+    """Ask an embedding model once; as `complete` otherwise.
+
+    Raises:
+        ModelCallFailed: for whatever went wrong, `timeout_s` included.
+    """
+    return gateway.embed(texts, timeout_s, endpoint, cancellation)
+
+
 def no_key(variables: Sequence[str]) -> str:
     """The message for a provider whose key is not set."""
     names = " or ".join(variables)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from threading import Thread
 
+from sleipnir.graphs.models import standard_model
 from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.recordings import Recordings
@@ -14,12 +15,14 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.chain import first_reply
 from sleipnir.worker.llm.client import (
+    Embedded,
     Endpoint,
     ModelCallFailed,
     ModelRequest,
     NotCalled,
     Reply,
     complete,
+    embed,
     prepare,
 )
 from sleipnir.worker.llm.limits.gate import Gate
@@ -91,6 +94,27 @@ class Models:
         self._cache.keep(self._resolved(request), caller, reply)
         self._recorder.replied(request, caller, reply)
         return reply
+
+    def embed(
+        self, model: str, texts: Sequence[str], caller: Caller, timeout_s: float | None
+    ) -> Embedded:
+        """Vectors of texts; limits and budgets hold as for replies.
+
+        Raises:
+            ModelCallFailed: for whatever went wrong, `timeout_s` included.
+            MustWait: a limit stands against the call for now.
+        """
+        name = standard_model(model)
+        endpoint = self._endpoints.of(name)
+        messages = [{"role": "user", "content": text} for text in texts]
+        permit = self._gate.reserve(ModelRequest(name, messages), caller)
+        try:
+            embedded = embed(texts, timeout_s, endpoint, caller.cancellation)
+        except ModelCallFailed as failure:
+            permit.failed(failure)
+            raise
+        permit.record_usage(embedded.usage)
+        return embedded
 
     def _resolved(self, request: ModelRequest) -> ModelRequest:
         """The request with the models themselves, as an alias may stand for others tomorrow."""

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any, Protocol
 
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.llm.client import Endpoint, Listener, Message, ModelRequest
+from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest
 
 # What of a message is texts: the words of the model, its thoughts under their two names, and why
 # it refuses. The rest is about the server.
@@ -40,6 +40,9 @@ class ProviderClient(Protocol):
     ) -> Answer:
         """Ask, within the bounds that `transport` has for the calling thread."""
 
+    def embed(self, texts: Sequence[str], endpoint: Endpoint) -> Embedded:
+        """Vectors of texts, within the same bounds."""
+
     def missing_keys(self, endpoint: Endpoint) -> Sequence[str]:
         """The environment variables that could hold the key this endpoint lacks."""
 
@@ -57,6 +60,19 @@ class ErrorReply(Exception):
     def __init__(self, error: object) -> None:
         self.body = error if isinstance(error, dict) else {"message": error}
         super().__init__(str(error))
+
+
+def vectors_of(data: Any) -> Sequence[Sequence[float]]:
+    """The vectors in the data of a reply, in the order of their texts.
+
+    Raises:
+        NotACompletion: there are none, or no numbers in them.
+    """
+    try:
+        ordered = sorted(data, key=lambda item: item["index"])
+        return [[float(number) for number in item["embedding"]] for item in ordered]
+    except (TypeError, KeyError, ValueError) as error:
+        raise NotACompletion(str(data)[:500]) from error
 
 
 def assistant_message(said: Mapping[str, Any]) -> Message:

@@ -6,7 +6,7 @@ clients answer in the same form; what stands around them is here, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -17,6 +17,7 @@ from sleipnir.lazy import lazy_imports, load
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.client import (
     OPENAI_COMPATIBLE,
+    Embedded,
     Endpoint,
     Listener,
     ModelCallFailed,
@@ -28,6 +29,7 @@ from sleipnir.worker.llm.provider.answer import ProviderClient
 from sleipnir.worker.llm.provider.failures import failure_of
 from sleipnir.worker.llm.provider.model_catalog import at_price
 from sleipnir.worker.llm.provider.network import CANCELLATION
+from sleipnir.worker.llm.provider.openai_servers import address_of
 from sleipnir.worker.llm.provider.routing import is_asked_directly
 from sleipnir.worker.llm.provider.transport import (
     DEADLINE,
@@ -42,6 +44,9 @@ from sleipnir.worker.visit.cancellation import Cancellation
 # It takes seconds to import, and most workers need none of it.
 with lazy_imports():
     from sleipnir.worker.llm.provider import litellm_client
+
+# Of one batch: numbers written out take ten times their size.
+_EMBEDDINGS_BYTES = 128 * 1024 * 1024
 
 
 def call(
@@ -66,6 +71,34 @@ def call(
         with _bounded(limit_s, values):
             answer = client.ask(request, endpoint, listener, limit_bytes)
         return Reply(answer.message, _with_cost(answer.usage, endpoint))
+    except Exception as error:
+        if cancellation is not None and cancellation.is_set():
+            raise ModelCallFailed("cancelled: the run no longer needs this reply") from error
+        raise failure_of(error, limit_s, client.missing_keys(endpoint)) from error
+
+
+def embed(
+    texts: Sequence[str],
+    timeout_s: float | None,
+    endpoint: Endpoint,
+    cancellation: Cancellation | None,
+) -> Embedded:
+    """What `sleipnir.worker.llm.client.embed` does."""
+    limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
+    client: ProviderClient = openai_client
+    if address_of(endpoint) is None:
+        load(litellm_client)
+        client = litellm_client
+    values: dict[ContextVar[Any], Any] = {
+        CANCELLATION: cancellation,
+        LIMIT_BYTES: _EMBEDDINGS_BYTES,
+        LONGEST_STALL_S: limit_s,
+        STREAMED: False,
+    }
+    try:
+        with _bounded(limit_s, values):
+            embedded = client.embed(texts, endpoint)
+        return Embedded(embedded.vectors, _with_cost(embedded.usage, endpoint))
     except Exception as error:
         if cancellation is not None and cancellation.is_set():
             raise ModelCallFailed("cancelled: the run no longer needs this reply") from error

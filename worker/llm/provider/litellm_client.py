@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.llm.client import Endpoint, Listener, Message, ModelRequest
+from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest
 from sleipnir.worker.llm.provider import model_catalog
-from sleipnir.worker.llm.provider.answer import Answer, assistant_message
+from sleipnir.worker.llm.provider.answer import Answer, assistant_message, vectors_of
 from sleipnir.worker.llm.provider.model_catalog import ModelFacts
 from sleipnir.worker.llm.provider.pieces import Pieces
 from sleipnir.worker.llm.provider.transport import LONGEST_CALL_S, shared_transport
@@ -56,6 +56,23 @@ def ask(
         response = _in_pieces(arguments, listener, limit_bytes)
         cost_usd = _cost_usd(response, endpoint.model)
     return Answer(_message(response), _usage(response, cost_usd))
+
+
+def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
+    """What `ProviderClient` promises."""
+    arguments: dict[str, Any] = {
+        "model": endpoint.model,
+        "input": list(texts),
+        "timeout": LONGEST_CALL_S,
+        "max_retries": 0,
+    }
+    if endpoint.api_base is not None:
+        arguments["api_base"] = endpoint.api_base
+    if endpoint.api_key is not None:
+        arguments["api_key"] = endpoint.api_key
+    response = litellm.embedding(**arguments)
+    cost_usd = response._hidden_params.get("response_cost")
+    return Embedded(vectors_of(response.data), _usage(response, cost_usd))
 
 
 def missing_keys(endpoint: Endpoint) -> Sequence[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.llm.client import Endpoint, Listener, ModelRequest
+from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, ModelRequest
 from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.answer import (
     SAID,
@@ -19,6 +19,7 @@ from sleipnir.worker.llm.provider.answer import (
     ErrorReply,
     NotACompletion,
     assistant_message,
+    vectors_of,
 )
 from sleipnir.worker.llm.provider.event_stream import StreamedReply, events
 from sleipnir.worker.llm.provider.openai_servers import ModelAddress, address_of, key_variables
@@ -35,12 +36,21 @@ def ask(
     assert address is not None, f"{endpoint.model} is not asked directly"
     body = _body(request, address)
     if listener is None:
-        return _answer(_whole(_send(address, body)), address)
+        return _answer(_whole(_send(address, address.url, body)), address)
     body |= {"stream": True, "stream_options": {"include_usage": True}}
     try:
         return _streamed(address, body, listener, limit_bytes)
     finally:
         listener.end()
+
+
+def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
+    """What `ProviderClient` promises."""
+    address = address_of(endpoint)
+    assert address is not None, f"{endpoint.model} is not asked directly"
+    body = {"model": address.model, "input": list(texts), "encoding_format": "float"}
+    reply = _whole(_send(address, address.url_of("embeddings"), body))
+    return Embedded(vectors_of(reply.get("data")), _usage(reply.get("usage"), address))
 
 
 def missing_keys(endpoint: Endpoint) -> Sequence[str]:
@@ -78,12 +88,12 @@ def _body(request: ModelRequest, address: ModelAddress) -> dict[str, Any]:
     return body
 
 
-def _send(address: ModelAddress, body: Mapping[str, Any]) -> httpx.Response:
+def _send(address: ModelAddress, url: str, body: Mapping[str, Any]) -> httpx.Response:
     """The server's response, of which only the head may have come yet."""
     client = _client()
     request = client.build_request(
         "POST",
-        address.url,
+        url,
         # Half a character, as a state may hold, is no UTF-8: escaped it is JSON all the same.
         content=json.dumps(body),
         headers={"Content-Type": "application/json", **address.headers},
@@ -132,7 +142,7 @@ def _streamed(
     address: ModelAddress, body: Mapping[str, Any], listener: Listener, limit_bytes: int
 ) -> Answer:
     """The answer, of whose text the listener hears as it comes."""
-    response = _send(address, body)
+    response = _send(address, address.url, body)
     if response.headers.get("Content-Type", "").startswith("application/json"):
         # A server that does not stream, or has an error to tell.
         answer = _answer(_whole(response), address)

@@ -71,9 +71,13 @@ class ModelAddress:
 
     @property
     def url(self) -> str:
+        """Of chat completions."""
+        return self.url_of("chat/completions")
+
+    def url_of(self, service: str) -> str:
         """A base may have a query, which stays behind the path."""
         path, mark, query = self.base.partition("?")
-        return f"{path.rstrip('/')}/chat/completions{mark}{query}"
+        return f"{path.rstrip('/')}/{service}{mark}{query}"
 
     @property
     def is_openai(self) -> bool:

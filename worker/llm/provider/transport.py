@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from time import monotonic
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
@@ -76,6 +77,8 @@ SOCKET_OPTIONS = [
     ),
 ]
 
+_making = Lock()
+
 
 class StreamStalled(httpx.ReadTimeout):
     """A stream has been silent for too long."""
@@ -85,9 +88,14 @@ class StreamStalled(httpx.ReadTimeout):
         super().__init__("the stream stalled", request=request)
 
 
-@cache
 def shared_transport() -> SharedTransport:
     """The connections of this process, with certificates checked as its environment says."""
+    with _making:  # `cache` alone would let two threads make one each, and lose the other's
+        return _only_transport()
+
+
+@cache
+def _only_transport() -> SharedTransport:
     return SharedTransport(_verification())
 
 

@@ -1,0 +1,61 @@
+"""Vectors of texts, kept for a while: what a model was paid for is not asked again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import redis
+
+from sleipnir.scheduler.store.keys import failures_key, vector_key
+
+# Long enough to get over a failed build; a built index has the vectors itself.
+_KEPT_S = 86_400
+_KEPT_AFTER_BUILD_S = 600
+_AT_ONCE = 256
+
+
+class KeptVectors:
+    """Those that all workers on one Redis keep, by model and by the hash of the text."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+
+    def find(self, model: str, digests: Sequence[str]) -> dict[str, bytes]:
+        """The vectors that are kept, as they were given, by digest."""
+        found: dict[str, bytes] = {}
+        for start in range(0, len(digests), _AT_ONCE):
+            part = digests[start : start + _AT_ONCE]
+            for digest in part:
+                key = _key(model, digest)
+                vector = self._redis.execute_command("GET", key, NEVER_DECODE=True)
+                if vector is not None:
+                    found[digest] = vector
+        return found
+
+    def keep(self, model: str, vectors: Mapping[str, bytes]) -> None:
+        """Keep vectors by the digests of their texts."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for digest, vector in vectors.items():
+                pipe.set(_key(model, digest), vector, ex=_KEPT_S)
+            pipe.execute()
+
+    def let_go(self, model: str, digests: Sequence[str]) -> None:
+        """An index has them now: they need not be kept much longer."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for digest in digests:
+                pipe.expire(_key(model, digest), _KEPT_AFTER_BUILD_S)
+            pipe.execute()
+
+    def count_failure(self, call: str) -> int:
+        """How often a call has failed by now, this time included."""
+        key = failures_key(call)
+        count = int(self._redis.incr(key))
+        self._redis.expire(key, _KEPT_AFTER_BUILD_S)
+        return count
+
+
+def _key(model: str, digest: str) -> str:
+    return vector_key(hashlib.sha256(f"{model}\0{digest}".encode()).hexdigest())

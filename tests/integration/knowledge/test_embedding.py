@@ -1,0 +1,156 @@
+"""Knowledge bases with an embedding model: what is asked, what is paid for, what may fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.runs.model import Run
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, fails, says
+
+GRAPH = """
+start: look_up
+nodes:
+  look_up:
+    type: rag
+    documents: [docs]
+    embedding_model: openai:text-embedding-3-small
+    chunk_size: 200
+    chunk_overlap: 0
+    batch_size: 2
+    top_k: 2
+    state_updates: {sources: "{{output.sources}}"}
+    next: z
+  z: {type: end, output: "{{sources}}"}
+"""
+DOCS = {f"docs/{letter}.md": f"{letter} " + letter * 9 for letter in "abcdef"}
+
+
+@pytest.fixture
+def server(server: ModelServer) -> ModelServer:
+    server.when(lambda request: request.path.endswith("/embeddings"), says(""))
+    return server
+
+
+def texts_asked(server: ModelServer) -> list[str]:
+    return [text for request in server.requests for text in request.body["input"]]
+
+
+def finish(engine: Engine, prompt: str, files: dict[str, str] = DOCS) -> Run:
+    """The run, resting as often as it has to."""
+    run = engine.finish(GRAPH, files, prompt=prompt)
+    for _ in range(10):
+        if engine.run(run.run_id).is_final:
+            break
+        engine.clock.move(40)
+        engine.tick()
+        engine.drive()
+    return engine.run(run.run_id)
+
+
+def test_what_is_alike_is_found_and_each_text_is_paid_for_once(
+    engine: Engine, server: ModelServer
+) -> None:
+    run = finish(engine, "dddd")
+
+    assert run.status == "succeeded", run.failure
+    assert engine.state(run.run_id)["sources"] == ["./docs/d.md"]
+    assert sorted(texts_asked(server)) == sorted([*DOCS.values(), "dddd"])
+    assert all(len(request.body["input"]) <= 2 for request in server.requests)
+    assert run.usage.prompt_tokens == 10 * (len(DOCS) + 1)
+    assert run.usage.cost_usd == pytest.approx(70 * 0.02e-6)
+
+    server.requests.clear()
+    run = finish(engine, "dddd", {**DOCS, "docs/g.md": "g ggg"})
+
+    assert texts_asked(server) == ["g ggg"]
+    assert run.usage.prompt_tokens == 10
+
+
+def test_a_batch_that_fails_is_tried_again_after_a_rest(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script._rules.clear()
+    is_bad = {"left": 1}
+
+    def fails_once(request: Any) -> bool:
+        if "c ccccccccc" in request.body["input"] and is_bad["left"]:
+            is_bad["left"] -= 1
+            return True
+        return False
+
+    server.when(fails_once, fails(503, "too much to do"))
+    server.when(lambda _request: True, says(""))
+
+    run = finish(engine, "cccc")
+
+    assert run.status == "succeeded", run.failure
+    asked = texts_asked(server)
+    assert asked.count("c ccccccccc") == 2
+    assert asked.count("a aaaaaaaaa") == asked.count("f fffffffff") == 1
+
+
+def test_a_model_that_goes_on_failing_fails_the_run(engine: Engine, server: ModelServer) -> None:
+    server.script._rules.clear()
+    server.when(lambda _request: True, fails(400, "no such thing"))
+
+    run = finish(engine, "dddd")
+
+    failure = engine.failure(run.run_id)
+    assert (failure.code, failure.node) == ("R020", "look_up")
+    assert "embedding with openai:text-embedding-3-small failed" in failure.message
+    assert "no such thing" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([{"index": 0, "embedding": [1.0]}], "gave 1 vectors for 2 texts"),
+        (
+            [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}],
+            "different dimensions",
+        ),
+        (
+            [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [float("nan")]}],
+            "not finite",
+        ),
+        ([{"index": 0}, {"index": 1}], "failed"),
+    ],
+)
+def test_vectors_that_cannot_be_used_fail_the_run(
+    engine: Engine,
+    server: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    given: list[dict[str, Any]],
+    words: str,
+) -> None:
+    reply = {"object": "list", "data": given, "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+    monkeypatch.setattr("tests.support.model_server._embeddings", lambda _request: reply)
+
+    run = finish(engine, "dddd")
+
+    assert words in engine.failure(run.run_id).message
+
+
+def test_a_lost_build_asks_for_no_text_again(engine: Engine, server: ModelServer) -> None:
+    engine.configure(kb_max_bytes=100)  # it breaks after all texts were embedded
+    assert "(kb_max_bytes)" in engine.failure(finish(engine, "dddd").run_id).message
+    assert len(texts_asked(server)) == len(DOCS)
+    engine.configure()
+
+    run = finish(engine, "dddd")
+
+    assert run.status == "succeeded"
+    assert len(texts_asked(server)) == len(DOCS) + 1
+
+
+def test_a_reranker_is_refused_before_anything_is_paid_for(
+    engine: Engine, server: ModelServer
+) -> None:
+    graph = GRAPH.replace("    batch_size: 2\n", "    reranker_model: cohere:rerank\n")
+    run = engine.finish(graph, DOCS, prompt="dddd")
+
+    assert "reranker" in engine.failure(run.run_id).message
+    assert server.requests == []

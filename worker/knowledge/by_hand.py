@@ -1,0 +1,67 @@
+"""Embedding calls of a person's command: they wait on the spot."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
+from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.knowledge.embedding import BATCH_SIZE, BatchFailed, Embedder
+from sleipnir.worker.knowledge.errors import KnowledgeFailed
+from sleipnir.worker.knowledge.vectors import Matrix
+from sleipnir.worker.llm.caller import Caller, MustWait
+from sleipnir.worker.llm.client import Embedded
+from sleipnir.worker.llm.limits.gate import Gate
+from sleipnir.worker.llm.models import Models
+
+
+@dataclass(slots=True)
+class EmbeddingByHand:
+    """Makes vectors outside of any run, and counts what that used."""
+
+    store: RunStore
+    usage: Usage = NO_USAGE
+    batch_size: int = BATCH_SIZE
+    _caller: Caller = field(init=False)
+    _models: Models = field(init=False)
+
+    def __post_init__(self) -> None:
+        name = f"kb-{secrets.token_hex(4)}"
+        self._caller = Caller(name, name, None, "kb", name)
+        gate = Gate.of(self.store)
+        gate.refresh()
+        self._models = Models(self.store, gate)
+
+    def embed(self, model: str, dimension: int | None, texts: Sequence[str]) -> Matrix:
+        """The normalised vectors of texts.
+
+        Raises:
+            KnowledgeFailed: the model failed for good, or its vectors cannot be used.
+        """
+        kept = KeptVectors(self.store.client)
+
+        def ask(batch: Sequence[str]) -> Embedded:
+            caller = replace(self._caller, key=f"{self._caller.key}:{secrets.token_hex(4)}")
+            embedded = self._models.embed(model, batch, caller, None)
+            self.usage += embedded.usage
+            return embedded
+
+        embedder = Embedder(kept, model, ask, self.batch_size, dimension)
+        failures = 0
+        while True:
+            try:
+                return embedder.embed(texts)
+            except MustWait as wait:
+                pause(wait.delay_s)
+            except BatchFailed as failed:
+                failures += 1
+                limit = self.store.settings.embeddings_retry_limit
+                if failures >= limit or not failed.failure.may_pass:
+                    raise KnowledgeFailed(
+                        f"embedding with {model} failed: {failed.failure.message}"
+                    ) from failed
+                pause(2.0 ** (failures - 1))

@@ -1,0 +1,99 @@
+"""Makes vectors of texts with a model, batch by batch, each text once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+
+import numpy as np
+
+from sleipnir.graphs.knowledge.address import content_hash
+from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
+from sleipnir.worker.knowledge.errors import KnowledgeFailed
+from sleipnir.worker.knowledge.vectors import Matrix, VectorsUnusable, normalised
+from sleipnir.worker.llm.client import Embedded, ModelCallFailed
+
+BATCH_SIZE = 64
+_SIDE_BY_SIDE = 4
+
+
+class BatchFailed(Exception):
+    """A batch could not be embedded; what was embedded before is kept."""
+
+    def __init__(self, batch: str, failure: ModelCallFailed) -> None:
+        self.batch = batch  # names it: equal when it is tried again
+        self.failure = failure
+        super().__init__(str(failure))
+
+
+@dataclass(frozen=True, slots=True)
+class Embedder:
+    """Asks one model.
+
+    Args:
+        ask: embeds a batch; raises ModelCallFailed, or what the caller wants to see.
+    """
+
+    kept: KeptVectors
+    model: str
+    ask: Callable[[Sequence[str]], Embedded]
+    batch_size: int = BATCH_SIZE
+    dimension: int | None = None  # None: what the model gives
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """The normalised vectors of texts, in their order.
+
+        Raises:
+            BatchFailed: the model could not be asked.
+            KnowledgeFailed: its vectors cannot be used.
+        """
+        by_digest = {content_hash(text): text for text in texts}
+        known = self.kept.find(self.model, list(by_digest))
+        missing = [digest for digest in by_digest if digest not in known]
+        batches = [
+            missing[start : start + self.batch_size]
+            for start in range(0, len(missing), self.batch_size)
+        ]
+        for made in self._side_by_side(batches, by_digest):
+            known |= made
+        vectors = [np.frombuffer(known[content_hash(text)], np.float32) for text in texts]
+        return self._checked([vector.tolist() for vector in vectors])
+
+    def _side_by_side(
+        self, batches: Sequence[Sequence[str]], by_digest: dict[str, str]
+    ) -> Sequence[dict[str, bytes]]:
+        if len(batches) < 2:
+            return [self._batch(batch, by_digest) for batch in batches]
+        pool = ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="embed")
+        try:
+            asked = [
+                pool.submit(copy_context().run, self._batch, batch, by_digest) for batch in batches
+            ]
+            return [future.result() for future in asked]
+        finally:
+            # What is under way is waited for: its reply was paid for and is to be kept.
+            pool.shutdown(cancel_futures=True)
+
+    def _batch(self, digests: Sequence[str], by_digest: dict[str, str]) -> dict[str, bytes]:
+        try:
+            embedded = self.ask([by_digest[digest] for digest in digests])
+        except ModelCallFailed as failure:
+            raise BatchFailed(digests[0], failure) from failure
+        if len(embedded.vectors) != len(digests):
+            raise KnowledgeFailed(
+                f"{self.model} gave {len(embedded.vectors)} vectors for {len(digests)} texts"
+            )
+        made = {
+            digest: vector.tobytes()
+            for digest, vector in zip(digests, self._checked(embedded.vectors), strict=True)
+        }
+        self.kept.keep(self.model, made)
+        return made
+
+    def _checked(self, vectors: Sequence[Sequence[float]]) -> Matrix:
+        try:
+            return normalised(vectors, self.dimension)
+        except VectorsUnusable as error:
+            raise KnowledgeFailed(f"{self.model}: {error}") from error
