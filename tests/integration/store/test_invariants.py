@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
-from sleipnir.scheduler.store.keys import partition_of
+from sleipnir.scheduler.store.keys import partition_of, run_key
 from tests.support.engine import Engine
 
 # After its first step it does everything at once.
@@ -57,6 +57,21 @@ BREAKAGES = {
     "ZADD {p}:timers|1|expiry {run} {digest}": "expiry",
     "SET sleipnir:lost|x": "expiry",
     "ZREM {p}:runs|{run}": "index",
+    "ZREM {p}:childruns|{child}": "index",
+    "ZADD {p}:runs|1|{child}": "index",
+    "ZADD {p}:runs|1|{run}": "index",
+    "HDEL {p}:ids:{run3}|{run}": "index",
+    "HSET {p}:ids:{p0}f0|{run}|": "index",
+    "ZREM {p}:open|{run}": "index",
+    "ZADD {p}:waiting|1|{run}": "index",
+    "ZADD {p}:agent:other|1|{run}": "index",
+    "ZADD {p}:batch:b|1|{run}": "index",
+    "ZADD {p}:label:a: b=c|1|{run}": "index",
+    "HINCRBY {p}:tally|failed inf x|1": "tally",
+    "HINCRBY {p}:batchtally:b|open|1": "tally",
+    "ZADD {p}:batches|1|b": "batches",
+    "ZADD {p}:agent:other|1|{p0}ffffffffffffff": "orphan",
+    "HSET {p}:ids:{p0}f|{p0}ffffffffffffff|": "orphan",
     "ZREM {p}:timers|deadline {run}": "deadline",
     "DEL sleipnir:bundle:{digest}": "bundle",
     "HINCRBY {p}:bundles|{digest}|1": "bundles",
@@ -109,6 +124,7 @@ def test_what_is_broken_is_found(engine: Engine, run_id: str, breakage: str, rul
         "p": partition_of(run_id),
         "p0": run_id[:2],
         "run": run_id,
+        "run3": run_id[:3],
         "asker": asker.run_id,
         "child": child.run_id,
         "digest": engine.run(run_id).digest,
@@ -121,3 +137,19 @@ def test_what_is_broken_is_found(engine: Engine, run_id: str, breakage: str, rul
 
     assert rule in rules_broken(engine)
     engine.redis.flushall()  # nothing broken may be left to the check for leaked keys
+
+
+def test_a_record_that_somebody_deletes_is_missed_and_purged_as_far_as_it_can_be(
+    engine: Engine, run_id: str
+) -> None:
+    engine.client.cancel(run_id)
+    digest = engine.run(run_id).digest
+    engine.redis.delete(run_key("run", run_id))
+    assert "orphan" in rules_broken(engine)
+
+    engine.store.runs.purge(run_id, digest)
+
+    broken = {str(violation) for violation in ConsistencyCheck(engine.redis).violations()}
+    named = {text for text in broken if text.startswith(f"{run_id}: orphan")}
+    assert named == {f"{run_id}: orphan: there is no such run, and the index 'agent:tested' has it"}
+    engine.redis.flushall()
