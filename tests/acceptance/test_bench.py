@@ -31,6 +31,17 @@ def test_a_run_behind_a_batch_is_measured_beside_itself_alone(tmp_path: Path) ->
     assert behind["ratio"] == pytest.approx(behind["median"] / alone["median"])
 
 
+def test_lists_are_read_from_as_many_runs_as_one_likes(tmp_path: Path) -> None:
+    options = ("--only", "lists", "--rounds", "1", "--stored", "10500", "--json")
+    done = Sleipnir(tmp_path)("bench", *options)
+
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    few, many = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    assert few[0]["name"] == "ps, newest, 10,000 runs"
+    assert [row["name"].replace("10,500", "10,000") for row in many] == [row["name"] for row in few]
+
+
 def test_nothing_else_can_be_measured(tmp_path: Path) -> None:
     done = Sleipnir(tmp_path)("bench", "--only", "patience")
 

@@ -29,6 +29,7 @@ THREADS = 8
 LENGTH = 100  # nodes or hops in a row
 STEPS = 5  # of them where each takes its time
 BACKLOG = 20_000  # runs of a batch that others come behind
+STORED = 1_000_000  # runs that lists are read from
 WIDTH = 200  # branches
 ITEMS = 1_000
 CALLERS = 500  # model calls under way at once
@@ -48,6 +49,7 @@ class Arena:
     publisher: Any  # the baseline's app
     threads: int = THREADS  # of each worker process
     backlog: int = BACKLOG
+    stored: int = STORED
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     ours: list[subprocess.Popen[bytes]] = field(default_factory=list)
     theirs: dict[bool, subprocess.Popen[bytes]] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.agents import PAUSE_MS
 from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.fair import fair
+from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 
@@ -164,11 +165,16 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "fair": fair,
     "submit": submit,
     "memory": memory,
+    "lists": lists,
     "start": start,
     "llm": llm,
     "llm-many": llm_many,
     "tool": tool,
 }
+
+
+# Only when it is asked for: it fills a gigabyte of memory.
+LARGE = frozenset({"lists"})
 
 
 def _commands(arena: Arena, act: Callable[[], Any]) -> float:

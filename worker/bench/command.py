@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import click
 
-from sleipnir.worker.bench.arena import BACKLOG, open_arena
-from sleipnir.worker.bench.cases import CASES
+from sleipnir.worker.bench.arena import BACKLOG, STORED, open_arena
+from sleipnir.worker.bench.cases import CASES, LARGE
 from sleipnir.worker.bench.peers import REMEDY, is_installed, peers
 from sleipnir.worker.bench.rows import Row
 
@@ -32,11 +32,24 @@ from sleipnir.worker.bench.rows import Row
     help="Runs of the batch that `fair` comes behind.",
 )
 @click.option(
+    "--stored",
+    default=STORED,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Runs that `--only lists` stores; a million take about 1 GB of memory.",
+)
+@click.option(
     "--peers", "with_peers", is_flag=True, help="Measure LangGraph beside it, and nothing else."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def bench(
-    only: tuple[str, ...], rounds: int, backlog: int, with_peers: bool, as_json: bool
+    only: tuple[str, ...],
+    rounds: int,
+    backlog: int,
+    stored: int,
+    with_peers: bool,
+    as_json: bool,
 ) -> None:
     """Measure what nodes, model calls and tools cost here, compared with what they are built on.
 
@@ -47,11 +60,12 @@ def bench(
         raise click.UsageError("--peers is a measurement of its own: leave out --only")
     if with_peers and not is_installed():
         raise click.ClickException(REMEDY)
-    cases = [peers] if with_peers else [CASES[name] for name in CASES if name in only or not only]
+    chosen = only or CASES.keys() - LARGE
+    cases = [peers] if with_peers else [CASES[name] for name in CASES if name in chosen]
     if not as_json:
         click.echo(f"{'':44}{'unit':>9}{'median':>11}{'min':>9}{'ratio':>8}{'cpu':>9}{'cmds':>7}")
     with open_arena() as arena:
-        arena.backlog = backlog
+        arena.backlog, arena.stored = backlog, stored
         for case in cases:
             for row in case(arena, rounds):
                 click.echo(json.dumps(asdict(row)) if as_json else _line(row))

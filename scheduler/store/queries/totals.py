@@ -9,7 +9,7 @@ from sleipnir.scheduler.store.keys import ALL_PARTITIONS
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.indexes import IndexQueries, Span
 
-# As lib/indexes.lua has them: what runs took at most, s.
+# As lua/lib/listed.lua has them: what runs took at most, s.
 _DURATIONS = ("1", "5", "30", "120", "600", "3600", "86400", "inf")
 # Queued and running runs are counted as one: `open` in the sums, and here.
 _OPEN = frozenset({Status.QUEUED, Status.RUNNING})

@@ -2,7 +2,10 @@
 -- was added is taken back by the function that added it.
 
 -- Each run of a script makes its functions anew, and most have no use for these.
-local function make_listing()
+local made_listing
+
+local function listing()
+  if made_listing then return made_listing end
   -- Statuses that have an index: the rare ones.
   local RARE = {waiting = true, failed = true, cancelled = true, timed_out = true}
   -- Add to a number of a hash; one that has come to 0 is not kept.
@@ -124,15 +127,9 @@ local function make_listing()
     count_run(r, 1)
   end
 
-  return {
+  made_listing = {
     count = count, list = list_run, relist = relist_run, unlist = unlist_run,
     leave_batch = leave_batch,
   }
-end
-
-local made_listing
-
-local function listing()
-  made_listing = made_listing or make_listing()
   return made_listing
 end

@@ -7,7 +7,10 @@
 -- and is counted in `tally` from its end on, in `batchtally:<batch>` always.
 
 -- Each run of a script makes its functions anew, and most have no use for these.
-local function make_listed()
+local made_listed
+
+local function listed()
+  if made_listed then return made_listed end
   -- What of a record they follow from, and what else finish and purge ask of it.
   local LISTED_BY = {'status', 'parent', 'agent', 'created', 'started', 'ended', 'batch', 'labels',
     'cost', 'unpriced', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'digest', 'deadline',
@@ -72,12 +75,6 @@ local function make_listed()
     return names
   end
 
-  return {read = read_listed, sum_up = sum_up, lasting = lasting}
-end
-
-local made_listed
-
-local function listed()
-  made_listed = made_listed or make_listed()
+  made_listed = {read = read_listed, sum_up = sum_up, lasting = lasting}
   return made_listed
 end

@@ -1,0 +1,25 @@
+"""What `sleipnir bench` stores to read lists from is what runs that are over leave."""
+
+from __future__ import annotations
+
+import redis
+
+from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.worker.bench.loader import load
+from tests.support.invariants import assert_consistent
+
+NOW_MS = 1_700_000_000_000
+
+
+def test_loaded_runs_are_consistent_and_listed(redis_client: redis.Redis) -> None:
+    load(redis_client, 0, 500, NOW_MS)
+    load(redis_client, 500, 100, NOW_MS)
+
+    assert_consistent(redis_client, runs=600)
+    queries = RunQueries(redis_client)
+    failed = queries.list_runs(RunFilter(statuses=frozenset({Status.FAILED})), 50)
+    assert failed.total == len(failed.entries) > 5
+    assert queries.list_runs(RunFilter(), 1).total == 600
+    assert queries.list_runs(RunFilter(batch="batch-0"), 1).total == 3
