@@ -196,7 +196,7 @@ class Batch:
         attempts = last_attempts(self._client.queries, self._options.name, self._agent.name, page)
         for item, (attempt, summary) in zip(page, attempts, strict=True):
             run_id = run_id_of(self._options.name, item.item, attempt)
-            if self._is_reported(item, run_id, summary):
+            if not self._options.retry_failed and _is_reported(item, run_id, summary):
                 self._ledger.mark(item.number, "reported", item.run_id)
                 self.progress.failed += 1
                 self.progress.earlier += 1
@@ -213,15 +213,6 @@ class Batch:
                 self._client.store.runs.leave_batch(self._options.name, run_id)
                 self._ready.append(partial(self._submit, item, attempt + 1))
         yield from self._finish(over)
-
-    def _is_reported(self, item: Item, run_id: str, summary: RunSummary | None) -> bool:
-        """Whether the results file has this failure already, and it is to stay one.
-
-        Redis may have forgotten the run by now; it may also have a newer attempt.
-        """
-        if item.run_id is None or self._options.retry_failed:
-            return False
-        return summary is None or (item.run_id == run_id and summary.status.is_final)
 
     def _track(self, item: Item, run_id: str, summary: RunSummary) -> None:
         if summary.status == Status.WAITING:
@@ -292,3 +283,13 @@ class Batch:
             self._finished_cost += run.usage.cost_usd or 0.0
             self.progress.known_cost_usd = max(self.progress.known_cost_usd, self._finished_cost)
             yield finished
+
+
+def _is_reported(item: Item, run_id: str, summary: RunSummary | None) -> bool:
+    """Whether the results file has this failure already.
+
+    Redis may have forgotten the run by now; it may also have a newer attempt.
+    """
+    if item.run_id is None:
+        return False
+    return summary is None or (item.run_id == run_id and summary.status.is_final)
