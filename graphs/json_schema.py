@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-from sleipnir.graphs.schema import NODE_TYPES, Graph
+from sleipnir.graphs import schema
+from sleipnir.graphs.schema import NODE_TYPES, Graph, Section
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NODE_ID = {"maxLength": 128, "pattern": r"^[^.\s/\\\x00-\x1f\x7f][^\s/\\\x00-\x1f\x7f]*$"}
@@ -16,7 +22,9 @@ def json_schema() -> Schema:
     """The schema of a whole file; what it accepts may still fail validation."""
     graph = Graph.model_json_schema(by_alias=True)
     definitions: dict[str, Schema] = graph.pop("$defs")
-    for section in (graph, *definitions.values()):
+    described = dict(_descriptions())
+    for name, section in (("Graph", graph), *definitions.items()):
+        _describe(section, getattr(schema, name), described)
         _adapt(section)
     for node_type, node in NODE_TYPES.items():
         definitions[node.__name__]["title"] = f"{node_type} node"
@@ -36,6 +44,31 @@ def json_schema() -> Schema:
         "title": "Graph agent",
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _descriptions() -> Iterator[tuple[tuple[str, str], str]]:
+    """The texts below the fields of each class.
+
+    pydantic would read them each time the classes are imported, for users who never see them.
+    """
+    module = ast.parse(Path(schema.__file__).read_text(encoding="utf-8"))
+    for section in module.body:
+        if isinstance(section, ast.ClassDef):
+            for field, below in pairwise(section.body):
+                match field, below:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(text))),
+                    ):
+                        yield (section.name, name), inspect.cleandoc(text)
+
+
+def _describe(section: Schema, model: type[Section], described: dict[tuple[str, str], str]) -> None:
+    for name, field in model.model_fields.items():
+        texts = [described.get((kind.__name__, name)) for kind in model.__mro__]
+        text = next(filter(None, texts), None)
+        if text is not None:
+            section["properties"][field.alias or name]["description"] = text
 
 
 def _node() -> Schema:

@@ -34,9 +34,8 @@ ReducerName: TypeAlias = Literal[
 class Section(BaseModel):
     """A mapping of the language: unknown fields are refused, nothing is coerced."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
-    )
+    # Built when first used: a graph has few types of nodes.
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, strict=True)
 
 
 class GraphSettings(Section):

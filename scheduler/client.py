@@ -7,24 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from sleipnir.graphs.bundles.archive import unpack
-from sleipnir.graphs.bundles.layout import agent_directory
-from sleipnir.graphs.document.finding import folded
-from sleipnir.graphs.document.loader import load_agent
-from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.schema import Graph
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import AnswerRefused, NotKept
-from sleipnir.scheduler.limits.budget_check import BudgetCheck
-from sleipnir.scheduler.limits.report import held_up
-from sleipnir.scheduler.preparation import Preparation, PreparedAgent
-from sleipnir.scheduler.runs.answers import accepted
 from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
 from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run, RunRow
-from sleipnir.scheduler.runs.submit import Request, new_run, require_fitting
 from sleipnir.scheduler.second_chances.client import SecondChances
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
@@ -34,6 +26,24 @@ from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory
+
+# Most clients only look at runs: what reads, checks and packs agents comes when it is needed.
+with lazy_imports():
+    from sleipnir.graphs.bundles import archive, layout
+    from sleipnir.graphs.document import finding as findings
+    from sleipnir.graphs.document import loader
+    from sleipnir.scheduler import preparation
+    from sleipnir.scheduler.limits import budget_check
+    from sleipnir.scheduler.limits import report as limit_report
+    from sleipnir.scheduler.runs import answers
+    from sleipnir.scheduler.runs import submit as submission
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.document.references import AgentSearch
+    from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.limits.budget_check import BudgetCheck
+    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.runs.submit import Request
 
 
 class Client(SecondChances):
@@ -47,7 +57,6 @@ class Client(SecondChances):
         self.acceptances = acceptances
         self.queries = RunQueries(store.client, store.clock)
         self.search = search
-        self.budget_check = BudgetCheck(store)
         self.recordings = Recordings(store.client, store.settings.retention_s)
 
     @classmethod
@@ -65,6 +74,11 @@ class Client(SecondChances):
         dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
         return cls(RunStore(redis, settings, dispatcher), search, acceptances)
 
+    @cached_property
+    def budget_check(self) -> BudgetCheck:
+        """Whether something is left to spend."""
+        return budget_check.BudgetCheck(self.store)
+
     # ---- submit
 
     def prepare(self, reference: str) -> PreparedAgent:
@@ -74,8 +88,8 @@ class Client(SecondChances):
             AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
             SubmissionRefused: it is of a kind this version cannot run.
         """
-        preparation = Preparation(self.store.settings, self.search, self.store.bundles.put)
-        return preparation.prepare(reference)
+        settings, put = self.store.settings, self.store.bundles.put
+        return preparation.Preparation(settings, self.search, put).prepare(reference)
 
     def machine_with_files(self) -> str | None:
         """The name of this machine, if only runs that are pinned to it would find its files.
@@ -138,9 +152,9 @@ class Client(SecondChances):
     def _new_run(self, agent: PreparedAgent, request: Request) -> NewRun:
         warnings = tuple(
             f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
-            for finding in folded(agent.warnings)
+            for finding in findings.folded(agent.warnings)
         )
-        run = new_run(
+        run = submission.new_run(
             agent.graph,
             agent.digest,
             replace(request, guarded=request.guarded or not self.store.settings.auto_confirm),
@@ -150,7 +164,9 @@ class Client(SecondChances):
             warnings=warnings,
         )
         settings = self.store.settings
-        require_fitting(run.state, settings.value_limit_bytes, settings.state_limit_bytes)
+        submission.require_fitting(
+            run.state, settings.value_limit_bytes, settings.state_limit_bytes
+        )
         return run
 
     # ---- follow
@@ -177,9 +193,10 @@ class Client(SecondChances):
             for run in open_runs
             if run.machine in deserted
         }
-        return without_worker | held_up(
-            LimitQueries(self.store.client, self.store.clock), [run.run_id for run in open_runs]
-        )
+        if not open_runs:
+            return {}
+        limits = LimitQueries(self.store.client, self.store.clock)
+        return without_worker | limit_report.held_up(limits, [run.run_id for run in open_runs])
 
     def graph_of(self, run: Run) -> Graph:
         """The graph that a run executes, as it was submitted.
@@ -191,8 +208,8 @@ class Client(SecondChances):
         if data is None:
             raise BundleError(f"the files of agent '{run.agent}' are no longer stored")
         with OwnDirectory() as scratch:
-            unpack(data, run.digest, scratch.path / "bundle")
-            graph = load_agent(agent_directory(scratch.path / "bundle")).graph
+            archive.unpack(data, run.digest, scratch.path / "bundle")
+            graph = loader.load_agent(layout.agent_directory(scratch.path / "bundle")).graph
         assert graph is not None, "only graphs are run"
         return graph
 
@@ -206,7 +223,7 @@ class Client(SecondChances):
                 what the question asks for; then it stays open.
         """
         question = self.open_question(run_id, node)
-        text = accepted(question, text, self.store.settings.value_limit_bytes)
+        text = answers.accepted(question, text, self.store.settings.value_limit_bytes)
         event = QuestionAnswered(question.node)
         self.store.parking.answer(question.run_id, question.visit, text, event=event)
         return question

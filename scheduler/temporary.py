@@ -14,7 +14,10 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from sleipnir.graphs.bundles.archive import remove_unpacked
+from sleipnir.lazy import lazy_imports
+
+with lazy_imports():
+    from sleipnir.graphs.bundles import archive
 
 _PREFIX = "sleipnir-tmp-"
 
@@ -113,4 +116,4 @@ def _locked(path: Path, *, wait: bool) -> int | None:
 
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
-        remove_unpacked(path)
+        archive.remove_unpacked(path)

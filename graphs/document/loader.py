@@ -9,13 +9,10 @@ from pathlib import Path
 from sleipnir.graphs.document.document import Document, read_document
 from sleipnir.graphs.document.finding import Finding, in_order
 from sleipnir.graphs.document.reading import Reading
+from sleipnir.graphs.document.references import AGENT_FILES, GRAPH_FILE
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.schema import Graph
-
-GRAPH_FILE = "graph.yaml"
-CONFIG_FILE = "config.yaml"
-AGENT_FILES = (GRAPH_FILE, CONFIG_FILE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from sleipnir.graphs.document.loader import AGENT_FILES
 from sleipnir.graphs.errors import AgentNotFound
+
+GRAPH_FILE = "graph.yaml"
+CONFIG_FILE = "config.yaml"
+# One of them says that a directory is an agent's.
+AGENT_FILES = (GRAPH_FILE, CONFIG_FILE)
 
 SHIPPED_AGENTS = Path(__file__).parents[1] / "agents"
 

@@ -6,19 +6,24 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.files import read_text, reason
-from sleipnir.graphs.tools.bash import bash_functions
-from sleipnir.graphs.tools.function import Function
-from sleipnir.graphs.tools.python import python_functions
 from sleipnir.graphs.tools.source import INSTRUCTIONS, Source
-from sleipnir.graphs.tools.typescript import typescript_functions
+from sleipnir.lazy import lazy_imports
+
+# Many agents have no tools, and few have them in all languages.
+with lazy_imports():
+    from sleipnir.graphs.tools import bash, python, typescript
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.tools.function import Function
 
 _READERS: Mapping[str, Callable[[Source], list[Function]]] = {
-    ".py": python_functions,
-    ".sh": bash_functions,
-    ".ts": typescript_functions,
+    ".py": lambda source: python.python_functions(source),
+    ".sh": lambda source: bash.bash_functions(source),
+    ".ts": lambda source: typescript.typescript_functions(source),
 }
 # In the order in which a bare name is looked for.
 EXTENSIONS = tuple(_READERS)

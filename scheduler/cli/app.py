@@ -15,11 +15,14 @@ from typing import Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.endings import end_by, hear_termination, minding_readers
-from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import engine_options
 from sleipnir.scheduler.cli.terminal_output import protect_terminals
 from sleipnir.scheduler.errors import Terminated
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import exit_codes
 
 VERBS: Mapping[str, tuple[str, str]] = {
     "run": ("sleipnir.scheduler.cli.verbs.run:run", "Run an agent and wait for its result."),
@@ -164,7 +167,7 @@ def _call() -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        return ExitCode.INTERRUPTED
+        return exit_codes.ExitCode.INTERRUPTED
 
 
 def _have_standard_streams() -> None:

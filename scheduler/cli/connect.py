@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,20 +14,23 @@ import click
 from sleipnir.lazy import lazy_imports, load
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.config.directories import config_dir, data_dir
-from sleipnir.scheduler.embedded.attach import Engine, EngineSettings, attach
 from sleipnir.scheduler.errors import RunNotFound
 
 with lazy_imports():
+    from concurrent import futures
+
     from sleipnir.graphs.document import references
     from sleipnir.scheduler import client as client_api
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import acceptances as acceptance_log
+    from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
+    from sleipnir.scheduler.embedded.attach import Engine, EngineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,10 @@ def open_client(
         EngineUnreachable: there is none, and none can be started.
     """
     with contextlib.ExitStack() as stack:
-        with ThreadPoolExecutor(1) as starter:
+        with futures.ThreadPoolExecutor(1) as starter:
 
-            def start(settings: EngineSettings) -> Future[Engine]:
-                engine = attach(data_dir(), settings, workers=workers, processes=processes)
+            def start(settings: EngineSettings) -> futures.Future[Engine]:
+                engine = embedded.attach(data_dir(), settings, workers=workers, processes=processes)
                 return starter.submit(stack.enter_context, engine)
 
             # The engine starts while we import what talks to it, the settings' part included.

@@ -11,8 +11,11 @@ from typing import Any
 
 import click
 
-from sleipnir.scheduler.cli.exit_codes import report
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.terminal_output import PLAIN
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import exit_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def common_options(*, json: bool = False) -> Callable[[Command], Command]:
             except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
                 raise
             except (Exception, KeyboardInterrupt, click.Abort) as error:
-                code = report(error, traceback=options.verbosity > 1)
+                code = exit_codes.report(error, traceback=options.verbosity > 1)
             context.exit(int(code or 0))
 
         return engine_options(_JSON_OPTION(verb) if json else verb)

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from sleipnir.graphs.files import MIB, open_plain, read_bounded, reason
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
+
+with lazy_imports():
+    import yaml
 
 T = TypeVar("T")
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from socket import gethostname
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -27,6 +26,8 @@ from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable, SettingIn
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 
 with lazy_imports():
+    import yaml
+
     from sleipnir.graphs.document import shape
 
 KIB = 1024
@@ -304,7 +305,8 @@ def _from_config(secrets_file: str | None) -> dict[str, Any]:
 
 def _from_file(file: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(read_text(file, MIB))
+        text = read_text(file, MIB)
+        found = yaml.safe_load(text)
     except FileNotFoundError:
         return {}
     except yaml.MarkedYAMLError as error:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from sleipnir.graphs.schema import Graph
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import ActionRefused, NotOver, RunGone, RunNotFound
-from sleipnir.scheduler.limits.budget_check import BudgetCheck
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.second_chances.fork import ForkRequest, prepare_fork
-from sleipnir.scheduler.second_chances.retry import RetryRequest, prepare_retry
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
+
+with lazy_imports():
+    from sleipnir.scheduler.second_chances import fork as forks
+    from sleipnir.scheduler.second_chances import retry as retries
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.limits.budget_check import BudgetCheck
+    from sleipnir.scheduler.preparation import PreparedAgent
 
 
 class ClientCore(Protocol):
@@ -21,7 +26,9 @@ class ClientCore(Protocol):
 
     store: RunStore
     queries: RunQueries
-    budget_check: BudgetCheck
+
+    @property
+    def budget_check(self) -> BudgetCheck: ...
 
     def prepare(self, reference: str) -> PreparedAgent: ...
 
@@ -57,8 +64,8 @@ class SecondChances:
             AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
             NotKept: it was stored, and may be lost.
         """
-        request = ForkRequest(step, state or {}, prompt, agent, streamed)
-        fork, event = prepare_fork(self, self.queries.run(run_id), request)
+        request = forks.ForkRequest(step, state or {}, prompt, agent, streamed)
+        fork, event = forks.prepare_fork(self, self.queries.run(run_id), request)
         self.budget_check.require_budget(None)
         self.store.runs.fork(fork, event)
         self.keep([fork.run.run_id])
@@ -93,9 +100,9 @@ class SecondChances:
             SubmissionRefused, AgentNotFound, InvalidAgent, BundleError: as `fork`.
             NotKept: it goes on, and that may be lost.
         """
-        request = RetryRequest(from_step, state or {}, agent, timeout_s, shallow, streamed)
+        request = retries.RetryRequest(from_step, state or {}, agent, timeout_s, shallow, streamed)
         run = self.queries.run(run_id)
-        again = prepare_retry(self, run, request)
+        again = retries.prepare_retry(self, run, request)
         self.budget_check.require_budget(run.batch)
         try:
             self.store.runs.retry(again)

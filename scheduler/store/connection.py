@@ -193,6 +193,8 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
         "health_check_interval": 30,
         "socket_timeout": _SOCKET_TIMEOUT_S,
         "max_connections": _CONNECTIONS,
+        # What it says of itself takes the reading of a package's metadata, and two commands.
+        "driver_info": None,
     }
     if not is_private(url):
         options["socket_keepalive"] = True

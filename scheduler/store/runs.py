@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.events import Event, TextStreamed, to_json
 from sleipnir.scheduler.runs.model import Failure, NewFork, NewRun
-from sleipnir.scheduler.runs.stranded import Repair
-from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
 from sleipnir.scheduler.store.transitions import Transitions
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.stranded import Repair
+    from sleipnir.scheduler.runs.tries import AnotherTry
 
 _LOG_ENTRIES = 1_000
 # Half a minute's of a few models at once: a watcher reads on within a second.

@@ -5,20 +5,27 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
 from sleipnir.graphs.state import Snapshot, encode
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.history import folded
 from sleipnir.scheduler.runs.model import Begun, Lease, RunContext, Usage
-from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.record import checkpoint, flat, size_of, usage_text
 from sleipnir.scheduler.store.transitions import Transitions
+
+# Whoever only looks at runs decides nothing.
+with lazy_imports():
+    from sleipnir.scheduler.runs import plan as plans
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.plan import Branch, Plan
 
 
 class Visits:
@@ -179,7 +186,7 @@ class Visits:
         """What a finished parallel step staged, by node; current JSON texts of reducer keys."""
         step = self._store.call("read_step", run_id, *reducer_keys)
         branches = {
-            node: Branch.from_json(text)
+            node: plans.Branch.from_json(text)
             for node, text in zip(step.staged[::2], step.staged[1::2], strict=True)
         }
         return branches, dict(zip(step.current[::2], step.current[1::2], strict=True))

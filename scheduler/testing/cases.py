@@ -18,7 +18,12 @@ from sleipnir.graphs.document.finding import Finding, in_order
 from sleipnir.graphs.document.shape import shape
 from sleipnir.graphs.schema import JsonObject, Seconds, Section
 from sleipnir.scheduler.runs.recording import RecordedCall
-from sleipnir.scheduler.testing.replies import ReplyFields, ToolCallFields, scripted_call
+from sleipnir.scheduler.testing.replies import (
+    DocumentedSection,
+    ReplyFields,
+    ToolCallFields,
+    scripted_call,
+)
 
 S = TypeVar("S", bound=Section)
 
@@ -29,7 +34,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 _DIRECTORY = "tests"
 
 
-class OutputFields(Section):
+class OutputFields(DocumentedSection):
     """What the run's output must be like."""
 
     contains: str | list[str] | None = None
@@ -40,14 +45,14 @@ class OutputFields(Section):
     """A JSON Schema that it conforms to, once parsed."""
 
 
-class CostFields(Section):
+class CostFields(DocumentedSection):
     """What the model calls may cost, or did cost when they were recorded."""
 
     max_usd: NotNegative
     """US dollars."""
 
 
-class Expected(Section):
+class Expected(DocumentedSection):
     """What must be true of the run. What is not named may be anything."""
 
     status: Literal["succeeded", "failed", "timed_out", "waiting"] | None = None
@@ -66,7 +71,7 @@ class Expected(Section):
     """What the model calls may cost, or did cost when they were recorded."""
 
 
-class CaseFields(Section):
+class CaseFields(DocumentedSection):
     """What a run is given."""
 
     name: str

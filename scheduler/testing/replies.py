@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from sleipnir.graphs.schema import JsonObject, Section
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.recording import RecordedCall
 
 
-class ToolCallFields(Section):
+class DocumentedSection(Section):
+    """Whose fields are in the documentation."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class ToolCallFields(DocumentedSection):
     """A function that the model wants called."""
 
     name: str
@@ -21,7 +27,7 @@ class ToolCallFields(Section):
     """Its arguments."""
 
 
-class ReplyFields(Section):
+class ReplyFields(DocumentedSection):
     """What a model replies; a plain text is short for `text`."""
 
     text: str | None = None

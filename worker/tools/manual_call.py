@@ -12,8 +12,8 @@ from typing import Any
 from sleipnir.graphs.bundles.archive import pack, unpack
 from sleipnir.graphs.bundles.layout import agent_directory, library_of
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.document.loader import CONFIG_FILE, Agent, load_agent
-from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.document.loader import Agent, load_agent
+from sleipnir.graphs.document.references import CONFIG_FILE, AgentSearch
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.toolbox import Toolbox
