@@ -170,6 +170,21 @@ def test_the_picture_of_a_run_shows_what_failed_and_went_on(engine: Engine) -> N
     assert progress_of(run, engine.queries) == {"a": "tolerated", "b": "done", "z": "done"}
 
 
+def test_what_is_done_again_has_not_failed(engine: Engine) -> None:
+    graph = GRAPH.replace("works.sh, next: z", "fails.sh, next: z")
+    run = engine.finish(graph, FILES)
+    assert [each["node"] for each in failures(engine, run)] == ["a", "b"]
+
+    engine.client.retry(run.run_id, from_step=2)
+    again = engine.run(run.run_id)
+    left = [each["node"] for each in failures(engine, again)]
+    engine.drive()
+
+    assert (left, again.failed_nodes) == (["a"], 1)
+    assert engine.run(run.run_id).failed_nodes == 2
+    assert_consistent(engine.redis, runs=1)
+
+
 def test_the_failures_go_with_their_run(engine: Engine) -> None:
     run = engine.finish(GRAPH, FILES)
 

@@ -166,6 +166,16 @@ def mapping_again(engine: Engine) -> None:
     begin(engine, "2/a", "t2")
 
 
+def outlived(engine: Engine) -> None:
+    """A run that has ended, and outlived a failure of its first step."""
+    failures = of_node("s", 1, "R013", "why", handled=False)
+    lease = started(engine)
+    nodes = {"s": {"ms": 1, "failed": 1}}
+    engine.store.visits.advance(
+        lease, 1, Plan({}, output="x"), cap=9, window=2, nodes=nodes, failures=failures
+    )
+
+
 def away(engine: Engine) -> None:
     """Redis was, for an hour."""
     everything(engine)
@@ -356,6 +366,10 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "leave_batch": (ended, lambda e: e.store.runs.leave_batch("b", RUN)),
     "retry_run": (cancelled, lambda e: e.store.runs.retry(AGAIN)),
     "retry_run from an earlier step": (cancelled, lambda e: e.store.runs.retry(FROM_THE_START)),
+    "retry_run from before a failure": (
+        outlived,
+        lambda e: e.store.runs.retry(FROM_THE_START),
+    ),
     "retry_run with other values": (
         cancelled,
         lambda e: e.store.runs.retry(replace(AGAIN, changes={"k": '"v"'}, checkpoint=LAST_STEP)),

@@ -35,6 +35,39 @@ for i = 1, #children, 3 do
   changes[children[i]] = {digest = children[i + 1], context = children[i + 2]}
 end
 
+-- What failed in a checkpoint that is put aside, by the record's counters.
+local gone_failures = {failed_nodes = 0, handled_failures = 0}
+local has_failures = redis.call('EXISTS', key('failures', run_id)) == 1
+local function note_failures(text)
+  if not has_failures then return end
+  for _, node in pairs(cjson.decode(text).nodes) do
+    if type(node) == 'table' then
+      gone_failures.failed_nodes = gone_failures.failed_nodes + (node.failed or 0)
+      gone_failures.handled_failures = gone_failures.handled_failures + (node.handled and 1 or 0)
+    end
+  end
+end
+
+-- The run has not outlived what it does anew.
+local function forget_failures()
+  local failures, staying = key('failures', run_id), {}
+  for _, text in ipairs(redis.call('LRANGE', failures, 0, -1)) do
+    if cjson.decode(text).step < tonumber(step) then
+      staying[#staying + 1] = text
+    end
+  end
+  remove_now(failures)
+  push('RPUSH', failures, staying)
+  for counter, gone in pairs(gone_failures) do
+    local before = tonumber(redis.call('HGET', run, counter) or '') or 0
+    if before > gone then
+      write('HSET', run, counter, before - gone)
+    else
+      write('HDEL', run, counter)
+    end
+  end
+end
+
 -- Put what came after the step aside, the newest as far as they fit, and the state back.
 local function go_back()
   local length, limit, told, size = redis.call('LLEN', history), tonumber(history_limit), {}, 0
@@ -43,6 +76,7 @@ local function go_back()
     local text = redis.call('LINDEX', history, -1)
     gone_bytes, size = gone_bytes + #text, size + #text
     write_undone_by({'RPUSH', history, text}, 'RPOP', history)
+    note_failures(text)
     if size <= limit then
       table.insert(told, 1, string.format('{"superseded_by":%d,', try + 1) .. string.sub(text, 2))
     end
@@ -57,6 +91,9 @@ local function go_back()
   write('HSET', run, 'superseded_bytes', before + math.min(size, limit))
   write('HINCRBY', run, 'history_bytes', 0 - gone_bytes)
 
+  if has_failures then
+    forget_failures()
+  end
   keeping().forget(run_id)
   write('HDEL', run, 'kept')
   local counts = {}
