@@ -188,7 +188,7 @@ class Settings(BaseModel):
         None, description="directory that the shipped file tools may not leave; unset: any"
     )
     allow_private_addresses: bool = Field(
-        False, description="tools that fetch from the web may reach private and local addresses"
+        False, description="tools and knowledge bases may fetch from private and local addresses"
     )
     auto_confirm: bool = Field(
         True,

@@ -23,6 +23,8 @@ from sleipnir.worker.knowledge.index import SourceText
 
 _PAGE_TIME_S = 16.0
 _MOST_SHOWN = 20
+# What stands around the text of a page.
+_CHROME = frozenset(("nav", "footer"))
 _MEDIA = ("image/", "audio/", "video/")
 # What is text inside an archive, or none at all.
 _FORMATS = {
@@ -142,7 +144,7 @@ def _page(url: str, reach: Reach) -> SourceText:
         raise SourceError(f"it is larger than {reach.document_bytes / MIB:g} MiB")
     kind = response.content_type
     if kind == "text/html":
-        return SourceText(url, "md", from_html(response.text, response.url))
+        return SourceText(url, "md", from_html(response.text, response.url, without=_CHROME))
     if kind.startswith(_MEDIA):
         raise SourceError(f"it is {kind}, not text")
     if name := _FORMATS.get(kind):

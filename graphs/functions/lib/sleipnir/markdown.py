@@ -11,7 +11,9 @@ from html.parser import HTMLParser
 from urllib.parse import urljoin
 
 # Nothing in here is for a reader.
-_DROPPED = {"script", "style", "template", "svg", "math", "iframe", "object", "select", "title"}
+_DROPPED = frozenset(
+    ("script", "style", "template", "svg", "math", "iframe", "object", "select", "title")
+)
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _BLOCKS = {
     *("address", "article", "aside", "body", "caption", "dd", "details", "div", "dl", "dt"),
@@ -25,9 +27,13 @@ _BLANKS = re.compile(r"[ \t\n\r\f]+")
 _BACKTICKS = re.compile(r"`+")
 
 
-def from_html(html: str, base_url: str = "") -> str:
-    """A page as Markdown; links are made absolute with the page's own address."""
-    converter = _Converter(base_url)
+def from_html(html: str, base_url: str = "", *, without: frozenset[str] = frozenset()) -> str:
+    """A page as Markdown; links are made absolute with the page's own address.
+
+    Args:
+        without: more tags whose content is left out.
+    """
+    converter = _Converter(base_url, _DROPPED | without)
     converter.feed(html)
     converter.close()
     return converter.markdown()
@@ -36,7 +42,7 @@ def from_html(html: str, base_url: str = "") -> str:
 class _Converter(HTMLParser):
     """Collects finished blocks, and inline text in frames: the block's, a link's, a code's."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, dropped: frozenset[str]) -> None:
         super().__init__(convert_charrefs=True)
         self._base_url = base_url
         self._blocks: list[str] = []
@@ -46,6 +52,7 @@ class _Converter(HTMLParser):
         self._after = (0, 0)  # how many quotes and lists the last block was in
         self._item = ""  # the mark that the next block of a list item gets
         self._quotes = 0
+        self._dropped = dropped
         self._dropping: list[str] = []
         self._pre = 0
         self._rows: list[list[str]] | None = None  # of the open table
@@ -61,13 +68,13 @@ class _Converter(HTMLParser):
     # ---- events
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _DROPPED:
+        if tag in self._dropped:
             self._dropping.append(tag)
         elif not self._dropping:
             self._open(tag, {name: value or "" for name, value in attrs})
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _DROPPED:
+        if tag not in self._dropped:
             self.handle_starttag(tag, attrs)
             self.handle_endtag(tag)
 

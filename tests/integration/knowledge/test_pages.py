@@ -1,0 +1,91 @@
+"""Knowledge bases of web pages: what is read of them, how often, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.engine import Engine
+from tests.support.web_server import Page, WebServer, redirect
+
+PAGES = {
+    "/cats": Page("<nav>Menu</nav><h2>Cats</h2><p>Cats <b>sleep</b>.</p><script>x</script>"),
+    "/notes": Page("Dogs bark.", "text/plain"),
+    "/moved": redirect("/cats"),
+    "/photo": Page(b"\x89PNG", "image/png"),
+    "/paper": Page(b"%PDF-1.7", "application/pdf"),
+    "/gone": Page("no", status=404),
+}
+
+
+@pytest.fixture
+def site() -> Iterator[WebServer]:
+    with WebServer(PAGES) as server:
+        yield server
+
+
+def graph(*urls: str) -> str:
+    return f"""
+    start: look_up
+    nodes:
+      look_up:
+        type: rag
+        documents: [{", ".join(urls)}]
+        embedding_model: none
+        state_updates: {{context: "{{{{output.context}}}}"}}
+        next: z
+      z: {{type: end, output: "{{{{context}}}}"}}
+    """
+
+
+def test_pages_become_text_and_are_fetched_once(
+    engine: Engine, site: WebServer, tmp_path: Path
+) -> None:
+    engine.configure(allow_private_addresses=True)
+    urls = (site.url("/cats"), site.url("/notes"))
+
+    run = engine.finish(graph(*urls), prompt="cats")
+
+    assert run.status == "succeeded", run.failure
+    context = engine.state(run.run_id)["context"]
+    assert context.startswith(f"[Source: {urls[0]}]\n")
+    assert "## Cats" in context
+    assert "Cats **sleep**." in context
+    assert "Menu" not in context
+    fetched = len(site.visits)
+    engine.configure(allow_private_addresses=True)  # another worker, the same agent
+    run = engine.finish(graph(*urls), prompt="dogs")
+    assert engine.state(run.run_id)["context"].endswith("Dogs bark.")
+    assert len(site.visits) == fetched == 2
+
+
+@pytest.mark.parametrize("path", ["/cats", "/moved"])
+def test_a_private_address_is_refused(engine: Engine, site: WebServer, path: str) -> None:
+    run = engine.finish(graph(site.url(path)), prompt="cats")
+
+    message = engine.failure(run.run_id).message
+    assert "127.0.0.1 is not a public address" in message
+    assert site.visits == []
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/photo", "it is image/png, not text"),
+        ("/paper", "it is pdf"),
+        ("/gone", "HTTP status 404"),
+        ("/**", "whole sites cannot be read"),
+    ],
+)
+def test_a_page_that_gives_no_text_fails_the_run_by_name(
+    engine: Engine, site: WebServer, path: str, words: str
+) -> None:
+    engine.configure(allow_private_addresses=True)
+
+    run = engine.finish(graph(site.url(path)), prompt="cats")
+
+    message = engine.failure(run.run_id).message
+    assert site.url(path) in message
+    assert words in message
