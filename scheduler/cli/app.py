@@ -63,6 +63,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.fork:fork",
         "Start a new run from where another one was.",
     ),
+    "diff": ("sleipnir.scheduler.cli.verbs.diff:diff", "Compare two runs."),
     "limits": (
         "sleipnir.scheduler.cli.verbs.limits:limits",
         "Show or change limits and budgets of model calls.",

@@ -12,6 +12,7 @@ from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
+    from sleipnir.scheduler.second_chances import difference as differences
     from sleipnir.scheduler.second_chances import fork as forks
     from sleipnir.scheduler.second_chances import retry as retries
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.second_chances.difference import Difference
 
 
 class ClientCore(Protocol):
@@ -113,3 +115,13 @@ class SecondChances:
         if keep:
             self.keep([run_id])
         return self.queries.run(run_id)
+
+    def diff(self: ClientCore, a: str, b: str, step: int | None = None) -> Difference:
+        """How a run differs from another one, now or after a step.
+
+        Raises:
+            RunNotFound: there is none of that id.
+            SubmissionRefused: one of them has not come to that step.
+        """
+        sides = (differences.side_of(self.queries, run_id, step) for run_id in (a, b))
+        return differences.compare(*sides)

@@ -1,0 +1,198 @@
+"""What two runs did differently: their routes, what each node made of it, and where they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.history import moment_after
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.queries import RunQueries
+
+Step = tuple[str, ...]  # its nodes, sorted
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two runs, as far as it is compared."""
+
+    run: Run
+    checkpoints: Sequence[Checkpoint]
+    state: Mapping[str, Any]
+
+    @property
+    def route(self) -> list[Step]:
+        return [tuple(sorted(checkpoint.nodes)) for checkpoint in self.checkpoints[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Something of both runs; None where one of them has nothing there."""
+
+    a: Any
+    b: Any
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.a != self.b)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"a": self.a, "b": self.b}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDifference:
+    """A node that both runs visited at the same place of their routes, or one of them."""
+
+    node: str
+    fields: Mapping[str, Pair]  # step, output, writes of its step, error, elapsed_s, usage
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.node, **{name: pair.to_json() for name, pair in self.fields.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two runs differ."""
+
+    common: Sequence[Step]  # the steps that both took first
+    route: Pair  # what each took from there on
+    nodes: Sequence[NodeDifference]
+    added: Mapping[str, Any]  # to the final state, by path
+    removed: Mapping[str, Any]
+    changed: Mapping[str, Pair]
+    output: Pair
+    totals: Mapping[str, Pair]
+
+    @property
+    def equal(self) -> bool:
+        """Whether route, output and final state are the same."""
+        state = self.added or self.removed or self.changed
+        return not (self.route.differs or self.output.differs or state)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `diff --json`."""
+        return {
+            "equal": self.equal,
+            "route": {"common": self.common, **self.route.to_json()},
+            "nodes": [node.to_json() for node in self.nodes],
+            "state": {
+                "added": dict(self.added),
+                "removed": dict(self.removed),
+                "changed": {path: pair.to_json() for path, pair in self.changed.items()},
+            },
+            "totals": {name: pair.to_json() for name, pair in self.totals.items()},
+        }
+
+
+def side_of(records: RunQueries, run_id: str, step: int | None) -> Side:
+    """A run as it is, or was after a step."""
+    run = records.run(run_id)
+    if step is None:
+        return Side(run, records.history(run_id), records.state(run_id))
+    checkpoints = list(islice(records.checkpoints(run_id), step + 1))
+    try:
+        return Side(run, checkpoints, moment_after(checkpoints, step).state)
+    except IndexError as error:
+        raise SubmissionRefused(f"run {run_id}: {error}") from error
+
+
+def compare(a: Side, b: Side) -> Difference:
+    """How `b` differs from `a`."""
+    routes = a.route, b.route
+    first = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(*routes, strict=False))))
+    leaves = dict(_leaves(a.state)), dict(_leaves(b.state))
+    return Difference(
+        common=routes[0][:first],
+        route=Pair(routes[0][first:], routes[1][first:]),
+        nodes=list(_nodes(a, b)),
+        added={path: value for path, value in leaves[1].items() if path not in leaves[0]},
+        removed={path: value for path, value in leaves[0].items() if path not in leaves[1]},
+        changed={
+            path: Pair(value, leaves[1][path])
+            for path, value in leaves[0].items()
+            if path in leaves[1] and leaves[1][path] != value
+        },
+        output=Pair(a.run.output, b.run.output),
+        totals=_totals(a, b),
+    )
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that is not made of others, by its path; empty objects and lists too."""
+    parts: list[tuple[Any, Any]] = []
+    if isinstance(value, Mapping):
+        parts = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
+    elif isinstance(value, list):
+        parts = [(f"{path}[{index}]", part) for index, part in enumerate(value)]
+    if not parts and path:
+        yield path, value
+    for name, part in parts:
+        yield from _leaves(part, name)
+
+
+def _nodes(a: Side, b: Side) -> Iterator[NodeDifference]:
+    """The nodes of both, aligned by the route that they have in common."""
+    matcher = SequenceMatcher(None, a.route, b.route, autojunk=False)
+    for kind, from_a, to_a, from_b, to_b in matcher.get_opcodes():
+        if kind == "equal":
+            for offset in range(to_a - from_a):
+                yield from _of_step(a, from_a + offset + 1, b, from_b + offset + 1)
+            continue
+        for step in range(from_a + 1, to_a + 1):
+            yield from _of_step(a, step, b, None)
+        for step in range(from_b + 1, to_b + 1):
+            yield from _of_step(a, None, b, step)
+
+
+def _of_step(a: Side, step_a: int | None, b: Side, step_b: int | None) -> Iterator[NodeDifference]:
+    names = {
+        node
+        for side, step in ((a, step_a), (b, step_b))
+        if step is not None
+        for node in side.checkpoints[step].nodes
+    }
+    for node in sorted(names):
+        told = _told(a, step_a, node), _told(b, step_b, node)
+        fields = {name: Pair(told[0].get(name), told[1].get(name)) for name in _FIELDS}
+        yield NodeDifference(node, fields)
+
+
+_FIELDS = ("step", "output", "writes", "error", "elapsed_s", "usage")
+
+
+def _told(side: Side, step: int | None, node: str) -> dict[str, Any]:
+    """What a run's history tells of a node at a step; nothing where it was not there."""
+    if step is None:
+        return {}
+    checkpoint = side.checkpoints[step]
+    timing = checkpoint.nodes[node]
+    usage = Usage(*timing["usage"]) if "usage" in timing else NO_USAGE
+    return {
+        "step": checkpoint.step,
+        "output": None if checkpoint.frontier else side.run.output,
+        "writes": dict(checkpoint.writes),
+        "error": timing.get("failure"),
+        "elapsed_s": timing.get("ms", 0) / 1000,
+        "usage": usage.to_json(),
+    }
+
+
+def _totals(a: Side, b: Side) -> dict[str, Pair]:
+    def elapsed_s(run: Run) -> float | None:
+        if run.started_at is None or run.ended_at is None:
+            return None
+        return (run.ended_at - run.started_at) / 1000
+
+    return {
+        "status": Pair(str(a.run.status), str(b.run.status)),
+        "steps": Pair(len(a.route), len(b.route)),
+        "elapsed_s": Pair(elapsed_s(a.run), elapsed_s(b.run)),
+        "usage": Pair(a.run.usage.to_json(), b.run.usage.to_json()),
+    }
