@@ -16,6 +16,7 @@ from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.agents import PAUSE_MS
 from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
+from sleipnir.worker.bench.commands import command_rows
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
@@ -138,7 +139,7 @@ def memory(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def start(arena: Arena, rounds: int) -> Iterator[Row]:
-    """`sleipnir run` of a trivial graph, engine started for it and engine already up."""
+    """`sleipnir run` of a trivial graph, engine started for it and already up; CPU of commands."""
     environment = {**os.environ, "SLEIPNIR_DATA_DIR": str(arena.home / "cold")}
     agent = str(arena.home / "agents" / "linear-4")
     command = [sys.executable, "-P", "-m", "sleipnir"]
@@ -155,6 +156,7 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
     with attach(arena.home / "cold", arena.client.store.settings, workers=True):
         once()
         yield row("run, engine up", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
+        yield from command_rows(agent, environment, rounds // 3 + 1)
 
 
 CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
