@@ -19,6 +19,7 @@ from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.delivery.run_visit import run_visit
 from tests.support.engine import Engine
 from tests.support.keys import leaked_keys
+from tests.support.model_server import ModelServer, calls, says
 from tests.support.redis_server import RedisServer
 from tests.support.runs import RUN, a_question, advance, begin, fanned_out, messages, stage, started
 
@@ -481,3 +482,63 @@ def test_watching_goes_on_over_a_retry(
     assert "succeeded, try 2" in shown.stdout
     assert "R015 at sub" in shown.stdout
     assert [entry.event for entry in engine.client.watch(failed.run_id)][-1].kind == "ended"
+
+
+def test_a_map_of_agents_retries_the_child_that_failed(engine: Engine, shop: Shop) -> None:
+    item_line = LINE.replace("{{initial_prompt}} {{said}}", "{{initial_prompt}}")
+    scripts = {f"{name}.py": shop.script(name) for name in "abc"}
+    scripts["b.py"] = shop.script("b").replace(
+        'str(state.get("item", ""))', 'state["initial_prompt"]'
+    )
+    engine.write("bottom", item_line, scripts)
+    shop.breaks("b2")
+    graph = MAP.replace("output_key: made", "output_key: output").replace(
+        "{type: script, script: each.py}", '{type: agent, agent: bottom, prompt: "{{item}}"}'
+    )
+    failed = engine.finish(graph, answers={"a": ["x"]}, state={"items": [1, 2, 3]})
+    children = {run.run_id for run in engine.queries.children(failed.run_id)}
+    before = shop.ran()
+    shop.mends("b2")
+
+    done = shop.go_on(failed.run_id)
+
+    assert done.output == '["1","2","3"]'
+    assert {run.run_id for run in engine.queries.children(failed.run_id)} == children
+    assert sorted(before + shop.ran()).count("b2") == 2
+    assert len(before) + 2 <= 11
+
+
+TALK = """
+model: openai:m
+start: ask
+nodes:
+  ask: {type: llm, prompt: "Do it.", tools: [wipe], next: done, state_updates: {said: "{{output}}"}}
+  done: {type: end, output: "{{said}}"}
+"""
+WIPE = '''
+def wipe(what: str) -> str:
+    """Removes something."""
+    from sleipnir.tool import guard
+
+    guard(f"Really wipe {what}?")
+    return f"wiped {what}"
+'''
+
+
+def test_a_conversation_that_broke_off_goes_on(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("wipe", {"what": "it"})), says("gone"))
+    run_id = engine.submit(TALK, {"tools.py": WIPE}, guarded=True)
+    engine.drive()  # it asks a person
+    engine.client.cancel(run_id)
+    require_consistent(engine)
+
+    engine.client.retry(run_id)
+    require_consistent(engine)
+    engine.drive()
+    engine.client.answer(run_id, "yes")
+    engine.drive()
+
+    assert engine.run(run_id).output == "gone"
+    assert len(server.requests) == 2  # the first reply was not asked for again
+    assert engine.run(run_id).usage.prompt_tokens == 20
+    require_consistent(engine)
