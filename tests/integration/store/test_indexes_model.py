@@ -26,8 +26,10 @@ from hypothesis.stateful import (
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
+from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Question, RunContext, Usage
 from sleipnir.scheduler.runs.plan import Plan
+from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
 from sleipnir.scheduler.store.run_store import RunStore
@@ -64,6 +66,8 @@ class Run:
     started: int | None = None
     ended: int | None = None
     end: str | None = None
+    tries: int = 1
+    spawned: bool = False  # ever
     step: int = 1
     doing: str = "ready"  # leased, asked, child
     child: Run | None = None
@@ -76,7 +80,7 @@ class Run:
 
     @property
     def lease(self) -> Lease:
-        return Lease(self.run_id, self.visit, f"t{self.step}")
+        return Lease(self.run_id, self.visit, f"t{self.tries}-{self.step}")
 
     @property
     def status(self) -> str:
@@ -193,6 +197,11 @@ class IndexesAndModel(RuleBasedStateMachine):
     def _over(self) -> list[Run]:
         return [run for run in self.runs if run.end]
 
+    def _retried(self) -> list[Run]:
+        """Runs whose try is theirs alone: what becomes of children is another test's."""
+        alone = [run for run in self._over() if run.parent is None and not run.spawned]
+        return [run for run in alone if run.end != "succeeded" and run.doing != "asked"]
+
     def _of_batches(self) -> list[Run]:
         return [run for run in self.runs if run.batch]
 
@@ -258,7 +267,7 @@ class IndexesAndModel(RuleBasedStateMachine):
 
         self.store.parking.spawn(run.lease, new_run(child), 10_000)
 
-        run.doing, run.child = "child", child
+        run.doing, run.child, run.spawned = "child", child, True
 
     @precondition(lambda self: self._open("leased"))
     @rule(data=st.data(), usage=st.sampled_from(SPENT), end=st.sampled_from(["", *FINAL[:2]]))
@@ -309,6 +318,19 @@ class IndexesAndModel(RuleBasedStateMachine):
 
         self.runs.remove(run)
 
+    @precondition(lambda self: self._retried())
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        """What the end counted is taken back, and what it has used is kept."""
+        run = data.draw(st.sampled_from(self._retried()))
+
+        retried = RunRetried(run.step, ("a",), run.tries + 1)
+        self.store.runs.retry(AnotherTry(run.run_id, run.tries, 8, retried))
+
+        run.tries += 1
+        run.started = run.ended = run.end = None
+        run.doing = "ready"
+
     @precondition(lambda self: self._of_batches())
     @rule(data=st.data())
     def leave_batch(self, data: st.DataObject) -> None:
@@ -331,7 +353,9 @@ class IndexesAndModel(RuleBasedStateMachine):
     def indexes_and_model_agree(self) -> None:
         for run in self.runs:
             before, run.told = run.told, run.status
-            if before != run.status and (run.end or "waiting" in (before, run.status)):
+            if before != run.status and (
+                run.end or before in FINAL or "waiting" in (before, run.status)
+            ):
                 self._touch(run)
         assert self._stored() == Indexes(self.runs, self.activity).as_stored()
 
