@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.second_chances.client import ClientCore
 
 
+_ANSWER_REFUSED = "R019"
+
+
 @dataclass(frozen=True, slots=True)
 class RetryRequest:
     """What is to be different in another try."""
@@ -127,12 +130,20 @@ def _last_checkpoint(client: ClientCore, run: Run, step: int, changes: Mapping[s
 
 
 def _other_agent(run: Run, chosen: ChosenAgent, request: RetryRequest) -> OtherAgent | None:
-    context = chosen.context
+    context = _without_refused_answer(run, chosen.context)
     if request.streamed is not None:
         context = replace(context, streamed=request.streamed)
     if context == run.context and chosen.digest == run.digest:
         return None
     return OtherAgent(run.run_id, chosen.digest, context)
+
+
+def _without_refused_answer(run: Run, context: RunContext) -> RunContext:
+    """A context without the answers given ahead to a node that could not take one: it asks."""
+    if run.failure is None or run.failure.code != _ANSWER_REFUSED:
+        return context
+    answers = {node: given for node, given in context.answers.items() if node != run.failure.node}
+    return replace(context, answers=answers)
 
 
 def _limit_ms(chosen: ChosenAgent, request: RetryRequest) -> str:

@@ -542,3 +542,22 @@ def test_a_conversation_that_broke_off_goes_on(engine: Engine, server: ModelServ
     assert len(server.requests) == 2  # the first reply was not asked for again
     assert engine.run(run_id).usage.prompt_tokens == 20
     require_consistent(engine)
+
+
+def test_an_answer_given_ahead_that_was_refused_is_asked_for(engine: Engine) -> None:
+    graph = """
+start: a
+nodes:
+  a: {type: input, question: "?", validation: "len(input) > 2", next: done,
+      state_updates: {said: "{{input}}"}}
+  done: {type: end, output: "{{said}}"}
+"""
+    failed = engine.finish(graph, answers={"a": ["x"]})
+    assert engine.failure(failed.run_id).code == "R019"
+
+    engine.client.retry(failed.run_id)
+    engine.drive()
+    engine.client.answer(failed.run_id, "long")
+    engine.drive()
+
+    assert engine.run(failed.run_id).output == "long"
