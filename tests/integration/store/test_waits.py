@@ -27,7 +27,7 @@ from sleipnir.scheduler.doctor.consistency_rules import violations
 from sleipnir.scheduler.errors import NotWaiting, RunClosed, StaleVisit
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Wait, WaitKind, WaitMode
 from sleipnir.scheduler.runs.plan import Plan
-from sleipnir.scheduler.runs.snapshot import RunSnapshot
+from sleipnir.scheduler.runs.snapshot import NEVER_EXPIRES, RunSnapshot
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.inspection import Inspector
 from sleipnir.scheduler.store.keys import partition_of, run_key
@@ -276,7 +276,10 @@ class WaitsAndModel(RuleBasedStateMachine):
             stored = str(self.queries.run(child).status)
             assert stored == at or (at == "over" and stored in ("succeeded", "cancelled"))
         if self.is_over:
-            assert not self.redis.exists(run_key("waits", f"{RUN} {VISIT}"))
+            # Gone, or kept for a retry as long as the run is.
+            assert self.redis.pttl(run_key("waits", f"{RUN} {VISIT}")) != NEVER_EXPIRES
+            if run.status == "succeeded":
+                assert not self.redis.exists(run_key("waits", f"{RUN} {VISIT}"))
             return
         packed = str(self.redis.hget(run_key("visits", RUN), VISIT))
         assert packed.split(" ")[0] == self.visit.status

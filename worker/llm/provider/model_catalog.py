@@ -30,6 +30,7 @@ class ModelFacts:
     longest_reply: int | None = None  # in tokens
     # By how long the prompt has to be, in tokens, from the lowest; the first is of any.
     prices: tuple[tuple[int, Price], ...] = ()
+    is_cheaper_at_times: bool = False  # by hours and days, which only litellm knows how to read
 
     @property
     def price(self) -> Price | None:
@@ -89,7 +90,8 @@ def facts_in(entry: Mapping[str, Any]) -> ModelFacts:
         if price is not None:
             prices.append((threshold, price))
     longest_reply = longest if isinstance(longest, int) else None
-    return ModelFacts(entry.get("mode"), longest_reply, tuple(prices))
+    at_times = "off_peak_pricing" in entry
+    return ModelFacts(entry.get("mode"), longest_reply, tuple(prices), at_times)
 
 
 def _price(entry: Mapping[str, Any], suffix: str, before: Price | None) -> Price | None:

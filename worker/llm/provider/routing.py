@@ -24,14 +24,13 @@ def is_asked_directly(endpoint: Endpoint, request: ModelRequest | None = None) -
     address = address_of(endpoint)
     if address is None:
         return False
-    if address.provider == "openai" and not _talks(address.model):
+    facts = model_catalog.facts_of(address.provider, address.model)
+    # OpenAI has some models at another address than that of chat completions.
+    if facts.is_cheaper_at_times or (
+        address.provider == "openai" and facts.mode not in (None, "chat")
+    ):
         return False
     return request is None or not _is_translated(request, address)
-
-
-def _talks(model: str) -> bool:
-    """Whether OpenAI has the model at the address of chat completions."""
-    return model_catalog.facts_of("openai", model).mode in (None, "chat")
 
 
 def _is_translated(request: ModelRequest, address: ModelAddress) -> bool:

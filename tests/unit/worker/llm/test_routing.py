@@ -28,6 +28,7 @@ def asked(model: str, *parameters: Any, base: str | None = None, effort: str | N
         ("openai/gpt-4o-mini", True),
         ("openai/home-made", True),
         ("openai/gpt-5-pro", False),  # has no chat completions
+        ("deepseek/deepseek-v4-flash", False),  # its price depends on the hour
         (f"{OPENAI_COMPATIBLE}/llama3:8b", True),
         ("groq/llama-3.3-70b-versatile", True),
         ("openrouter/anthropic/claude-sonnet-4.5", True),
