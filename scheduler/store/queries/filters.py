@@ -57,6 +57,13 @@ def leads(wanted: RunFilter) -> Iterator[Lead]:
         yield from _of_roots(wanted)
 
 
+def memberships(wanted: RunFilter) -> dict[str, tuple[str, ...]]:
+    """The conditions that hold for exactly the runs of some indexes, and these indexes."""
+    if wanted.children:
+        return {}
+    return {name: lead.indexes for lead in _of_roots(wanted) for name in lead.ensures}
+
+
 def _of_roots(wanted: RunFilter) -> Iterator[Lead]:
     if not wanted.conditions():
         yield Lead(("runs",), frozenset())

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 from sleipnir.scheduler.runs.model import RunRow
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.queries.cursors import Position
-from sleipnir.scheduler.store.queries.filters import Lead, ListedFields, RunFilter, leads
+from sleipnir.scheduler.store.queries.filters import (
+    Lead,
+    ListedFields,
+    RunFilter,
+    leads,
+    memberships,
+)
 from sleipnir.scheduler.store.queries.indexes import (
     Page,
     Searched,
@@ -53,15 +60,20 @@ class ListQueries(RecordQueries, TotalQueries):
         if total == 0:
             return Page((), None, Searched(None, 0, complete=True), 0, 0)
 
-        def choose(entries: Sequence[Position]) -> list[str | None]:
-            run_ids = [entry.name for entry in entries]
-            return [
-                run_id if fields is not None and fields.meet(wanted, unsure) else None
-                for run_id, fields in zip(run_ids, self._listed(run_ids, wanted), strict=True)
-            ]
+        known = memberships(wanted)
+        groups = [known[name] for name in sorted(unsure & known.keys())]
+        rest = unsure - known.keys()
+
+        def choose(entries: Sequence[Position]) -> list[RunRow | None]:
+            chosen = self._members([entry.name for entry in entries], groups)
+            if rest:
+                fields = zip(chosen, self._listed(chosen, wanted), strict=True)
+                chosen = [run_id for run_id, of in fields if of and of.meet(wanted, rest)]
+            rows = dict(zip(chosen, self.rows(chosen), strict=True))
+            return [rows.get(entry.name) for entry in entries]
 
         found = find_page("runs", self._merged(lead.indexes, span, after), limit, choose)
-        rows = tuple(row for row in self.rows(found.entries) if row is not None)
+        rows = tuple(found.entries)
         if cursor is None and found.next is None:
             total = len(rows)
         return Page(rows, found.next, found.searched, total, at_most)
@@ -70,6 +82,26 @@ class ListQueries(RecordQueries, TotalQueries):
         counts = self._counts([lead.indexes for lead in ways], span)
         count, at = min((count, at) for at, count in enumerate(counts))
         return ways[at], count
+
+    def _members(self, run_ids: Sequence[str], groups: Sequence[Sequence[str]]) -> list[str]:
+        """Those of the runs that are in an index of every group."""
+        if not groups:
+            return list(run_ids)
+        ids = defaultdict(list)
+        for run_id in run_ids:
+            ids[partition_of(run_id)].append(run_id)
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition, some in ids.items():
+                for index in chain.from_iterable(groups):
+                    pipe.zmscore(f"{partition}:{index}", some)
+            answers = iter(pipe.execute())
+        found = []
+        for some in ids.values():
+            scores = [list(zip(*islice(answers, len(group)), strict=True)) for group in groups]
+            for at, run_id in enumerate(some):
+                if all(any(score is not None for score in of[at]) for of in scores):
+                    found.append(run_id)
+        return found
 
     def _listed(self, run_ids: Sequence[str], wanted: RunFilter) -> list[ListedFields | None]:
         """What of the records conditions are about; None for those that are gone."""
