@@ -112,12 +112,15 @@ def _place(client: ClientCore, run: Run, from_step: int | None) -> _Place:
         return _Place(run.step + 1, run.capped, visits, None)
     if from_step is None:
         return _Place(run.step, run.frontier, run.visits, None)
+    last = run.step + (1 if run.capped else 0)
+    if from_step > last:
+        raise SubmissionRefused(
+            f"run {run.run_id} has no step {from_step} to begin with; its last one is {last}"
+        )
     try:
         moment = client.queries.moment(run.run_id, from_step - 1)
     except IndexError as error:
         raise SubmissionRefused(f"run {run.run_id}: {error}") from error
-    if not moment.frontier:
-        raise SubmissionRefused(f"run {run.run_id} ended with step {from_step - 1}")
     state = {key: encode(value) for key, value in moment.state.items()}
     begin = Beginning(from_step, moment.frontier, state, moment.visits)
     return _Place(from_step, moment.frontier, moment.visits, begin)

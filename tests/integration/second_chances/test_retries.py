@@ -151,8 +151,11 @@ def test_from_an_earlier_step_what_came_after_is_superseded(engine: Engine, shop
 def test_what_cannot_be_retried_is_refused(engine: Engine, shop: Shop) -> None:
     shop.breaks("b")
     failed = engine.finish(LINE, line(shop))
-    with pytest.raises(SubmissionRefused, match="step 7 does not exist"):
-        engine.client.retry(failed.run_id, 8)
+    for beyond in (failed.step + 1, 8):
+        with pytest.raises(
+            SubmissionRefused, match=f"no step {beyond} .* last one is {failed.step}"
+        ):
+            engine.client.retry(failed.run_id, beyond)
     engine.client.retry(failed.run_id)
     with pytest.raises(ActionRefused, match="is not over: it is queued"):
         engine.client.retry(failed.run_id)
