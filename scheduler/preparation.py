@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,7 @@ def resources_of(
         model_providers=settings.models.own_providers,
         rag_defaults=rag_defaults(settings),
         rag_absolute_paths=settings.rag_absolute_paths,
+        has_local_model=find_spec("wordllama") is not None,
         knowledge_directory=data_dir() / "kb",
         tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
         mapping_tools=settings.mapping_tools,

@@ -13,6 +13,8 @@ KEYWORDS_ONLY = "none"
 # The static model of the extra of that name.
 LOCAL = "local"
 LOCAL_MODEL = "local/wordllama-l2_supercat_256"
+LOCAL_MISSING = "the embedding model 'local' is not installed"
+LOCAL_REMEDY = "pip install 'sleipnir[local]'"
 
 FIELDS = ("embedding_model", "chunk_size", "chunk_overlap")
 _KEYWORD_SIZES = {"chunk_size": 1000, "chunk_overlap": 50}

@@ -1,4 +1,4 @@
-"""Rules about knowledge bases: E207, E208, E217, W004, W601, W604, W605."""
+"""Rules about knowledge bases: E207, E208, E211 (`local`), E217, W004, W601, W604, W605."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
-from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective, wanted
+from sleipnir.graphs.knowledge.build_settings import (
+    KEYWORDS_ONLY,
+    LOCAL,
+    LOCAL_MISSING,
+    LOCAL_REMEDY,
+    BuildSettings,
+    effective,
+    wanted,
+)
 from sleipnir.graphs.knowledge.local_files import local_files_hash
 from sleipnir.graphs.knowledge.pointer import (
     NORMAL_AGENT_NODE,
@@ -45,11 +53,17 @@ def knowledge_is_there(context: Context) -> Iterator[Finding]:
             yield base.finding("E208", why)
 
 
+def local_model_is_there(context: Context) -> Iterator[Finding]:
+    """E211: the embedding model `local` is an extra."""
+    for base in _bases_of_graph(context):
+        yield from _local_model_is_there(base)
+
+
 def knowledge_is_as_it_was_built(context: Context) -> Iterator[Finding]:
     """W601, W605; and W604 when a run is to start."""
     for base in _bases_of_graph(context):
         yield from _differences(base)
-        if context.resources.require_knowledge and base.is_keyword_only():
+        if context.resources.require_knowledge and base.embedding_model() == KEYWORDS_ONLY:
             yield base.finding("W604", "knowledge base without embeddings: found by keywords only")
 
 
@@ -77,6 +91,7 @@ def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
         return
     base = _Base(agent, resources, NORMAL_AGENT_NODE, agent.normal.documents, None, ())
     yield from _documents_stay_inside(base)
+    yield from _local_model_is_there(base)
     try:
         why = None if base.pointer() is not None else base.why_not_buildable()
     except UnusablePointer as error:
@@ -97,11 +112,13 @@ class _Base:
     node: RagNode | None  # None for a normal agent
     path: tuple[str, ...]  # of the node in the file
 
-    def finding(self, code: str, message: str, *path: str | int) -> Finding:
+    def finding(
+        self, code: str, message: str, *path: str | int, hint: str | None = None
+    ) -> Finding:
         """A finding about it; of a normal agent it names no node."""
         where = f"rag node '{self.node_id}': " if self.node is not None else ""
         place = (*self.path, *path) or ("documents",)
-        return self.agent.document.finding(code, where + message, *place)
+        return self.agent.document.finding(code, where + message, *place, hint=hint)
 
     def pointer(self) -> Pointer | None:
         """The knowledge base as it was built.
@@ -122,14 +139,16 @@ class _Base:
             return found.problem
         return f"knowledge base not built; set {', '.join(found.missing)} or build it once"
 
-    def is_keyword_only(self) -> bool:
-        """Whether a run would search it without embeddings."""
+    def embedding_model(self) -> str | None:
+        """What a run would search it with, as far as it is known."""
         try:
             pointer = self.pointer()
         except UnusablePointer:
-            return False
-        found = pointer.settings if pointer else effective(self.node, self.resources.rag_defaults)
-        return isinstance(found, BuildSettings) and found.is_keyword_only
+            return None
+        if pointer is not None:
+            return pointer.embedding_model
+        model: str | None = wanted(self.node, self.resources.rag_defaults)["embedding_model"]
+        return model
 
 
 def _bases_of_graph(context: Context) -> Iterator[_Base]:
@@ -156,6 +175,11 @@ def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
         if not allowed:
             message = f"document '{document}' lies outside the agent directory"
             yield base.finding("E207", message, "documents", index)
+
+
+def _local_model_is_there(base: _Base) -> Iterator[Finding]:
+    if base.embedding_model() == LOCAL and not base.resources.has_local_model:
+        yield base.finding("E211", LOCAL_MISSING, "embedding_model", hint=LOCAL_REMEDY)
 
 
 def _differences(base: _Base) -> Iterator[Finding]:

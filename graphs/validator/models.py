@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
-from sleipnir.graphs.knowledge.build_settings import KEYWORDS_ONLY
+from sleipnir.graphs.knowledge.build_settings import KEYWORDS_ONLY, LOCAL
 from sleipnir.graphs.models import PROVIDERS, is_known_model
 from sleipnir.graphs.schema import Graph, LlmNode, RagNode
 from sleipnir.graphs.validator.context import Context, near_names, place
@@ -38,7 +38,7 @@ def _unknown_models(
         if not (
             is_known_model(model, more)
             or (path[-1] in _NORMAL_FIELDS and model in aliases)
-            or (path[-1] == "embedding_model" and model == KEYWORDS_ONLY)
+            or (path[-1] == "embedding_model" and model in (KEYWORDS_ONLY, LOCAL))
         )
     }
     # Of a name without a colon the whole may be meant for an alias.

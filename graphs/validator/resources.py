@@ -24,6 +24,8 @@ class Resources:
     # Engine settings that count towards a fully specified knowledge base.
     rag_defaults: Mapping[str, Any] = field(default_factory=dict)
     rag_absolute_paths: bool = False
+    # Whether the embedding model of the extra `local` is installed.
+    has_local_model: bool = True
     # Names of the commands that load documents; each is an extension and a prefix of paths.
     document_loaders: Collection[str] = ()
     # Where knowledge bases of agents are noted whose own directories cannot be written.

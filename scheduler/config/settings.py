@@ -195,7 +195,9 @@ class Settings(BaseModel):
         description="guarded tools of graphs run unasked; false: a person is asked each time",
     )
     rag_embedding_model: str | None = Field(
-        None, description="embedding model of knowledge bases, `none`: keywords only"
+        None,
+        description="embedding model of knowledge bases; `none`: keywords only, "
+        "`local`: that of the extra",
     )
     rag_chunk_size: int | None = Field(
         None, ge=1, description="longest chunk of a document in a knowledge base, characters"

@@ -61,6 +61,19 @@ def test_a_knowledge_base_from_its_build_to_its_end(tmp_path: Path) -> None:
     assert ran.stdout == "[Source: ./dogs.md]\nHounds howl.\n", ran.stderr
 
 
+def test_the_local_model_finds_other_words(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    local = "embedding_model: local\n    chunk_size: 200\n    chunk_overlap: 0"
+    sleipnir.write("pets", GRAPH.replace("embedding_model: none", local), DOCS)
+
+    built = sleipnir("kb", "build", "pets")
+    found = sleipnir.json("kb", "query", "pets", "look_up", "kitten")
+
+    assert "2 chunks, dimension 256" in built.stderr
+    hit = found["hits"][0]
+    assert (hit["source"], hit["vector_rank"], hit["keyword_rank"]) == ("./cats.md", 1, None)
+
+
 def test_what_cannot_be_built_is_told_in_a_line(tmp_path: Path) -> None:
     sleipnir = Sleipnir(tmp_path)
     directory = sleipnir.write("pets", GRAPH)

@@ -7,6 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import content_hash
+from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
@@ -16,7 +17,7 @@ from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import Embedded
 
 with lazy_imports():
-    from sleipnir.worker.knowledge import embedding
+    from sleipnir.worker.knowledge import embedding, local_model
 
 if TYPE_CHECKING:
     from sleipnir.worker.knowledge.vectors import Matrix
@@ -61,9 +62,12 @@ class EmbeddingCalls:
 
     def let_go(self) -> None:
         """The chunks' vectors are in an index now."""
-        self._kept.let_go(self._model, [content_hash(text) for text in self._texts])
+        if self._model != LOCAL:
+            self._kept.let_go(self._model, [content_hash(text) for text in self._texts])
 
     def _embed(self, texts: Sequence[str], dimension: int | None) -> Matrix:
+        if self._model == LOCAL:
+            return local_model.embed(texts)
         embedder = embedding.Embedder(
             self._kept, self._model, self._ask, self._batch_size, dimension
         )
