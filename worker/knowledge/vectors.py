@@ -26,9 +26,7 @@ class VectorsUnusable(Exception):
     """Vectors are not what an index can hold; the text says why."""
 
 
-def normalised(
-    vectors: Sequence[Sequence[float]] | Matrix, dimension: int | None = None
-) -> Matrix:
+def normalised(vectors: Sequence[Sequence[float]] | Matrix, dimension: int | None = None) -> Matrix:
     """Vectors of length 1.
 
     Raises:
