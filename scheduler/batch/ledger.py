@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal, TypeAlias
 
 from sleipnir.scheduler.batch.lines import Line
-from sleipnir.scheduler.batch.reasons import Reason, ReasonCount
+from sleipnir.scheduler.runs.reasons import Reason, ReasonCount
 from sleipnir.scheduler.temporary import OwnDirectory
 
 # open: its run is under way; waiting: for a person; over: but not yet reported, for want of order

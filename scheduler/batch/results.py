@@ -17,9 +17,9 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import is_run_of
 from sleipnir.scheduler.batch.ledger import Ledger
-from sleipnir.scheduler.batch.reasons import reasons_of
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
+from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.views.documents import error_document, failure_documents
 
 # Of every line that is written here.

@@ -90,6 +90,28 @@ def pairs(
     return [(name, text) for name, _, text in split]
 
 
+def changes_option(help_text: str) -> Callable[..., Any]:
+    """`--set`: other values of keys of a state, for `json_or_text`."""
+    return click.option(
+        "--set",
+        "seeds",
+        callback=pairs,
+        metavar="KEY=VALUE",
+        multiple=True,
+        help=f"{help_text}; VALUE is JSON if it parses.",
+    )
+
+
+def agent_option(also: str = "", **attributes: Any) -> Callable[..., Any]:
+    """`--agent`: what a run goes on with."""
+    return click.option(
+        "--agent",
+        metavar="AGENT",
+        help=f"`same`: as the run began; `current`, or a path: as it is now.{also}",
+        **attributes,
+    )
+
+
 class ExistingDirectory(click.Path):
     """A directory that is there; click alone takes a pipe or a device for one."""
 

@@ -26,7 +26,6 @@ from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import CsvRules, Format, format_of, input_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
-from sleipnir.scheduler.batch.reasons import reasons_of
 from sleipnir.scheduler.batch.results import ResultsFile, result_document, result_line
 from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.cli.arguments import json_or_text
@@ -42,6 +41,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SleipnirError, Terminated
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
 from sleipnir.scheduler.store.workers import worker_slots

@@ -74,12 +74,13 @@ def report(error: BaseException, *, traceback: bool) -> ExitCode:
         click.echo("".join(tracebacks.format_exception(error)), err=True, nl=False)
     if isinstance(error, KeyboardInterrupt | click.Abort | EOFError):
         return ExitCode.INTERRUPTED
-    code, message = _judge(error)
+    code, message = judge(error)
     click.echo(message, err=True)
     return code
 
 
-def _judge(error: BaseException) -> tuple[ExitCode, str]:
+def judge(error: BaseException) -> tuple[ExitCode, str]:
+    """The exit code for an error, and the paragraph that tells of it."""
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):
             # Findings begin with their file and say what they are.

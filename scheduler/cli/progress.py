@@ -22,7 +22,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.batch.options import Progress
-    from sleipnir.scheduler.batch.reasons import ReasonCount
+    from sleipnir.scheduler.runs.reasons import ReasonCount
 
 _BETWEEN_LINES_S = 10.0
 _REASONS_SHOWN = 20

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.errors import ActionRefused, NotOver, RunGone, RunNotFound
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
@@ -14,6 +13,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 with lazy_imports():
     from sleipnir.scheduler.second_chances import difference as differences
     from sleipnir.scheduler.second_chances import fork as forks
+    from sleipnir.scheduler.second_chances import many
     from sleipnir.scheduler.second_chances import retry as retries
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.second_chances.difference import Difference
+    from sleipnir.scheduler.second_chances.many import Retried, RunSelection
+    from sleipnir.scheduler.second_chances.retry import RetryRequest
+    from sleipnir.scheduler.store.queries.filters import RunFilter
 
 
 class ClientCore(Protocol):
@@ -103,18 +106,30 @@ class SecondChances:
             NotKept: it goes on, and that may be lost.
         """
         request = retries.RetryRequest(from_step, state or {}, agent, timeout_s, shallow, streamed)
-        run = self.queries.run(run_id)
-        again = retries.prepare_retry(self, run, request)
-        self.budget_check.require_budget(run.batch)
-        try:
-            self.store.runs.retry(again)
-        except NotOver as error:
-            raise ActionRefused(f"run {run_id} was retried by somebody else meanwhile") from error
-        except RunGone as error:
-            raise RunNotFound(run_id) from error
+        retries.retry_run(self, self.queries.run(run_id), request)
         if keep:
             self.keep([run_id])
         return self.queries.run(run_id)
+
+    def retriable(self: ClientCore, wanted: RunFilter) -> RunSelection:
+        """The runs wanted that are over, newest first, and why they ended.
+
+        Without a status: those that failed, were cancelled or timed out. At most 10,000.
+        """
+        return many.select(self.queries, wanted)
+
+    def retry_many(
+        self: ClientCore, run_ids: Sequence[str], request: RetryRequest | None = None
+    ) -> Iterator[Retried]:
+        """Let runs go on one after the other, as `retry` does, at a bounded rate.
+
+        One that cannot go on is told with the reason, and keeps no other back. Runs that have
+        not been asked for when the iteration is left do not go on; selecting again finds them.
+
+        Raises:
+            EngineUnreachable: nothing more can be done.
+        """
+        return many.retry_many(self, run_ids, request or retries.RetryRequest())
 
     def diff(self: ClientCore, a: str, b: str, step: int | None = None) -> Difference:
         """How a run differs from another one, now or after a step.

@@ -8,7 +8,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.errors import ActionRefused, SubmissionRefused
+from sleipnir.scheduler.errors import (
+    ActionRefused,
+    NotOver,
+    RunGone,
+    RunNotFound,
+    SubmissionRefused,
+)
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Run, RunContext, Status
@@ -49,6 +55,24 @@ class _Place:
     frontier: tuple[str, ...]
     visits: Mapping[str, int]  # by node, those of the frontier included
     begin: Beginning | None
+
+
+def retry_run(client: ClientCore, run: Run, request: RetryRequest) -> None:
+    """Let a run go on; whether that is on disk is for the caller to see to.
+
+    Raises:
+        RunNotFound: there is not enough of it left.
+        ActionRefused: its status does not allow it, or somebody else was faster.
+        SubmissionRefused, AgentNotFound, InvalidAgent, BundleError: as `prepare_retry`.
+    """
+    again = prepare_retry(client, run, request)
+    client.budget_check.require_budget(run.batch)
+    try:
+        client.store.runs.retry(again)
+    except NotOver as error:
+        raise ActionRefused(f"run {run.run_id} was retried by somebody else meanwhile") from error
+    except RunGone as error:
+        raise RunNotFound(run.run_id) from error
 
 
 def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> AnotherTry:

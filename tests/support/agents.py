@@ -19,18 +19,18 @@ class Agents:
     """Submits to a store what it writes below a directory, and reads the runs back."""
 
     def __init__(self, store: RunStore, directory: Path) -> None:
-        self._agents = directory / "agents"
+        self.agents_directory = directory / "agents"
         self.use(store)
 
     def use(self, store: RunStore) -> None:
         """Go on with another store."""
         self.store = store
-        self.client = Client(store, AgentSearch((self._agents,)))
+        self.client = Client(store, AgentSearch((self.agents_directory,)))
         self.queries = self.client.queries
 
     def write(self, name: str, graph: str, files: Mapping[str, str] | None = None) -> Path:
         """Write an agent's graph, its name put in front, and its other files."""
-        directory = self._agents / name
+        directory = self.agents_directory / name
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "graph.yaml").write_text(f"name: {name}\n{dedent(graph)}")
         for path, text in (files or {}).items():
@@ -40,8 +40,14 @@ class Agents:
 
     def submit(self, graph: str, files: Mapping[str, str] | None = None, /, **request: Any) -> str:
         """Write the agent `tested` and submit it; returns the run's id."""
-        self.write("tested", graph, files)
-        return self.client.submit(self.client.prepare("tested"), Request(**request))
+        return self.submit_agent("tested", graph, files, **request)
+
+    def submit_agent(
+        self, name: str, graph: str, files: Mapping[str, str] | None = None, /, **request: Any
+    ) -> str:
+        """The same of an agent of that name."""
+        self.write(name, graph, files)
+        return self.client.submit(self.client.prepare(name), Request(**request))
 
     def run(self, run_id: str) -> Run:
         return self.queries.run(run_id)

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import json_or_text, pairs, run_argument
+from sleipnir.scheduler.cli.arguments import (
+    agent_option,
+    changes_option,
+    json_or_text,
+    run_argument,
+)
 from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -23,22 +28,9 @@ with lazy_imports():
     type=click.IntRange(min=0),
     help="Go on after this super-step; 0: from the beginning. Default: the last one.",
 )
-@click.option(
-    "--set",
-    "seeds",
-    callback=pairs,
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Change a key of the state; VALUE is JSON if it parses.",
-)
+@changes_option("Change a key of the state")
 @click.option("--prompt", metavar="TEXT", help="Change the prompt.")
-@click.option(
-    "--agent",
-    metavar="AGENT",
-    default="same",
-    show_default=True,
-    help="`same`: as the run began; `current`, or a path: as it is now.",
-)
+@agent_option(default="same", show_default=True)
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=1, help="Start several.")
 @click.option("--wait", is_flag=True, help="Stay attached to the new run, as `run` does.")
 @common_options(json=True)

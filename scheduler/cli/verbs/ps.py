@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_batches, pairs
 from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.many.filters import (
+    batch_option,
+    label_option,
+    run_filter,
+    since_option,
+    status_option,
+    until_option,
+)
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.cli.paging import cursor_option, limit_option, time_bound
+from sleipnir.scheduler.cli.paging import cursor_option, limit_option
 from sleipnir.scheduler.periodic import pause
 
 with lazy_imports():
     from sleipnir.scheduler.cli import formatting, paging, run_result
-    from sleipnir.scheduler.runs import model
     from sleipnir.scheduler.store import clock
     from sleipnir.scheduler.store.queries import filters
     from sleipnir.scheduler.views import runs
@@ -25,46 +31,22 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.store.queries.filters import RunFilter
 
-_STATUSES = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", "timed_out")
 _HEAD = ("RUN", "AGENT", "STATUS", "AT", "AGE", "TOKENS", "COST")
 _LIMIT = 20
 _REFRESH_S = 1.0
 
 _PARAMETERS = (
-    click.option(
-        "--status",
-        multiple=True,
-        type=click.Choice(_STATUSES),
-        help="Only runs of this status. Repeatable: of any of them.",
-    ),
+    status_option(),
     click.option(
         "--agent",
         multiple=True,
         metavar="NAME",
         help="Only runs of this agent. Repeatable: of any of them.",
     ),
-    click.option(
-        "--batch",
-        metavar="BATCH",
-        shell_complete=complete_batches,
-        help="Only runs of this batch.",
-    ),
-    click.option(
-        "--label",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=pairs,
-        help="Only runs with this label. Repeatable: with all of them.",
-    ),
-    click.option(
-        "--since",
-        callback=time_bound,
-        metavar="WHEN",
-        help="Only runs created since: 15m, 4h or 7d ago, or an RFC 3339 time.",
-    ),
-    click.option(
-        "--until", callback=time_bound, metavar="WHEN", help="Only runs created before; as --since."
-    ),
+    batch_option,
+    label_option,
+    since_option,
+    until_option,
     click.option("--all", "children", is_flag=True, help="List child runs too."),
     click.option("--tree", is_flag=True, help="Show child runs below their parents."),
     limit_option(_LIMIT),
@@ -98,7 +80,7 @@ def ps(options: Options, watch: bool, **flags: Any) -> None:
 
 
 def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
-    wanted = _filter(flags, client.queries.now_ms())
+    wanted = run_filter(flags, client.queries.now_ms(), children=flags["children"])
     page = runs.runs_page(
         client, wanted, limit=flags["limit"], cursor=flags["cursor"], tree=flags["tree"]
     )
@@ -118,19 +100,6 @@ def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
         options.say("no runs yet; start one with: sleipnir run log-digest sample")
     else:
         options.say("no run matches")
-
-
-def _filter(flags: Mapping[str, Any], now_ms: int) -> RunFilter:
-    since, until = flags["since"], flags["until"]
-    return filters.RunFilter(
-        statuses=frozenset(map(model.Status, flags["status"])),
-        agents=flags["agent"],
-        batch=flags["batch"],
-        labels=tuple(flags["label"]),
-        since_ms=None if since is None else since.at(now_ms),
-        until_ms=None if until is None else until.at(now_ms),
-        children=flags["children"],
-    )
 
 
 def _named(flags: Mapping[str, Any], wanted: RunFilter) -> dict[str, Any]:

@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import PositiveNumber, complete_runs, json_or_text, pairs
-from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
+from sleipnir.scheduler.cli.arguments import (
+    PositiveNumber,
+    agent_option,
+    changes_option,
+    complete_runs,
+    json_or_text,
+)
+from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.many.filters import (
+    batch_option,
+    label_option,
+    run_filter,
+    since_option,
+    status_option,
+    until_option,
+)
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.errors import ActionRefused
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.cli.many import retries as many_retries
+    from sleipnir.scheduler.second_chances import agents as agent_choice
+    from sleipnir.scheduler.second_chances import retry as retries
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.second_chances.retry import RetryRequest
+
+_FILTERS = ("status", "batch", "label", "since", "until")
+_STATUSES = ("failed", "cancelled", "timed_out", "succeeded")
 
 
 @click.command
-@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_runs)
+@click.argument("run_ids", metavar="[RUN]...", nargs=-1, shell_complete=complete_runs)
+@batch_option
+@status_option(_STATUSES)
+@label_option
+@since_option
+@until_option
+@click.option("--yes", is_flag=True, help="Do not ask before runs that were not named go on.")
 @click.option(
     "--from",
     "from_step",
@@ -31,21 +58,8 @@ if TYPE_CHECKING:
     metavar="STEP",
     help="Begin with this super-step anew. Default: go on in the one that was not completed.",
 )
-@click.option(
-    "--set",
-    "seeds",
-    callback=pairs,
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Change a key of the state first; VALUE is JSON if it parses.",
-)
-@click.option(
-    "--agent",
-    metavar="AGENT",
-    default="same",
-    show_default=True,
-    help="`same`: as the run began; `current`, or a path: as it is now.",
-)
+@changes_option("Change a key of the state first")
+@agent_option(" Without RUN also NAME: only runs of this agent. [default: same]", multiple=True)
 @click.option(
     "--timeout",
     "timeout_s",
@@ -61,41 +75,90 @@ if TYPE_CHECKING:
 def retry(
     options: Options,
     run_ids: Sequence[str],
-    seeds: Sequence[tuple[str, str]],
     wait: bool,
-    **wishes: Any,
+    yes: bool,
+    agent: Sequence[str],
+    seeds: Sequence[tuple[str, str]],
+    **flags: Any,
 ) -> ExitCode:
     """Let each RUN that failed, was cancelled or timed out go on where it stopped.
 
     What it had finished is not done again: branches, items of maps, child runs, answers, and
     replies of models to nodes that broke off. It keeps its id, and its place in its batch.
+
+    Without RUN, --batch, --status, --agent NAME, --label, --since and --until choose runs. The
+    command tells how many there are and why they ended, and asks. Started again, it goes on with
+    those that are left.
     """
-    if wait and len(run_ids) > 1:
+    call = _Call.of(run_ids, agent, flags)
+    if wait and len(run_ids) != 1:
         raise click.UsageError("--wait stays with one run; name one, or leave out --wait")
-    wishes["state"] = {key: json_or_text(text) for key, text in seeds}
+    call.wishes["state"] = {key: json_or_text(text) for key, text in seeds}
     with open_client(options, workers=wait) as client:
+        if not run_ids:
+            return _retry_chosen(client, options, call, yes=yes)
         found = [client.queries.resolve(prefix) for prefix in run_ids]
         if wait:
-            streams = options.streams_replies
-            go_on = partial(client.retry, found[0], **wishes, streamed=streams)
-            return run_result.stay(client, found[0], options, streams=streams, start=go_on)
-        code = ExitCode.SUCCEEDED
-        for run_id in found:
-            code = max(code, _retry(client, options, run_id, wishes))
-        if code == ExitCode.SUCCEEDED:
-            say_who_goes_on(client, options, found[0])
-    return code
+            return _stay(client, options, found[0], call)
+        return many_retries.retry_all(client, options, found, call.request)
 
 
-def _retry(client: Client, options: Options, run_id: str, wishes: dict[str, Any]) -> ExitCode:
-    """Retry one of several runs; one that cannot be does not keep the others back."""
-    try:
-        run = client.retry(run_id, **wishes)
-    except ActionRefused as error:
-        click.echo(f"error: {error}", err=True)
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What a call means: which runs, and how they are to go on."""
+
+    agents: tuple[str, ...]  # by name, whose runs are meant
+    filters: dict[str, Any]  # the others, by flag
+    wishes: dict[str, Any]  # how runs are to go on, as `Client.retry` takes it
+
+    @property
+    def request(self) -> RetryRequest:
+        return retries.RetryRequest(**self.wishes)
+
+    @classmethod
+    def of(cls, run_ids: Sequence[str], agents: Sequence[str], flags: dict[str, Any]) -> _Call:
+        """Take a call apart.
+
+        Raises:
+            click.UsageError: runs are named and chosen, or neither; or agents contradict.
+        """
+        chosen = {name: flags.pop(name) for name in _FILTERS}
+        given = [name for name, value in chosen.items() if value]
+        if run_ids and given:
+            raise click.UsageError(f"name runs, or choose them with --{given[0]}; not both")
+        names = () if run_ids else tuple(text for text in agents if not _is_version(text))
+        versions = [text for text in agents if text not in names]
+        if len(versions) > 1:
+            raise click.UsageError(f"--agent {versions[0]} or --agent {versions[1]}, not both")
+        if not (run_ids or names or given):
+            raise click.UsageError(
+                "name runs, or choose them with --batch, --status, --agent NAME, --label, --since "
+                "or --until"
+            )
+        if "succeeded" in chosen["status"] and flags["from_step"] is None:
+            raise click.UsageError("runs that succeeded need --from, the step to begin with")
+        version = versions[0] if versions else agent_choice.SAME
+        return cls(names, chosen, {**flags, "agent": version})
+
+
+def _is_version(text: str) -> bool:
+    return text in (agent_choice.SAME, agent_choice.CURRENT) or "/" in text
+
+
+def _retry_chosen(client: Client, options: Options, call: _Call, *, yes: bool) -> ExitCode:
+    wanted = run_filter({**call.filters, "agent": call.agents}, client.queries.now_ms())
+    selection = client.retriable(wanted)
+    if not selection.run_ids:
+        options.say("no run matches that can be retried")
+        return ExitCode.SUCCEEDED
+    many_retries.tell(selection, call.request)
+    if not yes and not many_retries.agree():
+        options.say("nothing was retried")
         return ExitCode.FAILED
-    if options.json:
-        run_result.print_json(run_result.document_of(client, run, ()))
-    else:
-        click.echo(run.run_id)
-    return ExitCode.SUCCEEDED
+    return many_retries.retry_all(client, options, selection.run_ids, call.request)
+
+
+def _stay(client: Client, options: Options, run_id: str, call: _Call) -> ExitCode:
+    streams = options.streams_replies
+    go_on = partial(client.retry, run_id, **call.wishes, streamed=streams)
+    return run_result.stay(client, run_id, options, streams=streams, start=go_on)

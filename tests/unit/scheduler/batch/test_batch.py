@@ -30,11 +30,11 @@ from sleipnir.scheduler.batch.lines import (
     read_lines,
     request_of,
 )
-from sleipnir.scheduler.batch.reasons import Reason, reasons_of
 from sleipnir.scheduler.batch.results import ResultsFile
 from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
+from sleipnir.scheduler.runs.reasons import Reason, reasons_of
 from sleipnir.scheduler.runs.submit import Request
 
 BATCH = "letters"

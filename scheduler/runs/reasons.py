@@ -1,10 +1,13 @@
-"""Why lines of a batch failed: the same reason once, however many lines have it."""
+"""Why runs failed, those of a batch's lines too: the same reason once, however many have it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.model import Failure
 
 # What differs between failures of one kind: numbers, ids of runs, what stands in quotes.
 _VARIABLE = re.compile(r"\b[0-9a-f]{16}\b|\d+(\.\d+)?|'[^']*'|\"[^\"]*\"")
@@ -12,7 +15,7 @@ _SHOWN_CHARACTERS = 300
 
 
 class Reason(NamedTuple):
-    """Why a line failed, or a node of it that its run outlived."""
+    """Why a run failed, or a node of it that the run outlived."""
 
     outlived: bool
     code: str
@@ -46,6 +49,14 @@ def reasons_of(result: Mapping[str, Any]) -> Iterator[Reason]:
     yield from {reason.key: reason for reason in reversed(found)}.values()
 
 
+def reason_of(failure: Failure) -> Reason:
+    """That of a run which ended so."""
+    return Reason(False, failure.code, failure.node, _headline(failure.message))
+
+
 def _parts(failure: Mapping[str, Any]) -> tuple[str, str | None, str]:
-    first_line = (failure["message"].splitlines() or [""])[0]
-    return failure["code"], failure["node"], first_line[:_SHOWN_CHARACTERS]
+    return failure["code"], failure["node"], _headline(failure["message"])
+
+
+def _headline(message: str) -> str:
+    return (message.splitlines() or [""])[0][:_SHOWN_CHARACTERS]

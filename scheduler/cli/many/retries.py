@@ -1,0 +1,115 @@
+"""Several retries in one command: what is said before, what is asked, what came of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.scheduler.cli import run_result
+from sleipnir.scheduler.cli.connect import say_who_goes_on
+from sleipnir.scheduler.cli.exit_codes import ExitCode, judge
+from sleipnir.scheduler.cli.formatting import columns
+from sleipnir.scheduler.cli.options import Options
+from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.consent import consent
+from sleipnir.scheduler.second_chances.agents import CURRENT, SAME
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.second_chances.many import Cause, RunSelection
+    from sleipnir.scheduler.second_chances.retry import RetryRequest
+
+_MOST_LINES = 20
+
+
+def tell(selection: RunSelection, request: RetryRequest) -> None:
+    """Say on stderr how many runs are to go on, and why they had ended."""
+    for line in _told(selection, request):
+        click.echo(printable(line), err=True)
+
+
+def agree(question: str = "go on? [y/N] ") -> bool:
+    """Whether the person at the terminal wants that; an empty line means no.
+
+    Raises:
+        click.UsageError: no person is available.
+    """
+    if not is_terminal():
+        raise click.UsageError("no person is available: add --yes to let these runs go on")
+    show(question)
+    text = read_line().strip()
+    return bool(text) and consent(text) == "yes"
+
+
+def retry_all(
+    client: Client, options: Options, run_ids: Sequence[str], request: RetryRequest
+) -> ExitCode:
+    """Let runs go on, and print those that do; one that is refused keeps no other back."""
+    going_on: list[str] = []
+    refused: Counter[tuple[ExitCode, str]] = Counter()
+    try:
+        for result in client.retry_many(run_ids, request):
+            if result.refused is not None:
+                refused[judge(result.refused)] += 1
+                continue
+            going_on.append(result.run_id)
+            _print(client, options, result.run_id)
+    except KeyboardInterrupt:
+        options.say(
+            f"{len(going_on):,} of {len(run_ids):,} runs go on; "
+            "the same command continues with the others"
+        )
+        raise
+    for line in _refusals(refused):
+        click.echo(printable(line), err=True)
+    if len(run_ids) > 1:
+        options.say(f"{len(going_on):,} of {len(run_ids):,} runs go on")
+    if going_on:
+        say_who_goes_on(client, options, going_on[0])
+    return max((code for code, _ in refused), default=ExitCode.SUCCEEDED)
+
+
+def _print(client: Client, options: Options, run_id: str) -> None:
+    if options.json:
+        run_result.print_json(run_result.document_of(client, client.queries.run(run_id), ()))
+    else:
+        click.echo(run_id)
+
+
+def _told(selection: RunSelection, request: RetryRequest) -> Iterator[str]:
+    count = len(selection.run_ids)
+    more = "" if selection.is_whole else " (there are more: the same command continues with them)"
+    yield f"{count:,} {'run' if count == 1 else 'runs'} to retry{more}, {_how(request)}:"
+    rows = [_row(cause) for cause in selection.causes[:_MOST_LINES]]
+    yield from columns(("RUNS", "STATUS", "AGENT", "SUCH AS", "REASON"), rows)
+    if len(selection.causes) > _MOST_LINES:
+        yield f"and {len(selection.causes) - _MOST_LINES} more reasons"
+
+
+def _how(request: RetryRequest) -> str:
+    where = "where it stopped" if request.from_step is None else f"from step {request.from_step}"
+    match request.agent:
+        case str() as version if version == SAME:
+            return f"each {where}, with the agent it began with (--agent current: as it is now)"
+        case str() as version if version != CURRENT:
+            return f"each {where}, with {version}"
+    return f"each {where}, with the agent as it is now"
+
+
+def _row(cause: Cause) -> tuple[str, ...]:
+    reason = ""
+    if cause.reason is not None:
+        place = f" at '{cause.reason.node}'" if cause.reason.node else ""
+        reason = f"{cause.reason.code}{place}: {cause.reason.message}"
+    return f"{cause.runs:,}", str(cause.status), cause.agent, cause.example, reason
+
+
+def _refusals(refused: Counter[tuple[ExitCode, str]]) -> Iterator[str]:
+    for (_, message), count in refused.most_common(_MOST_LINES):
+        yield message if count == 1 else f"{message} ({count:,} runs)"
+    if len(refused) > _MOST_LINES:
+        yield f"and {sum(refused.values()) - _MOST_LINES:,} more that do not go on"

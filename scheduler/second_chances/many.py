@@ -1,0 +1,151 @@
+"""Many runs that go on: which they are and why they ended, and one retry after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from sleipnir.graphs.errors import GraphError
+from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
+from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.runs.model import Run, Status
+from sleipnir.scheduler.runs.reasons import Reason, reason_of
+from sleipnir.scheduler.second_chances.agents import CURRENT
+from sleipnir.scheduler.second_chances.retry import RetryRequest, retry_run
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.second_chances.client import ClientCore
+    from sleipnir.scheduler.store.queries import RunQueries
+    from sleipnir.scheduler.store.queries.filters import RunFilter
+
+# Those that are retried if nobody says which: all that ended badly.
+ENDED_BADLY = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
+# Of one selection; whoever has more selects again once these go on.
+MOST_SELECTED = 10_000
+_PAGE = 200
+# Runs that go on are put on disk together, and their visits come in about as fast as by a batch.
+_AT_ONCE = 50
+_PER_SECOND = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Runs of an agent that ended for one reason."""
+
+    status: Status
+    agent: str
+    reason: Reason | None  # None: they succeeded
+    runs: int
+    example: str  # the newest of them
+
+
+@dataclass(frozen=True, slots=True)
+class RunSelection:
+    """Runs that may be retried together."""
+
+    run_ids: tuple[str, ...] = ()  # newest first
+    causes: tuple[Cause, ...] = ()  # that of the most runs first
+    is_whole: bool = True  # False: there are more of them
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What became of one retry of several."""
+
+    run_id: str
+    refused: Exception | None = None  # why it does not go on
+
+
+@dataclass(slots=True)
+class _Collected:
+    """Runs selected so far."""
+
+    run_ids: list[str] = field(default_factory=list)
+    causes: dict[tuple[str, str, str], Cause] = field(default_factory=dict)
+
+    def add(self, run: Run) -> None:
+        reason = reason_of(run.failure) if run.failure is not None else None
+        key = (run.status, run.agent, reason.key if reason else "")
+        cause = self.causes.get(key) or Cause(run.status, run.agent, reason, 0, run.run_id)
+        self.causes[key] = replace(cause, runs=cause.runs + 1)
+        self.run_ids.append(run.run_id)
+
+    def selection(self, *, is_whole: bool) -> RunSelection:
+        causes = sorted(self.causes.values(), key=lambda cause: -cause.runs)
+        return RunSelection(tuple(self.run_ids), tuple(causes), is_whole)
+
+
+def select(queries: RunQueries, wanted: RunFilter) -> RunSelection:
+    """The runs wanted that are over, `MOST_SELECTED` at most.
+
+    Without a status those that ended badly are meant.
+    """
+    wanted = replace(wanted, statuses=wanted.statuses or ENDED_BADLY, children=False)
+    collected, cursor = _Collected(), None
+    while True:
+        left = MOST_SELECTED - len(collected.run_ids)
+        page = queries.list_runs(wanted, min(_PAGE, left), cursor)
+        for run in queries.runs([row.run_id for row in page.entries]):
+            if run is not None and run.is_final:
+                collected.add(run)
+        cursor = page.next
+        if cursor is None or len(collected.run_ids) >= MOST_SELECTED:
+            return collected.selection(is_whole=cursor is None)
+
+
+def retry_many(
+    client: ClientCore, run_ids: Sequence[str], request: RetryRequest
+) -> Iterator[Retried]:
+    """Let runs go on, one after the other and no faster than workers begin them.
+
+    Each is told once it goes on for good. One that is refused keeps no other back; what is not
+    asked for any more does not go on.
+
+    Raises:
+        EngineUnreachable: nothing more can be done.
+    """
+    agents: dict[str, PreparedAgent | GraphError] = {}
+    for first in range(0, len(run_ids), _AT_ONCE):
+        began_at = monotonic()
+        some = run_ids[first : first + _AT_ONCE]
+        results = [_retry_one(client, run_id, request, agents) for run_id in some]
+        client.keep([result.run_id for result in results if result.refused is None])
+        yield from results
+        if first + _AT_ONCE < len(run_ids):
+            pause(max(0.0, began_at + _AT_ONCE / _PER_SECOND - monotonic()))
+
+
+def _retry_one(
+    client: ClientCore,
+    run_id: str,
+    request: RetryRequest,
+    agents: dict[str, PreparedAgent | GraphError],
+) -> Retried:
+    try:
+        run = client.queries.run(run_id)
+        if request.agent == CURRENT:
+            request = replace(request, agent=_prepared(client, run.agent, agents))
+        retry_run(client, run, request)
+    except EngineUnreachable:
+        raise
+    except (SleipnirError, GraphError) as error:
+        return Retried(run_id, error)
+    return Retried(run_id)
+
+
+def _prepared(
+    client: ClientCore, agent: str, known: dict[str, PreparedAgent | GraphError]
+) -> PreparedAgent:
+    """An agent as it is now: looked at once, for all of its runs."""
+    if agent not in known:
+        try:
+            known[agent] = client.prepare(agent)
+        except GraphError as error:
+            known[agent] = error
+    found = known[agent]
+    if isinstance(found, GraphError):
+        raise found
+    return found
