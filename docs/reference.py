@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import BaseModel
 
 from sleipnir.graphs.json_schema import json_schema
 from sleipnir.graphs.models import PROVIDER_KEYS
 from sleipnir.graphs.schema import BaseNode, Section, WritingNode
 from sleipnir.scheduler.cli.app import VERBS, cli
-from sleipnir.scheduler.config.settings import PREFIX, Settings
+from sleipnir.scheduler.config.models import ModelSettings
+from sleipnir.scheduler.config.settings import FIELDS, PREFIX, Settings
 from sleipnir.scheduler.testing.cases import CaseFields, Expected, OutputFields
 from sleipnir.scheduler.testing.replies import ReplyFields, ToolCallFields
 
@@ -213,17 +213,22 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 def _settings() -> Iterator[str]:
     """Every setting; all of them can be given in the environment."""
+    defaults = Settings()
     rows = [
-        [f"`{name}`", f"`{PREFIX}{name.upper()}`", _setting_default(field.default), text]
-        for name, field in Settings.model_fields.items()
-        if (text := field.description)
+        [
+            f"`{name}`",
+            f"`{PREFIX}{name.upper()}`",
+            _setting_default(getattr(defaults, name)),
+            field.metadata["description"],
+        ]
+        for name, field in FIELDS.items()
     ]
     yield from _table(("setting", "environment", "default", ""), rows)
 
 
 def _setting_default(value: object) -> str:
     # A section's own defaults are the matter of its page.
-    empty = value in (None, ()) or isinstance(value, BaseModel)
+    empty = value in (None, ()) or isinstance(value, ModelSettings)
     return "-" if empty else f"`{str(value).removesuffix('.0').lower()}`"
 
 

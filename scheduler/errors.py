@@ -48,6 +48,20 @@ class SettingInvalid(SleipnirError):
     """A setting cannot be used; names it, its source and the remedy."""
 
 
+class WrongValue(SleipnirError):
+    """A value is not what its setting takes.
+
+    Args:
+        path: where within the setting, if it is a mapping.
+        problem: what is wrong, without the place.
+    """
+
+    def __init__(self, path: tuple[str, ...], problem: str) -> None:
+        super().__init__(problem)
+        self.path = path
+        self.problem = problem
+
+
 class SecretsUnusable(SleipnirError):
     """The secrets file cannot be read, or must not be because other users could do so."""
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,19 +29,6 @@ if TYPE_CHECKING:
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
-    from sleipnir.scheduler.embedded.attach import Engine, EngineSettings
-
-
-@dataclass(frozen=True, slots=True)
-class _Unconfigured:
-    """`EngineSettings` where nothing sets them: the defaults of `Settings`."""
-
-    workers: int = 0
-    concurrency: int = 32
-    drain_s: float = 20.0
-
-
-UNCONFIGURED = _Unconfigured()
 
 
 def settings_of(options: Options, **flags: object) -> Settings:
@@ -56,7 +42,7 @@ def settings_of(options: Options, **flags: object) -> Settings:
     """
     settings = configuration.load_settings({"redis_url": options.redis, **flags}).values
     directories = (*options.agents_dir, *settings.agents_dir)
-    return settings.model_copy(update={"agents_dir": directories})
+    return replace(settings, agents_dir=directories)
 
 
 def agent_search(settings: Settings) -> AgentSearch:
@@ -85,36 +71,20 @@ def open_client(
         EngineUnreachable: there is none, and none can be started.
     """
     with contextlib.ExitStack() as stack:
-        with futures.ThreadPoolExecutor(1) as starter:
-
-            def start(settings: EngineSettings) -> futures.Future[Engine]:
-                engine = embedded.attach(data_dir(), settings, workers=workers, processes=processes)
-                return starter.submit(stack.enter_context, engine)
-
-            # The engine starts while we import what talks to it, the settings' part included.
-            starting = None if _is_configured(options) else start(UNCONFIGURED)
-            settings = settings_of(options)
-            if starting is None and settings.redis_url is None:
-                starting = start(settings)
-            load(client_api)
-        if starting is None:
+        settings = settings_of(options)
+        if settings.redis_url is not None:
             yield _connect(settings)
             return
+        engine = embedded.attach(data_dir(), settings, workers=workers, processes=processes)
+        with futures.ThreadPoolExecutor(1) as starter:
+            # It starts while we import what talks to it.
+            starting = starter.submit(stack.enter_context, engine)
+            load(client_api)
         redis_url = starting.result().redis_url
-        settings = settings.model_copy(update={"redis_url": redis_url})
+        settings = replace(settings, redis_url=redis_url)
         client = _connect(settings, data_dir().resolve())
         with _telling_lost_from_unknown(client):
             yield client
-
-
-def _is_configured(options: Options) -> bool:
-    """Whether it takes `settings_of` to know which engine to use, and how."""
-    names = ("redis_url", *_Unconfigured.__slots__)
-    return (
-        options.redis is not None
-        or any(f"SLEIPNIR_{name.upper()}" in os.environ for name in names)
-        or (config_dir() / "config.yaml").exists()
-    )
 
 
 def require_redis(settings: Settings) -> None:

@@ -2,107 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    model_validator,
-)
+from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model
+from sleipnir.lazy import lazy_imports
 
-from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model, standard_provider
+# Named in annotations, which nobody reads until a value is checked.
+with lazy_imports():
+    import pydantic
 
-T = TypeVar("T")
+    from sleipnir.scheduler.config import value_types
 
 
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+class _Section:
+    __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
 
-def _alias(name: str) -> str:
-    if not name.strip() or ":" in name:
-        raise ValueError("an alias must not contain a colon")
-    return name
-
-
-def _no_duplicates(names: Iterable[str], value: Mapping[str, T]) -> dict[str, T]:
-    """The mapping under these standard names."""
-    result: dict[str, T] = {}
-    for name, entry in zip(names, value.values(), strict=True):
-        if name in result:
-            raise ValueError(f"'{name}' is given twice, under two of its names")
-        result[name] = entry
-    return result
-
-
-def _by_model(value: Mapping[str, T]) -> dict[str, T]:
-    return _no_duplicates(map(standard_model, value), value)
-
-
-def _by_provider(value: Mapping[str, T]) -> dict[str, T]:
-    return _no_duplicates(map(standard_provider, value), value)
-
-
-AliasName = Annotated[str, AfterValidator(_alias)]
-# Tried in order, when one fails for good or is exhausted.
-Chain = Annotated[
-    tuple[Annotated[str, AfterValidator(standard_model)], ...],
-    BeforeValidator(_listed),
-    Field(min_length=1),
-]
-PerMinute = Annotated[int, Field(ge=1)]
-Dollars = Annotated[float, Field(ge=0)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
+@dataclass(frozen=True, kw_only=True)
 class RateLimits(_Section):
     """How much a provider, or one model, takes; what is not given is not limited."""
 
-    requests_per_minute: PerMinute | None = None
-    tokens_per_minute: PerMinute | None = None
-    concurrency: Annotated[int, Field(ge=1)] | None = None  # calls at once, of all workers
+    requests_per_minute: value_types.AtLeastOne | None = None
+    tokens_per_minute: value_types.AtLeastOne | None = None
+    concurrency: value_types.AtLeastOne | None = None  # calls at once, of all workers
 
 
+@dataclass(frozen=True, kw_only=True)
 class ProviderSettings(RateLimits):
     """Where a provider is reached, and as whom."""
 
-    api_base: str | None = Field(None, pattern=r"^https?://")
+    api_base: value_types.HttpUrl | None = None
     # The name of a secret or of an environment variable, or what a `{{NAME}}` became.
-    api_key: SecretStr | None = None
+    api_key: pydantic.SecretStr | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Price(_Section):
     """USD per million tokens."""
 
-    prompt: Dollars
-    completion: Dollars
-    cached: Dollars | None = None  # of prompt tokens; None: as any other
+    prompt: value_types.Dollars
+    completion: value_types.Dollars
+    cached: value_types.Dollars | None = None  # of prompt tokens; None: as any other
 
 
+@dataclass(frozen=True, kw_only=True)
 class RunBudget(_Section):
     """What one run with its children may use."""
 
-    usd: Dollars | None = None
-    tokens: Annotated[int, Field(ge=0)] | None = None
+    usd: value_types.Dollars | None = None
+    tokens: value_types.Tokens | None = None
     on_excess: Literal["fail", "pause"] = "fail"
 
 
+@dataclass(frozen=True, kw_only=True)
 class SharedBudget(_Section):
     """What the runs of a batch, or of a day, may use together."""
 
-    usd: Dollars | None = None
-    tokens: Annotated[int, Field(ge=0)] | None = None
+    usd: value_types.Dollars | None = None
+    tokens: value_types.Tokens | None = None
     on_excess: Literal["fail", "pause", "stop"] = "fail"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Budgets(_Section):
     """Bounds on what model calls cost."""
 
@@ -111,20 +74,21 @@ class Budgets(_Section):
     day: SharedBudget = SharedBudget()
 
 
+@dataclass(frozen=True, kw_only=True)
 class ModelSettings(_Section):
     """Everything that config.yaml may say about models; all models in their standard names."""
 
-    aliases: Mapping[AliasName, Chain] = {}
-    providers: Annotated[Mapping[str, ProviderSettings], AfterValidator(_by_provider)] = {}
-    limits: Annotated[Mapping[str, RateLimits], AfterValidator(_by_model)] = {}
-    prices: Annotated[Mapping[str, Price], AfterValidator(_by_model)] = {}
+    aliases: Mapping[value_types.AliasName, value_types.Chain] = field(default_factory=dict)
+    providers: value_types.ByProvider[ProviderSettings] = field(default_factory=dict)
+    limits: value_types.ByModel[RateLimits] = field(default_factory=dict)
+    prices: value_types.ByModel[Price] = field(default_factory=dict)
     budgets: Budgets = Budgets()
     # Assumed for reservations where a model's own limit is not known.
-    max_output_tokens: Annotated[int, Field(ge=1)] = 4096
+    max_output_tokens: value_types.AtLeastOne = 4096
     # How long a call may wait while its provider cannot be reached, limits its rate or is out of
     # quota, before it counts as failed.
-    max_wait_s: Annotated[float, Field(ge=0)] = 0.0
-    batch_max_wait_s: Annotated[float, Field(ge=0)] = 3600.0  # the same, in runs of a batch
+    max_wait_s: value_types.Seconds = 0.0
+    batch_max_wait_s: value_types.Seconds = 3600.0  # the same, in runs of a batch
 
     @property
     def own_providers(self) -> frozenset[str]:
@@ -135,8 +99,7 @@ class ModelSettings(_Section):
         """The models that a name stands for, in the order they are tried; never none."""
         return self.aliases.get(model) or (standard_model(model),)
 
-    @model_validator(mode="after")
-    def _names_are_known(self) -> ModelSettings:
+    def __post_init__(self) -> None:
         for name in sorted(self.own_providers):
             if self.providers[name].api_base is None:
                 raise ValueError(
@@ -146,7 +109,6 @@ class ModelSettings(_Section):
         for place, model in self._models():
             if not is_known_model(model, self.own_providers):
                 raise ValueError(f"{place}: unknown model '{model}': write provider:model")
-        return self
 
     def _models(self) -> Iterator[tuple[str, str]]:
         for alias, chain in self.aliases.items():

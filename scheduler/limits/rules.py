@@ -7,18 +7,16 @@ changes are kept in Redis as texts by `NAME.SETTING`, and go before the configur
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
-
-from pydantic import BaseModel, ValidationError
 
 from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.models import ModelSettings, RateLimits, RunBudget, SharedBudget
-from sleipnir.scheduler.errors import SettingInvalid
+from sleipnir.scheduler.errors import SettingInvalid, WrongValue
 
 with lazy_imports():
-    from sleipnir.graphs.document import shape
+    from sleipnir.scheduler.config import checking
 
 Scope = Literal["run", "batch", "day"]
 Changes = Mapping[str, str]
@@ -26,8 +24,8 @@ Changes = Mapping[str, str]
 SCOPES: tuple[Scope, ...] = ("run", "batch", "day")
 # Of these there are many, each with a budget of its own.
 OWNED_SCOPES: tuple[Scope, ...] = ("run", "batch")
-LIMIT_SETTINGS = tuple(RateLimits.model_fields)
-BUDGET_SETTINGS = tuple(SharedBudget.model_fields)
+LIMIT_SETTINGS = tuple(each.name for each in fields(RateLimits))
+BUDGET_SETTINGS = tuple(each.name for each in fields(SharedBudget))
 # A live change to this takes a limit away that is configured.
 UNLIMITED = "none"
 _PAUSED = ".paused"
@@ -170,9 +168,9 @@ def known_name(name: str, settings: ModelSettings) -> str:
     )
 
 
-def _configured(settings: ModelSettings, name: str) -> BaseModel | None:
+def _configured(settings: ModelSettings, name: str) -> RateLimits | RunBudget | SharedBudget | None:
     if name in SCOPES:
-        budget: BaseModel = getattr(settings.budgets, name)
+        budget: RunBudget | SharedBudget = getattr(settings.budgets, name)
         return budget
     return settings.limits.get(name) if ":" in name else settings.providers.get(name)
 
@@ -181,11 +179,10 @@ def _read(name: str, setting: str, text: str) -> Any:
     """A live change's value, by the rules of the configuration."""
     if text == UNLIMITED and setting != "on_excess":
         return None
-    section: type[BaseModel] = RateLimits
+    section: type = RateLimits
     if name in SCOPES:
         section = RunBudget if name == "run" else SharedBudget
     try:
-        return getattr(section.model_validate({setting: text}), setting)
-    except ValidationError as error:
-        problem = f"expected {shape.expected_by(error.errors()[0])}"
-        raise SettingInvalid(f"{name}.{setting}={text}: {problem}") from error
+        return checking.checked(section, setting, text)
+    except WrongValue as error:
+        raise SettingInvalid(f"{name}.{setting}={text}: {error}") from error

@@ -106,7 +106,7 @@ class Rig:
 @pytest.fixture
 def rig(tmp_path: Path, own_directories: None) -> Iterator[Rig]:
     with Network(tmp_path, "left", "right") as network, connect(network.url) as client:
-        settings = Settings.model_validate({"redis_url": network.url})
+        settings = Settings(redis_url=network.url)
         agents = Agents(RunStore(client, settings, DirectDispatcher()), tmp_path)
         for machine in network.machines:
             machine.start_worker(**{**SETTINGS, "lease_s": LEASE_S, "concurrency": 4})

@@ -53,7 +53,7 @@ def fleet(
     workers: Workers, redis_server: RedisServer, rabbitmq: RabbitMQ, rng: random.Random
 ) -> Fleet:
     """Two workers and schedulers that get their messages from RabbitMQ."""
-    settings = Settings.model_validate({"redis_url": redis_server.url, "broker_url": rabbitmq.url})
+    settings = Settings(redis_url=redis_server.url, broker_url=rabbitmq.url)
     dispatcher = make_dispatcher(redis_server.url, rabbitmq.url)
     workers.use(RunStore(workers.store.client, settings, dispatcher))
     return Fleet(workers, rng, 2, "--scheduler", broker_url=rabbitmq.url)

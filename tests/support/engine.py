@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import redis
 
-from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Lease, Run
 from sleipnir.scheduler.service.scheduler import Scheduler
@@ -31,6 +30,7 @@ from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 from tests.support.agents import Agents
 from tests.support.queue import take, waiting
+from tests.support.settings import settings_of
 
 E = TypeVar("E", bound=Event)
 
@@ -70,7 +70,7 @@ class Engine(Agents):
 
     def configure(self, **settings: Any) -> None:
         """Go on with other settings, as restarted processes would."""
-        values = Settings.model_validate(settings)
+        values = settings_of(settings)
         super().__init__(
             RunStore(self.redis, values, DirectDispatcher(), self.clock), self._directory
         )

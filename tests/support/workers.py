@@ -65,7 +65,7 @@ class Workers(Agents):
     """Starts workers on one Redis, and submits to them."""
 
     def __init__(self, url: str, client: redis.Redis, directory: Path) -> None:
-        settings = Settings.model_validate({"redis_url": url})
+        settings = Settings(redis_url=url)
         super().__init__(RunStore(client, settings, DirectDispatcher()), directory)
         self._url = url
         self.directory = directory

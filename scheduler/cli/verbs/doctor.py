@@ -17,7 +17,7 @@ from sleipnir.scheduler.cli.terminal_output import style
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 
 with lazy_imports():
-    from sleipnir.scheduler.config import secrets, settings
+    from sleipnir.scheduler.config import checking, secrets, settings
     from sleipnir.scheduler.doctor import consistency, diagnosis
     from sleipnir.scheduler.store import connection
 
@@ -112,7 +112,7 @@ def _setting_lines(loaded: LoadedSettings) -> Iterator[str]:
 
 def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
     """Every setting, passwords and secrets masked."""
-    for name, value in loaded.values.model_dump(mode="json").items():
+    for name, value in checking.as_json(loaded.values).items():
         yield (
             name,
             secrets.hidden(connection.masked(value) if name.endswith("_url") and value else value),

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import NoReturn
 
 import click
@@ -42,7 +43,7 @@ def monitor(options: Options, port: int, address: str, basic_auth: str | None) -
     if settings.redis_url is not None:
         _become(command, {**environment_of(settings), **secret})
     with attach(data_dir(), settings, workers=False) as engine:
-        found = settings.model_copy(update={"redis_url": engine.redis_url})
+        found = replace(settings, redis_url=engine.redis_url)
         return _run(command, {**environment_of(found), **secret})
 
 

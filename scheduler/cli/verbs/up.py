@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -41,7 +42,7 @@ def up(options: Options, processes: int | None, concurrency: int | None, monitor
         return
 
     def companions(engine: Engine) -> Sequence[ChildProcess]:
-        ready = settings.model_copy(update={"redis_url": engine.redis_url})
+        ready = replace(settings, redis_url=engine.redis_url)
         options.say(f"engine is up (pid {engine.pid}, data in {data_dir()}); Ctrl-C stops it")
         return [monitor_child(ready)] if monitor else []
 

@@ -130,7 +130,7 @@ def test_on_another_broker_a_message_is_repeated_ever_more_rarely(
 def test_a_worker_runs_what_celery_published(
     workers: Workers, redis_server: RedisServer, redis_client: redis.Redis
 ) -> None:
-    settings = Settings.model_validate({"redis_url": redis_server.url})
+    settings = Settings(redis_url=redis_server.url)
     dispatcher = make_dispatcher("redis://elsewhere", redis_server.broker_url)
     workers.use(RunStore(redis_client, settings, dispatcher))
     # Its broker has another name than its Redis, so it publishes by Celery as well.

@@ -268,7 +268,7 @@ def test_a_worker_keeps_bundles_in_a_directory_of_its_own(
     monkeypatch.setenv("SLEIPNIR_DATA_DIR", str(tmp_path / "theirs"))
 
     with pytest.raises(SettingInvalid, match=rf"cannot use .*theirs.*: {why}.*SLEIPNIR_DATA_DIR"):
-        make_services(Settings.model_validate({"redis_url": redis_server.url}))
+        make_services(Settings(redis_url=redis_server.url))
 
 
 def test_a_worker_opens_more_files_than_a_shell_allows(workers: Workers) -> None:

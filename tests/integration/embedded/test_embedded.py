@@ -27,7 +27,7 @@ from sleipnir.scheduler.errors import EngineUnreachable
 from tests.support.processes import children_of, is_alive
 from tests.support.wait import wait_until
 
-SETTINGS = Settings.model_validate({})
+SETTINGS = Settings()
 
 # Has its own worker, and everything else from where this process has it.
 PACKAGE = """

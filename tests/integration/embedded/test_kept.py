@@ -29,7 +29,7 @@ from tests.support.redis_server import RedisServer
 from tests.support.runs import RUN, a_run
 from tests.support.wait import wait_until
 
-SETTINGS = Settings.model_validate({})
+SETTINGS = Settings()
 ANOTHER = "02" + RUN[2:]
 UP = """
 import sys

@@ -177,7 +177,7 @@ class IndexesAndModel(RuleBasedStateMachine):
         client.zadd(BUNDLES, {DIGEST: 1})
         self.redis: Any = client
         self.clock = Clock()
-        values = Settings.model_validate({})
+        values = Settings()
         self.store = RunStore(client, values, DirectDispatcher(), self.clock)
         self.runs: list[Run] = []
         self.activity: dict[str, int] = {}

@@ -99,7 +99,7 @@ class StoreAndModel(RuleBasedStateMachine):
         client.flushall()
         self.redis = client
         self.clock = Clock()
-        values = Settings.model_validate({"lease_s": LEASE_S, "max_deliveries": MAX_DELIVERIES})
+        values = Settings(lease_s=LEASE_S, max_deliveries=MAX_DELIVERIES)
         self.store = RunStore(client, values, DirectDispatcher(), self.clock)
         self.scheduler = Scheduler(self.store, monotonic=self.clock.passed_s)
         self.queries = RunQueries(client)

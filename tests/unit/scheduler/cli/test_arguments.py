@@ -11,10 +11,9 @@ from click.shell_completion import ShellComplete
 
 from sleipnir.scheduler.cli.app import VERBS, cli
 from sleipnir.scheduler.cli.arguments import PositiveNumber, json_or_text
-from sleipnir.scheduler.cli.connect import UNCONFIGURED, agent_search, settings_of
+from sleipnir.scheduler.cli.connect import agent_search, settings_of
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.submission import variables_from_environment
-from sleipnir.scheduler.config.settings import Settings
 
 
 def completions(*typed: str) -> list[str]:
@@ -79,14 +78,6 @@ def test_flagged_directories_come_before_configured_ones(
         "/third",
         str(tmp_path / "config" / "agents"),
     ]
-
-
-def test_an_engine_started_ahead_has_the_default_settings() -> None:
-    defaults = Settings.model_validate({})
-
-    assert UNCONFIGURED.workers == defaults.workers
-    assert UNCONFIGURED.concurrency == defaults.concurrency
-    assert UNCONFIGURED.drain_s == defaults.drain_s
 
 
 def test_every_verb_can_be_loaded() -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from sleipnir.scheduler.config.checking import checked
 from sleipnir.scheduler.config.directories import config_dir, data_dir
-from sleipnir.scheduler.config.settings import Settings, load_settings
+from sleipnir.scheduler.config.settings import FIELDS, Settings, load_settings
 from sleipnir.scheduler.errors import SettingInvalid
 
 
 @pytest.fixture(autouse=True)
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A configuration file that does not exist yet; no setting from outside."""
-    for name in Settings.model_fields:
+    for name in FIELDS:
         monkeypatch.delenv(f"SLEIPNIR_{name.upper()}", raising=False)
     monkeypatch.setenv("SLEIPNIR_CONFIG_DIR", str(tmp_path))
     return tmp_path / "config.yaml"
@@ -124,7 +128,34 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
 
 
 def test_every_setting_is_described() -> None:
-    assert all(field.description for field in Settings.model_fields.values())
+    assert all(field.metadata["description"] for field in FIELDS.values())
+
+
+def test_every_default_is_one_that_the_setting_takes() -> None:
+    defaults = Settings()
+
+    assert {name: checked(Settings, name, getattr(defaults, name)) for name in FIELDS} == {
+        name: getattr(defaults, name) for name in FIELDS
+    }
+
+
+def test_what_is_set_as_text_is_not_worth_an_import_of_the_checks() -> None:
+    code = (
+        "import sys; from sleipnir.scheduler.config.settings import load_settings; "
+        "print(load_settings().values.agents_dir, 'pydantic' in sys.modules)"
+    )
+    environment = {
+        **os.environ,
+        "SLEIPNIR_MODEL": "openai:a",
+        "SLEIPNIR_REDIS_URL": "redis://x",
+        "SLEIPNIR_AGENTS_DIR": "/one:/two",
+    }
+
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+    assert said == "('/one', '/two') False\n"
 
 
 def test_directories_follow_the_xdg_variables(

@@ -13,6 +13,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.check import Check
 from sleipnir.scheduler.doctor.mcp_servers import mcp_checks
 from sleipnir.scheduler.doctor.models import model_checks
+from tests.support.settings import settings_of
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def checks_of(**settings: Any) -> dict[str, Check]:
-    return {check.name: check for check in model_checks(Settings.model_validate(settings))}
+    return {check.name: check for check in model_checks(settings_of(settings))}
 
 
 def test_without_any_key_there_is_a_warning() -> None:
@@ -98,7 +99,7 @@ def test_mcp_servers_are_looked_for(config: Path) -> None:
     }
     (config / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
-    found = {check.name: check for check in mcp_checks(Settings.model_validate({}))}
+    found = {check.name: check for check in mcp_checks(Settings())}
 
     assert found["MCP here"].text.startswith("started as /")
     assert found["MCP gone"].text.startswith("there is no program 'no-such-program'")
@@ -112,7 +113,7 @@ def test_mcp_servers_are_looked_for(config: Path) -> None:
 def test_a_mistake_in_mcp_json_is_said_with_its_line(config: Path) -> None:
     (config / "mcp.json").write_text('{"mcpServers": {"x": {"command": 5}}}')
 
-    (check,) = mcp_checks(Settings.model_validate({}))
+    (check,) = mcp_checks(Settings())
 
     assert (check.name, check.state) == ("mcp.json", "warning")
     assert f"{config / 'mcp.json'}:1" in check.text

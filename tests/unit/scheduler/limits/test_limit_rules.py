@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.scheduler.limits.records import call_of, owner_of, visit_of
 from sleipnir.scheduler.limits.rules import Limit, Rules, parse_change, parse_place
+from tests.support.settings import model_settings_of
 
-SETTINGS = ModelSettings.model_validate(
+SETTINGS = model_settings_of(
     {
         "providers": {"openai": {"requests_per_minute": 500, "concurrency": 50}},
         "limits": {"openai:gpt-4o": {"tokens_per_minute": 1000}},
