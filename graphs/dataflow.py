@@ -9,6 +9,7 @@ from typing import TypeAlias
 from sleipnir.graphs.schema import (
     AgentNode,
     ApprovalNode,
+    BuildNode,
     EndNode,
     Graph,
     InputNode,
@@ -108,7 +109,7 @@ def declared_writes(node: Node) -> frozenset[str]:
 def reads(graph: Graph, node_id: str) -> frozenset[str] | None:
     """The state keys a visit of the node may need; None if it may need all of them."""
     node = graph.nodes[node_id]
-    if isinstance(node, ScriptNode):
+    if isinstance(node, ScriptNode | BuildNode):
         return None
     own = frozenset(read.key for read in state_reads(node))
     if not isinstance(node, MapNode):

@@ -274,6 +274,15 @@ class EndNode(WritingNode):
     """The run's result; a template in which what is not set is empty."""
 
 
+class BuildNode(WritingNode):
+    """One stage of the build of a knowledge base; no file has it, see knowledge/build_graph.py."""
+
+    type: Literal["build"] = "build"
+    """Builds a knowledge base."""
+    stage: Literal["load", "embed", "assemble"]
+    """What of it."""
+
+
 Node: TypeAlias = (
     LlmNode | AgentNode | ScriptNode | ApprovalNode | InputNode | RagNode | MapNode | EndNode
 )

@@ -29,9 +29,8 @@ from sleipnir.scheduler.temporary import OwnDirectory
 
 # Most clients only look at runs: what reads, checks and packs agents comes when it is needed.
 with lazy_imports():
-    from sleipnir.graphs.bundles import archive, layout
+    from sleipnir.graphs.bundles import archive, packed
     from sleipnir.graphs.document import finding as findings
-    from sleipnir.graphs.document import loader
     from sleipnir.scheduler import preparation
     from sleipnir.scheduler.limits import budget_check
     from sleipnir.scheduler.limits import report as limit_report
@@ -209,7 +208,7 @@ class Client(SecondChances):
             raise BundleError(f"the files of agent '{run.agent}' are no longer stored")
         with OwnDirectory() as scratch:
             archive.unpack(data, run.digest, scratch.path / "bundle")
-            graph = loader.load_agent(layout.agent_directory(scratch.path / "bundle")).graph
+            graph, _ = packed.packed_agent(scratch.path / "bundle")
         assert graph is not None, "only graphs are run"
         return graph
 

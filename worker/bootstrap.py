@@ -23,8 +23,6 @@ from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
-from sleipnir.scheduler.store.knowledge.indexes import Indexes
-from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
@@ -92,13 +90,7 @@ def make_services(settings: Settings) -> Services:
             home / "cache",
             ToolRecording(Recordings(client, settings.retention_s)),
         ),
-        knowledge=KnowledgeBases(
-            Indexes(client, settings.retention_s, settings.lease_s),
-            KeptVectors(client),
-            models,
-            settings,
-            home / "kb-cache",
-        ),
+        knowledge=KnowledgeBases(store, models, home / "kb-cache"),
         secrets=secrets,
         settings=settings,
         limits=VisitLimits.of(settings),

@@ -6,7 +6,8 @@ functions/tools/<file>   the global tools it uses, and their `.env`
 functions/utils/…        helpers of tools, if it has any tools
 functions/mcp.json       the servers it uses, with the names of secrets, not their values
 knowledge.json           what its knowledge bases are built with, or have been built as
-manifest.json            its name, and the aliases of tools as they were at submission
+manifest.json            its name, and the aliases of tools as they were at submission; of an agent
+                         that is part of the engine the name of its graph
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SHARED = ".shared"
 _TOOLS = "functions/tools"
 _UTILS = "functions/utils"
 _MCP_FILE = "functions/mcp.json"
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 
 
 def bundle_parts(
@@ -57,7 +58,7 @@ def bundle_parts(
     if plans:
         parts.append(Part(PLAN_FILE, plans_text(plans)))
     aliases = dict(_aliases(toolbox, library))
-    parts.append(Part(_MANIFEST, _json({"agent": agent.name, "aliases": aliases})))
+    parts.append(Part(MANIFEST, _json({"agent": agent.name, "aliases": aliases})))
     return parts
 
 
@@ -71,6 +72,16 @@ def agent_directory(root: Path) -> Path:
     if name in ("", "..") or PurePosixPath(name).name != name:
         raise BundleError(f"refused the bundle of '{name}': that is not a valid directory name")
     return root / _AGENTS / name
+
+
+def built_in_graph(root: Path) -> str | None:
+    """The graph of the engine's own that an unpacked bundle names, if it does.
+
+    Raises:
+        BundleError: the bundle has no manifest.
+    """
+    found = _manifest(root).get("graph")
+    return None if found is None else str(found)
 
 
 def library_of(root: Path) -> ToolLibrary:
@@ -105,13 +116,13 @@ def _aliases(toolbox: Toolbox, library: ToolLibrary) -> Iterator[tuple[str, list
 
 
 def _manifest(root: Path) -> Mapping[str, Any]:
-    file = root / _MANIFEST
+    file = root / MANIFEST
     try:
         found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise BundleError(f"the bundle has no usable {_MANIFEST}: {error}") from error
+        raise BundleError(f"the bundle has no usable {MANIFEST}: {error}") from error
     if not isinstance(found, dict) or not {"agent", "aliases"} <= found.keys():
-        raise BundleError(f"the bundle has no usable {_MANIFEST}: it does not name the agent")
+        raise BundleError(f"the bundle has no usable {MANIFEST}: it does not name the agent")
     return found
 
 

@@ -21,6 +21,7 @@ class Paint:
 OF_TYPE: Final[Mapping[str, Paint]] = {
     "agent": Paint("#e3f4f0", "#23806f"),
     "approval": Paint("#fff3d6", "#b7791f"),
+    "build": Paint("#e2effb", "#2f6fad"),
     "end": Paint("#e5e7eb", "#4b5563"),
     "input": Paint("#fff3d6", "#b7791f"),
     "llm": Paint("#efe9fd", "#6d4bc9"),

@@ -12,6 +12,7 @@ from sleipnir.graphs.schema import Graph
 SHAPES: Final[Mapping[str, str]] = {
     "agent": 'shape=box, style="filled", peripheries=2',
     "approval": 'shape=diamond, style="filled"',
+    "build": 'shape=box, style="filled"',
     "end": 'shape=oval, style="filled"',
     "input": 'shape=parallelogram, style="filled"',
     "llm": 'shape=box, style="filled,rounded"',

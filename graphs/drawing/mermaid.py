@@ -13,6 +13,7 @@ from sleipnir.graphs.schema import Graph
 SHAPES: Final[Mapping[str, tuple[str, str]]] = {
     "agent": ("[[", "]]"),
     "approval": ("{", "}"),
+    "build": ("[", "]"),
     "end": ("([", "])"),
     "input": ("[/", "/]"),
     "llm": ("(", ")"),

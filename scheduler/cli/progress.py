@@ -90,6 +90,46 @@ class Display:
         yield from _spent(progress)
 
 
+class StepDisplay:
+    """How far a command is with one thing: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, options: Options, name: str) -> None:
+        self._options = options
+        self._name = name
+        self._line_at = monotonic() + _BETWEEN_LINES_S
+        self._bar: Any = None
+        self._noted = ""
+
+    def __enter__(self) -> StepDisplay:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, what: str, done: int, total: int) -> None:
+        """Show that `done` of `total` are done."""
+        if sys.stderr.isatty() and not self._options.quiet:
+            if self._bar is None:
+                self._bar = _bar(self._name, color=self._options.color)
+                self._bar.start()
+            self._bar.update(self._bar.task_ids[0], total=total, completed=done, counts=what)
+        elif monotonic() > self._line_at:
+            self._line_at = monotonic() + _BETWEEN_LINES_S
+            self._options.say(f"{printable(self._name)}: {done} of {total} {what}")
+
+    def note(self, reason: str) -> None:
+        """Say, once, what it waits for."""
+        if reason != self._noted:
+            self._noted = reason
+            self._options.say(f"{printable(self._name)}: waiting: {printable(reason)}")
+
+
 def final_lines(
     name: str, progress: Progress, reasons: Iterable[ReasonCount] = ()
 ) -> Iterator[str]:

@@ -204,20 +204,26 @@ def child_run(
     parent_visit: str,
     agent: str,
     prompt: str,
+    run_id: str | None = None,
+    state: Mapping[str, Any] | None = None,
 ) -> NewRun:
     """The child run of an agent node; it sees the values given for its root.
+
+    Args:
+        run_id: a new one of `new_child_id`; None: any.
+        state: seeds over the graph's `initial_state`.
 
     Raises:
         SubmissionRefused: if a variable of the child has no value.
     """
     variables = _variables(graph, parent.submitted_vars)
     return NewRun(
-        run_id=new_child_id(parent_run),
+        run_id=run_id or new_child_id(parent_run),
         agent=agent,
         digest=digest,
         start=graph.start,
         start_type=graph.nodes[graph.start].type,
-        state=_seeds(graph, variables, {}, prompt),
+        state=_seeds(graph, variables, state or {}, prompt),
         context=replace(
             parent,
             depth=parent.depth + 1,

@@ -80,8 +80,9 @@ Shared:
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:index:<address>   string  hash of a knowledge base's packed index, number of its parts
     sleipnir:index:<address>:<n> string  a part of it; all expire the retention time after last use
-    sleipnir:index-lease:<name> string  who builds an index; expires in seconds
-    sleipnir:index-of:<bundle> <node> string  its address, where the documents are pages; expires
+    sleipnir:index-of:<bundle> <node> string  its address, for runs of that bundle; expires
+    sleipnir:build-claim:<name> string  the run that builds an index; expires
+    sleipnir:build-file:<name>:<n> string  documents or texts of a build; expires in a day
     sleipnir:vector:<digest>   string  the vector of a text, by model and text; expires in a day
     sleipnir:failures:<call>   string  how often embedding a batch has failed; expires in minutes
     sleipnir:recording:<digest> string  model calls that reply in place of a model
@@ -164,8 +165,12 @@ def failures_key(call: str) -> str:
     return f"sleipnir:failures:{call}"
 
 
-def index_lease_key(name: str) -> str:
-    return f"sleipnir:index-lease:{name}"
+def build_claim_key(name: str) -> str:
+    return f"sleipnir:build-claim:{name}"
+
+
+def build_file_key(name: str, part: int) -> str:
+    return f"sleipnir:build-file:{name}:{part}"
 
 
 def index_of_key(bundle: str, node: str) -> str:

@@ -13,8 +13,6 @@ from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Lease, Run
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.knowledge.indexes import Indexes
-from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.conversation.tool_recording import ToolRecording
@@ -89,13 +87,7 @@ class Engine(Agents):
                 self._directory / "cache",
                 ToolRecording(Recordings(self.redis, values.retention_s)),
             ),
-            knowledge=KnowledgeBases(
-                Indexes(self.redis, values.retention_s, values.lease_s),
-                KeptVectors(self.redis),
-                models,
-                values,
-                self._directory / "kb-cache",
-            ),
+            knowledge=KnowledgeBases(self.store, models, self._directory / "kb-cache"),
             secrets=values.secrets,
             settings=values,
             limits=VisitLimits.of(values),

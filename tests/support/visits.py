@@ -80,6 +80,9 @@ class NoKnowledge:
     def search(self, *_: object) -> Never:
         raise KnowledgeFailed("there is none")
 
+    def build(self, *_: object) -> Never:
+        raise KnowledgeFailed("there is none")
+
 
 @dataclass
 class KeptNarration:

@@ -93,6 +93,9 @@ class _NoKnowledge:
     def search(self, *_: object) -> Never:
         raise AssertionError("a model is asked, nothing else")
 
+    def build(self, *_: object) -> Never:
+        raise AssertionError("a model is asked, nothing else")
+
 
 class _NoTools:
     def resolve(self, _visit: object) -> Toolset:

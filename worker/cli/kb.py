@@ -15,20 +15,24 @@ from sleipnir.scheduler.cli.connect import agent_search, open_client, settings_o
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.periodic import pause
-from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.store.keys import new_run_id
 
 with lazy_imports():
     from sleipnir.graphs.document import loader
-    from sleipnir.scheduler.cli import formatting
+    from sleipnir.scheduler.cli import formatting, progress, terminal
+    from sleipnir.scheduler.runs import events
     from sleipnir.scheduler.store.knowledge import indexes as store
-    from sleipnir.worker.knowledge import agent_base, by_hand
+    from sleipnir.worker.knowledge import agent_base, by_hand, root_build
     from sleipnir.worker.knowledge import errors as knowledge_errors
 
 if TYPE_CHECKING:
     from sleipnir.graphs.knowledge.pointer import Pointer
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.model import Run
     from sleipnir.scheduler.store.knowledge.indexes import Indexes
     from sleipnir.worker.knowledge.agent_base import AgentBase
     from sleipnir.worker.knowledge.by_hand import EmbeddingByHand
+    from sleipnir.worker.knowledge.loading import Loaded
     from sleipnir.worker.knowledge.search import Hit
 
 _LOOK_S = 1.0
@@ -50,14 +54,17 @@ def kb() -> None:
 def build(options: Options, agent: str, node: str | None, watch: bool) -> None:
     """Build a knowledge base from its documents as they are now."""
     base = _base(options, agent, node)
-    with _indexes(options) as (indexes, embedding):
-        embedding.batch_size = getattr(base.node, "batch_size", None) or embedding.batch_size
-        _build(options, base, indexes, embedding)
+    with open_client(options, workers=True) as client:
+        before = base.files_hash()
+        _build(options, client, base)
         while watch:
-            before = base.files_hash()
             while base.files_hash() == before:
                 pause(_LOOK_S)
-            _build(options, base, indexes, embedding)
+            before = base.files_hash()
+            try:
+                _build(options, client, base)
+            except knowledge_errors.BuildFailed as error:
+                options.say(f"error: {printable(str(error))}")
 
 
 @kb.command
@@ -144,16 +151,61 @@ def _indexes(options: Options) -> Iterator[tuple[Indexes, EmbeddingByHand]]:
     """Where indexes are kept, and what makes vectors, while a client of the engine is open."""
     with open_client(options, workers=False) as client:
         settings = client.store.settings
-        indexes = store.Indexes(client.store.client, settings.retention_s, settings.lease_s)
+        indexes = store.Indexes(client.store.client, settings.retention_s)
         yield indexes, by_hand.EmbeddingByHand(client.store)
 
 
-def _build(options: Options, base: AgentBase, indexes: Indexes, embedding: EmbeddingByHand) -> None:
-    embedding.usage = NO_USAGE
-    pointer = base.build(indexes, embedding.embed)
-    used = embedding.usage
+def _build(options: Options, client: Client, base: AgentBase) -> None:
+    """Build by a run of its own, and note it in the agent's directory."""
+    run_id = new_run_id()
+    order = base.order(run_id)
+    loaded = base.load()
+    _go_on_without(loaded)
+    root_build.submit_build(client, order, loaded, run_id)
+    try:
+        run = _follow(options, client, run_id, base.node_id)
+    except KeyboardInterrupt:
+        client.cancel(run_id)
+        raise
+    built = root_build.result_of(run)
+    pointer = base.note(order, built)
+    for warning in built["warnings"]:
+        options.say(f"warning: {printable(warning)}")
+    used = run.usage
     cost = "" if not used else f", {formatting.tokens(used)} tokens, {formatting.cost(used)}"
     options.say(f"{base.node_id}: {_counts(pointer)}, {pointer.address[:12]}{cost}")
+
+
+def _go_on_without(loaded: Loaded) -> None:
+    """Leave out what cannot be read, if the person at the terminal agrees.
+
+    Raises:
+        BuildFailed: they do not, or nobody is there; it names each document.
+    """
+    if loaded.failures and terminal.is_terminal():
+        for source, reason in loaded.failures:
+            terminal.show(f"{source}: {reason}\n")
+        if click.confirm("Build without these documents?", err=True):
+            loaded.failed.clear()
+    if loaded.failures:
+        loaded.require_whole()
+
+
+def _follow(options: Options, client: Client, run_id: str, node_id: str) -> Run:
+    """Wait for the build, and show how far it is."""
+    if settings_of(options).redis_url is not None and not client.queries.has_live_scheduler():
+        options.say(
+            f"run {run_id} is queued, but no worker seems to be running: "
+            "start one with `sleipnir worker --scheduler`"
+        )
+    with progress.StepDisplay(options, node_id) as display:
+        for entry in client.watch(run_id):
+            match entry.event:
+                case events.ItemCommitted(done=int(done), total=int(total)):
+                    display.update("batches embedded", done, total)
+                case events.VisitDelayed(reason=reason):
+                    display.note(reason)
+    return client.queries.run(run_id)
 
 
 def _counts(pointer: Pointer) -> str:

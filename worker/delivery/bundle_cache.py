@@ -9,8 +9,7 @@ from threading import Lock
 from typing import Protocol
 
 from sleipnir.graphs.bundles.archive import unpack
-from sleipnir.graphs.bundles.layout import agent_directory
-from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.bundles.packed import packed_agent
 from sleipnir.graphs.errors import BundleError, InvalidAgent
 from sleipnir.graphs.files import reason
 from sleipnir.graphs.schema import Graph, LlmNode
@@ -70,18 +69,20 @@ class BundleCache:
             unpack(data, digest, target)
         os.utime(target)  # in use: see sleipnir.worker.cache_eviction
         try:
-            agent = load_agent(agent_directory(target))
+            graph, directory = packed_agent(target)
         except InvalidAgent as error:
             raise BundleError(f"bundle {digest}: {error}") from error
+        except BundleError:
+            raise
         except OSError:
             raise  # the machine's fault: another one, or this one later, can load it
         except Exception as error:
             raise BundleError(f"bundle {digest}: {error!r}") from error
-        if agent.graph is None:
+        if graph is None:
             raise BundleError("agents defined by a config.yaml are not available in this version")
         # A library may take seconds to import: better now, beside the nodes before the call.
-        self._expect_calls(_models_in(agent.graph))
-        loaded = LoadedAgent(digest, agent.graph, target, agent.directory)
+        self._expect_calls(_models_in(graph))
+        loaded = LoadedAgent(digest, graph, target, directory)
         try:
             _ = loaded.secrets  # every visit needs them
         except OSError as error:

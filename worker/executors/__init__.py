@@ -7,6 +7,7 @@ from typing import Any
 
 from sleipnir.worker.executors.agent import run_agent
 from sleipnir.worker.executors.approval import run_approval
+from sleipnir.worker.executors.build import run_build
 from sleipnir.worker.executors.end import run_end
 from sleipnir.worker.executors.input import run_input
 from sleipnir.worker.executors.llm import run_llm
@@ -18,6 +19,7 @@ from sleipnir.worker.visit.outcome import Outcome
 EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
     "agent": run_agent,
     "approval": run_approval,
+    "build": run_build,
     "end": run_end,
     "input": run_input,
     "llm": run_llm,

@@ -7,14 +7,14 @@ from typing import Any
 
 from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.reducers import json_type
-from sleipnir.graphs.schema import AgentNode, LlmNode, MapNode, RagNode, ScriptNode
+from sleipnir.graphs.schema import AgentNode, BuildNode, LlmNode, MapNode, RagNode, ScriptNode
 from sleipnir.graphs.template import evaluate_strict
 from sleipnir.scheduler.runs.failures import KEPT_FAILURES
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
 
 # What may be a branch; validation says so too, but can be switched off.
-BRANCHES = (LlmNode, AgentNode, RagNode, ScriptNode)
+BRANCHES = (LlmNode, AgentNode, RagNode, ScriptNode, BuildNode)
 
 
 def run_map(visit: Visit[MapNode]) -> Outcome:

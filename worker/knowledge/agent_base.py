@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.files import reason
-from sleipnir.graphs.knowledge.address import address_of
+from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
 from sleipnir.graphs.knowledge.local_files import local_files_hash
 from sleipnir.graphs.knowledge.pointer import (
@@ -33,7 +33,7 @@ from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
 
 with lazy_imports():
-    from sleipnir.worker.knowledge import building, cache, loading
+    from sleipnir.worker.knowledge import cache, loading
     from sleipnir.worker.knowledge import search as searching
 
 if TYPE_CHECKING:
@@ -75,29 +75,43 @@ class AgentBase:
         except UnusablePointer as error:
             raise KnowledgeFailed(f"{self.file} cannot be used, {error}; build it again") from error
 
-    def build(self, indexes: Indexes, embed: Embed) -> Pointer:
-        """Build it from its documents as they are now, and note that in its directory.
+    def order(self, run_id: str) -> BuildOrder:
+        """What a run of that id is to build.
 
         Raises:
-            KnowledgeFailed: it cannot be built.
+            KnowledgeFailed: its settings do not tell.
         """
-        settings = self._build_settings()
-        documents = self._load().require_whole()
-        address = address_of(settings, (document.hash for document in documents))
-        built = building.build(
-            settings,
-            documents,
-            partial(embed, settings.embedding_model, None),
-            self.settings.kb_max_bytes,
+        try:
+            pointer = read_pointer(self.file)
+        except UnusablePointer:
+            pointer = None
+        return BuildOrder(
+            agent=self.agent.name,
+            node=self.node_id,
+            settings=self._build_settings(),
+            entries=tuple(self.documents),
+            documents=f"{run_id}:local",
+            batch_size=getattr(self.node, "batch_size", None),
+            previous=pointer.address if pointer is not None else None,
         )
-        indexes.put(address, built.packed)
+
+    def load(self) -> loading.Loaded:
+        """Its local documents as they are now."""
+        return self._load(self.documents)
+
+    def note(self, order: BuildOrder, built: Mapping[str, Any]) -> Pointer:
+        """Write down in its directory that it was built.
+
+        Raises:
+            KnowledgeFailed: the file cannot be written.
+        """
         pointer = Pointer(
-            address=address,
-            **settings.to_json(),
+            address=built["address"],
+            **order.settings.to_json(),
             documents=[document.strip() for document in self.documents],
-            files=len(documents),
-            chunks=built.chunks,
-            dimension=built.dimension,
+            files=built["files"],
+            chunks=built["chunks"],
+            dimension=built["dimension"],
             files_hash=self.files_hash(),
             built_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -120,7 +134,7 @@ class AgentBase:
         """The sources that have changed since it was built, and those that are gone."""
         built = {source: content for source, _, content in self._index(indexes).manifest["sources"]}
         pages = {source for source in built if source.startswith(("http://", "https://"))}
-        now = {document.source: document.hash.content for document in self._load(pages).documents}
+        now = {document.source: document.hash.content for document in self.load().documents}
         local = built.keys() - pages
         changed = [source for source in local if source in now and now[source] != built[source]]
         return sorted(changed), sorted(source for source in local if source not in now)
@@ -142,14 +156,9 @@ class AgentBase:
             raise KnowledgeFailed(why)
         return found
 
-    def _load(self, without: set[str] | None = None) -> loading.Loaded:
-        reach = loading.Reach(
-            self.settings.rag_document_max_bytes,
-            self.settings.rag_absolute_paths,
-            self.settings.allow_private_addresses,
-        )
-        entries = [entry for entry in self.documents if entry.strip() not in (without or ())]
-        return loading.load(self.agent.directory, entries, reach, lambda: False)
+    def _load(self, entries: Sequence[str]) -> loading.Loaded:
+        reach = loading.reach_of(self.settings, here=True)
+        return loading.load_local(self.agent.directory, entries, reach, lambda: False)
 
     def _index(self, indexes: Indexes) -> Index:
         pointer = self.pointer()

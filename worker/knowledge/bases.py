@@ -1,40 +1,48 @@
-"""The knowledge bases of one worker: found by address, fetched, or built if nobody has yet."""
+"""The knowledge bases of one worker: found by address, fetched, or to be built."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import address_of
+from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.sources import classify, is_absolute
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.keys import new_child_id
+from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
+from sleipnir.scheduler.store.knowledge.build_files import BuildFiles
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
+from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.knowledge.build_stages import (
+    BUILT_AFTER_S,
+    BuildStages,
+    BuildStores,
+    StageDone,
+)
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
-from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed, NotYet
+from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed, NotBuilt, NotYet
 
 # They import faiss and whoosh, which most workers do without.
 with lazy_imports():
-    from sleipnir.worker.knowledge import building, cache, loading
+    from sleipnir.worker.knowledge import cache, loading
     from sleipnir.worker.knowledge import search as searching
 
 if TYPE_CHECKING:
     from sleipnir.worker.knowledge.cache import IndexCache
-    from sleipnir.worker.knowledge.index import Index, SourceText
+    from sleipnir.worker.knowledge.index import Index
+    from sleipnir.worker.knowledge.loading import Loaded
     from sleipnir.worker.knowledge.search import Hit
     from sleipnir.worker.llm.models import Models
     from sleipnir.worker.visit.context import Visit
-
-# How long a visit rests while another worker builds.
-_BUILT_AFTER_S = 2.0
 
 _SEARCHES = ThreadPoolExecutor(32, thread_name_prefix="search")
 
@@ -55,34 +63,30 @@ class FoundPassages:
 class KnowledgeBases:
     """Those that visits of one worker process search; may be used from many threads."""
 
-    def __init__(
-        self,
-        indexes: Indexes,
-        vectors: KeptVectors,
-        models: Models,
-        settings: Settings,
-        directory: Path,
-    ) -> None:
-        self._indexes = indexes
-        self._vectors = vectors
-        self._models = models
+    def __init__(self, store: RunStore, models: Models, directory: Path) -> None:
+        settings = store.settings
         self._settings = settings
+        self._models = models
         self._directory = directory
-        self._kept: IndexCache | None = None
-        # Of what was loaded before, by bundle and node: neither ever changes.
+        self._indexes = Indexes(store.client, settings.retention_s)
+        self._vectors = KeptVectors(store.client)
+        self._files = BuildFiles(store.client)
+        self._claims = BuildClaims(store.client, settings.lease_s)
+        # Of what was searched before, by bundle and node: neither ever changes.
         self._addresses: dict[tuple[str, str], str] = {}
 
     def search(
         self, visit: Visit[Any], query: str, top_k: int | None, timeout_s: float
     ) -> FoundPassages:
-        """The best chunks of a node's knowledge base, which is built if it has to be.
+        """The best chunks of a node's knowledge base.
 
         Args:
             top_k: how many; None: as the knowledge base says.
             timeout_s: for the search alone.
 
         Raises:
-            KnowledgeFailed: it cannot be built or searched.
+            KnowledgeFailed: it cannot be searched.
+            NotBuilt: the run is to build it first.
             NotYet: later, perhaps.
         """
         plan = visit.agent.knowledge.get(visit.node_id)
@@ -90,8 +94,15 @@ class KnowledgeBases:
             raise KnowledgeFailed("the knowledge base is not built, and cannot be built unasked")
         if getattr(visit.node, "reranker_model", None):
             raise KnowledgeFailed("reranker models are not available in this version")
-        calls = EmbeddingCalls(visit, plan, self._models, self._vectors, self._settings)
-        index, warnings = self._index(visit, plan, calls)
+        index, warnings = self._index(visit, plan)
+        calls = EmbeddingCalls(
+            visit,
+            plan.settings.embedding_model,
+            visit.node.batch_size,
+            self._models,
+            self._vectors,
+            self._settings,
+        )
         embed = None if index.dimension is None else partial(calls.of_query, index.dimension)
         searched = _SEARCHES.submit(searching.search, index, query, top_k or plan.top_k, embed)
         try:
@@ -99,66 +110,70 @@ class KnowledgeBases:
         except TookTooLong as error:
             raise KnowledgeFailed(f"the search took longer than {timeout_s:g} s") from error
 
-    @property
-    def _cache(self) -> IndexCache:
-        if self._kept is None:
-            limit_bytes = self._settings.kb_cache_bytes
-            self._kept = cache.IndexCache(self._indexes, self._directory, limit_bytes)
-        return self._kept
+    @cached_property
+    def builds(self) -> BuildStages:
+        """What the nodes of builds do."""
+        stores = BuildStores(self._indexes, self._files, self._claims, self._vectors)
+        return BuildStages(stores, self._models, self._settings, self._cache)
 
-    def _index(
-        self, visit: Visit[Any], plan: KnowledgePlan, calls: EmbeddingCalls
-    ) -> tuple[Index, tuple[str, ...]]:
+    def build(self, visit: Visit[Any]) -> StageDone:
+        """Do what a node of a build is there for; raises as `BuildStages.run`."""
+        return self.builds.run(visit)
+
+    @cached_property
+    def _cache(self) -> IndexCache:
+        limit_bytes = self._settings.kb_cache_bytes
+        return cache.IndexCache(self._indexes, self._directory, limit_bytes)
+
+    def _index(self, visit: Visit[Any], plan: KnowledgePlan) -> tuple[Index, tuple[str, ...]]:
         """The index of a node, and what there is to warn of."""
         node = (visit.agent.digest, visit.node_id)
-        documents: Sequence[SourceText] = ()
-        address = self._addresses.get(node) or plan.address or self._noted(visit)
-        if address is None:
-            documents = self._load(visit)
-            address = address_of(plan.settings, (document.hash for document in documents))
-        self._addresses[node] = address
-        found = self._cache.get(address)
-        if found is not None:
-            return found, ()
-        warnings: tuple[str, ...] = ()
-        if plan.address is not None:
-            warnings = ("the knowledge base was no longer stored and is built anew",)
-        return self._built(visit, plan, documents or self._load(visit), calls), warnings
+        built, warnings = _built_for(visit, plan)
+        for address in filter(None, (built, *self._known_addresses(node, plan))):
+            found = self._cache.get(address)
+            if found is not None:
+                self._addresses[node] = address
+                return found, warnings
+        if built is not None:
+            raise KnowledgeFailed("the index that was just built is not stored any more")
+        loaded = self._load(visit)
+        claim = f"{visit.agent.digest}:{visit.node_id}"
+        if not loading.has_pages(visit.node.documents):
+            documents = loaded.require_whole()
+            claim = address_of(plan.settings, (document.hash for document in documents))
+            found = self._cache.get(claim)
+            if found is not None:
+                self._addresses[node] = claim
+                return found, ()
+        raise self._to_be_built(visit, plan, loaded, claim)
 
-    def _built(
-        self,
-        visit: Visit[Any],
-        plan: KnowledgePlan,
-        documents: Sequence[SourceText],
-        calls: EmbeddingCalls,
-    ) -> Index:
-        """The index of these documents, built here unless another worker is at it."""
-        address = address_of(plan.settings, (document.hash for document in documents))
-        with self._indexes.lease(address, secrets.token_hex(8)) as is_ours:
-            if not is_ours:
-                raise NotYet(_BUILT_AFTER_S, "its knowledge base is being built")
-            if not self._indexes.has(address):
-                built = building.build(
-                    plan.settings, documents, calls.of_chunks, self._settings.kb_max_bytes
-                )
-                self._indexes.put(address, built.packed)
-                calls.let_go()
-        if _has_pages(visit.node.documents):
-            self._indexes.note_address(visit.agent.digest, visit.node_id, address)
-        self._addresses[(visit.agent.digest, visit.node_id)] = address
-        index = self._cache.get(address)
-        if index is None:
-            raise KnowledgeFailed("the index that was just built is gone from Redis")
-        return index
+    def _known_addresses(self, node: tuple[str, str], plan: KnowledgePlan) -> Iterator[str | None]:
+        """Where the index of a node may be, in the order to look."""
+        yield self._addresses.get(node)
+        yield plan.address
+        yield self._indexes.address_of(*node)
 
-    def _noted(self, visit: Visit[Any]) -> str | None:
-        """The address of pages as they were when they were first read."""
-        if not _has_pages(visit.node.documents):
-            return None
-        return self._indexes.address_of(visit.agent.digest, visit.node_id)
+    def _to_be_built(
+        self, visit: Visit[Any], plan: KnowledgePlan, loaded: Loaded, claim: str
+    ) -> KnowledgeFailed:
+        run_id = new_child_id(visit.run_id)
+        if not self._claims.take(claim, run_id):
+            return NotYet(BUILT_AFTER_S, "its knowledge base is being built")
+        order = BuildOrder(
+            agent=visit.graph.name,
+            node=visit.node_id,
+            settings=plan.settings,
+            entries=tuple(visit.node.documents),
+            documents=f"{run_id}:local",
+            batch_size=visit.node.batch_size,
+            claim=claim,
+            bundle=visit.agent.digest,
+        )
+        self._files.put(order.documents, loaded.to_bytes())
+        return NotBuilt(order, run_id)
 
-    def _load(self, visit: Visit[Any]) -> Sequence[SourceText]:
-        """The documents of a node, from its bundle and the web."""
+    def _load(self, visit: Visit[Any]) -> Loaded:
+        """The documents of a node that are in its bundle."""
         entries = visit.node.documents
         elsewhere = [entry for entry in entries if is_absolute(classify(entry).target)]
         if elsewhere:
@@ -166,15 +181,29 @@ class KnowledgeBases:
                 f"'{elsewhere[0]}' is on the machine of the agent: build the knowledge base "
                 f"there with `sleipnir kb build {visit.graph.name} {visit.node_id}`"
             )
-        reach = loading.Reach(
-            self._settings.rag_document_max_bytes,
-            private_addresses=self._settings.allow_private_addresses,
+        reach = loading.reach_of(self._settings)
+        loaded = loading.load_local(
+            visit.directory.resolve(), entries, reach, visit.cancelled.is_set
         )
-        loaded = loading.load(visit.directory.resolve(), entries, reach, visit.cancelled.is_set)
         if visit.cancelled.is_set():
             raise BuildFailed("cancelled: the run is over")
-        return loaded.require_whole()
+        return loaded
 
 
-def _has_pages(entries: Sequence[str]) -> bool:
-    return any(classify(entry).kind in ("url", "crawl") for entry in entries)
+def _built_for(visit: Visit[Any], plan: KnowledgePlan) -> tuple[str | None, tuple[str, ...]]:
+    """The address that the build of this visit gave, if there was one, and its warnings.
+
+    Raises:
+        BuildFailed: the build did not succeed.
+    """
+    child = visit.resumed_with
+    if child is None:
+        return None, ()
+    if child["status"] != "succeeded":
+        failure = json.loads(child["error"])["message"] if child["error"] else ""
+        raise BuildFailed(failure or f"its build was {child['status']} (run {child['run_id']})")
+    built = json.loads(child["output"])
+    warnings = list(built["warnings"])
+    if plan.address is not None:
+        warnings.append("the knowledge base was no longer stored and is built anew")
+    return built["address"], tuple(warnings)

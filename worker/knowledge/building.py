@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from sleipnir.graphs.bundles.archive import Part, pack
@@ -14,36 +13,26 @@ from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.scheduler.store.knowledge.indexes import PackedIndex
 from sleipnir.worker.knowledge.cache import INDEX_DIRECTORY
 from sleipnir.worker.knowledge.errors import BuildFailed
-from sleipnir.worker.knowledge.index import Chunk, SourceText, chunks_of, write_index
+from sleipnir.worker.knowledge.index import Chunk, SourceText, write_index
 from sleipnir.worker.knowledge.vectors import Matrix
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltIndex:
-    """An index ready to be kept."""
-
-    packed: PackedIndex
-    chunks: int
-    dimension: int | None  # None: keywords only
 
 
 def build(
     settings: BuildSettings,
     documents: Sequence[SourceText],
-    embed: Callable[[Sequence[str]], Matrix],
+    chunks: Sequence[Chunk],
+    vectors: Matrix | None,
     limit_bytes: int,
-) -> BuiltIndex:
+) -> PackedIndex:
     """The index of documents.
 
     Args:
-        embed: makes normalised vectors of texts; not called for keywords only.
+        vectors: normalised, one per chunk; None for keywords only.
         limit_bytes: what the packed index may take.
 
     Raises:
         BuildFailed: it cannot be written, or is too large.
     """
-    chunks: list[Chunk] = list(chunks_of(documents, settings))
-    vectors = None if settings.is_keyword_only else embed([chunk.text for chunk in chunks])
     try:
         with tempfile.TemporaryDirectory(prefix="sleipnir-index-") as name:
             write_index(Path(name), settings, documents, chunks, vectors)
@@ -55,4 +44,5 @@ def build(
             f"the index takes more than {limit_bytes / MIB:g} MiB (kb_max_bytes)"
         ) from error
     dimension = None if vectors is None else int(vectors.shape[1])
-    return BuiltIndex(PackedIndex(bundle.digest, bundle.data), len(chunks), dimension)
+    info = {"files": len(documents), "chunks": len(chunks), "dimension": dimension}
+    return PackedIndex(bundle.digest, bundle.data, info)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.scheduler.periodic import pause
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.knowledge import local_model
@@ -23,11 +22,9 @@ from sleipnir.worker.llm.models import Models
 
 @dataclass(slots=True)
 class EmbeddingByHand:
-    """Makes vectors outside of any run, and counts what that used."""
+    """Makes vectors outside of any run."""
 
     store: RunStore
-    usage: Usage = NO_USAGE
-    batch_size: int = BATCH_SIZE
     _caller: Caller = field(init=False)
     _models: Models = field(init=False)
 
@@ -50,11 +47,9 @@ class EmbeddingByHand:
 
         def ask(batch: Sequence[str]) -> Embedded:
             caller = replace(self._caller, key=f"{self._caller.key}:{secrets.token_hex(4)}")
-            embedded = self._models.embed(model, batch, caller, None)
-            self.usage += embedded.usage
-            return embedded
+            return self._models.embed(model, batch, caller, None)
 
-        embedder = Embedder(kept, model, ask, self.batch_size, dimension)
+        embedder = Embedder(kept, model, ask, BATCH_SIZE, dimension)
         failures = 0
         while True:
             try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.graphs.knowledge.build_settings import LOCAL
-from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
@@ -31,39 +30,33 @@ class EmbeddingCalls:
     def __init__(
         self,
         visit: Visit[Any],
-        plan: KnowledgePlan,
+        model: str,
+        batch_size: int | None,
         models: Models,
         kept: KeptVectors,
         settings: Settings,
     ) -> None:
         self._visit = visit
-        self._model = plan.settings.embedding_model
+        self._model = model
         self._models = models
         self._kept = kept
         self._attempts = settings.embeddings_retry_limit
-        self._batch_size = visit.node.batch_size or embedding.BATCH_SIZE
+        self._batch_size = batch_size or embedding.BATCH_SIZE
         self._lock = Lock()
         self._recorded: int | None = None  # entries of the visit's conversation
-        self._texts: Sequence[str] = ()
 
     def of_chunks(self, texts: Sequence[str]) -> Matrix:
-        """The normalised vectors of all chunks.
+        """The normalised vectors of chunks, which are kept.
 
         Raises:
             KnowledgeFailed: the model failed for good, or its vectors cannot be used.
             NotYet: it may be asked again later.
         """
-        self._texts = texts
         return self._embed(texts, None)
 
     def of_query(self, dimension: int, texts: Sequence[str]) -> Matrix:
         """The normalised vectors of a query's pieces; raises what `of_chunks` does."""
         return self._embed(texts, dimension)
-
-    def let_go(self) -> None:
-        """The chunks' vectors are in an index now."""
-        if self._model != LOCAL:
-            self._kept.let_go(self._model, [content_hash(text) for text in self._texts])
 
     def _embed(self, texts: Sequence[str], dimension: int | None) -> Matrix:
         if self._model == LOCAL:

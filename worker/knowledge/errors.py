@@ -2,11 +2,13 @@
 
 KnowledgeFailed
 ├── BuildFailed    it cannot be built; the text names each document with its reason
+├── NotBuilt       nobody has built it, or is at it: a run of its own may
 └── NotYet         it can be had later: somebody else builds it, a limit or a failure passes
 """
 
 from __future__ import annotations
 
+from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.scheduler.errors import SleipnirError
 
 
@@ -16,6 +18,15 @@ class KnowledgeFailed(SleipnirError):
 
 class BuildFailed(KnowledgeFailed):
     """A knowledge base cannot be built."""
+
+
+class NotBuilt(KnowledgeFailed):
+    """A knowledge base is to be built, by a run with the id that has the claim on it."""
+
+    def __init__(self, order: BuildOrder, run_id: str) -> None:
+        self.order = order
+        self.run_id = run_id
+        super().__init__("it is not built")
 
 
 class NotYet(KnowledgeFailed):

@@ -7,9 +7,11 @@ its code, any other exception is an internal error (R023). Tolerated failures of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from sleipnir.graphs.bundles.archive import Bundle
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 
 
@@ -64,12 +66,22 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnAgent:
+    """A part of the engine that runs as an agent: no file of the run's names it."""
+
+    bundle: Bundle
+    run_id: str  # of the child
+    state: Mapping[str, Any]  # seeds
+
+
+@dataclass(frozen=True, slots=True)
 class Spawned:
     """The visit parks until a child run of `agent` has ended, at most `timeout_s` long."""
 
     agent: str
     prompt: str
     timeout_s: float
+    own: OwnAgent | None = None  # what runs under that name; None: an agent of the run's
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from sleipnir.worker.llm.client import ModelRequest, Reply
 from sleipnir.worker.visit.run_log import RunLog
 
 if TYPE_CHECKING:
+    from sleipnir.worker.knowledge.build_stages import StageDone
     from sleipnir.worker.visit.context import Visit
 
 
@@ -89,6 +90,9 @@ class KnowledgeService(Protocol):
         self, visit: Visit[Any], query: str, top_k: int | None, timeout_s: float
     ) -> Passages:
         """The best passages of the node's knowledge base."""
+
+    def build(self, visit: Visit[Any]) -> StageDone:
+        """Do a stage of a build."""
 
 
 class VisitServices(NamedTuple):

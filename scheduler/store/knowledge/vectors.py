@@ -28,12 +28,24 @@ class KeptVectors:
         found: dict[str, bytes] = {}
         for start in range(0, len(digests), _AT_ONCE):
             part = digests[start : start + _AT_ONCE]
-            for digest in part:
-                key = _key(model, digest)
-                vector = self._redis.execute_command("GET", key, NEVER_DECODE=True)
-                if vector is not None:
-                    found[digest] = vector
+            with self._redis.pipeline(transaction=False) as pipe:
+                for digest in part:
+                    pipe.execute_command("GET", _key(model, digest), NEVER_DECODE=True)
+                vectors = zip(part, pipe.execute(), strict=True)
+            found.update((digest, vector) for digest, vector in vectors if vector is not None)
         return found
+
+    def missing(self, model: str, digests: Sequence[str]) -> list[str]:
+        """Those of which no vector is kept; of the others it is kept for another day."""
+        missing: list[str] = []
+        for start in range(0, len(digests), _AT_ONCE):
+            part = digests[start : start + _AT_ONCE]
+            with self._redis.pipeline(transaction=False) as pipe:
+                for digest in part:
+                    pipe.expire(_key(model, digest), _KEPT_S)
+                kept = zip(part, pipe.execute(), strict=True)
+            missing += [digest for digest, is_kept in kept if not is_kept]
+        return missing
 
     def keep(self, model: str, vectors: Mapping[str, bytes]) -> None:
         """Keep vectors by the digests of their texts."""

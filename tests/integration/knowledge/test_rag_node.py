@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.errors import InvalidAgent
-from sleipnir.graphs.knowledge.address import DocumentHash, address_of, content_hash
-from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.scheduler.runs.events import VisitDelayed
-from sleipnir.scheduler.store.knowledge.indexes import Indexes
+from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.knowledge import building
 from tests.support.engine import Engine
 
@@ -97,24 +95,26 @@ def test_changed_documents_are_another_index(engine: Engine) -> None:
     assert state["context"].endswith("Cats hunt at night.")
 
 
-def test_a_node_rests_while_another_worker_builds(engine: Engine) -> None:
-    documents = [
-        DocumentHash(f"./{path}", path.rpartition(".")[2], content_hash(text))
-        for path, text in DOCS.items()
-    ]
-    address = address_of(BuildSettings("none", 1000, 50), documents)
-    with Indexes(engine.redis, 60, 15).lease(address, "another worker"):
-        run = engine.finish(GRAPH, DOCS, prompt="cats")
-        assert run.status == "running"
-        assert [e.reason for e in engine.events(run.run_id, VisitDelayed)] == [
-            "its knowledge base is being built"
-        ]
+def test_runs_that_need_the_same_index_wait_for_one_build(engine: Engine) -> None:
+    runs = [engine.submit(GRAPH, DOCS, prompt=prompt) for prompt in ("cats", "dogs")]
+    engine.work_once()
+    build = engine.pop()
+    assert build is not None
+    engine.work_once()  # the second one while the first one's build goes on
+    run_visit(engine.services, *build)
+    engine.drive()
 
+    assert engine.run(runs[0]).status == "succeeded"
+    assert engine.run(runs[1]).status == "running"
+    assert [e.reason for e in engine.events(runs[1], VisitDelayed)] == [
+        "its knowledge base is being built"
+    ]
     engine.clock.move(3)
     engine.tick()
     engine.drive()
 
-    assert engine.run(run.run_id).status == "succeeded"
+    assert engine.run(runs[1]).status == "succeeded"
+    assert [len(engine.queries.children(run_id)) for run_id in runs] == [1, 0]
 
 
 def test_a_branch_of_a_map_gives_what_it_found(engine: Engine) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.state import encode
@@ -15,7 +17,15 @@ from sleipnir.scheduler.runs.events import (
 from sleipnir.scheduler.runs.model import NewRun, Question
 from sleipnir.scheduler.runs.submit import NestedTooDeep, child_digest, child_run
 from sleipnir.worker.delivery.delivery import Delivery
-from sleipnir.worker.visit.outcome import Asked, Deferred, Failed, Mapped, Postponed, Spawned
+from sleipnir.worker.visit.outcome import (
+    Asked,
+    Deferred,
+    Failed,
+    Mapped,
+    OwnAgent,
+    Postponed,
+    Spawned,
+)
 
 
 def ask(delivery: Delivery, asked: Asked) -> None:
@@ -58,6 +68,8 @@ def spawn(delivery: Delivery, spawned: Spawned) -> Failed | None:
 
 def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
     services, context = delivery.services, delivery.begun.context
+    if spawned.own is not None:
+        return _own_child(delivery, spawned.agent, spawned.own)
     digest = child_digest(context, spawned.agent, services.settings.max_agent_depth)
     return child_run(
         services.agents.get(digest).graph,
@@ -67,6 +79,23 @@ def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
         parent_visit=delivery.lease.visit,
         agent=spawned.agent,
         prompt=spawned.prompt,
+    )
+
+
+def _own_child(delivery: Delivery, name: str, own: OwnAgent) -> NewRun:
+    """A run of the engine's own; any machine may have it, however deep it lies."""
+    services = delivery.services
+    services.store.bundles.put(own.bundle.digest, own.bundle.data)
+    return child_run(
+        services.agents.get(own.bundle.digest).graph,
+        own.bundle.digest,
+        parent=replace(delivery.begun.context, machine=None),
+        parent_run=delivery.lease.run_id,
+        parent_visit=delivery.lease.visit,
+        agent=name,
+        prompt="",
+        run_id=own.run_id,
+        state=own.state,
     )
 
 

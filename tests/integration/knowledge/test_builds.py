@@ -1,0 +1,138 @@
+"""Builds of knowledge bases: runs of their own, shared by workers, taken over, cancelled."""
+
+from __future__ import annotations
+
+import pytest
+
+from sleipnir.scheduler.runs.events import ItemCommitted
+from sleipnir.scheduler.runs.model import RunRow
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, fails, says
+
+GRAPH = """
+start: look_up
+nodes:
+  look_up:
+    type: rag
+    documents: [docs]
+    embedding_model: openai:text-embedding-3-small
+    chunk_size: 200
+    chunk_overlap: 0
+    batch_size: 2
+    top_k: 2
+    state_updates: {sources: "{{output.sources}}"}
+    next: z
+  z: {type: end, output: "{{sources}}"}
+"""
+DOCS = {f"docs/{letter}.md": f"{letter} " + letter * 9 for letter in "abcdef"}
+
+
+@pytest.fixture
+def server(server: ModelServer) -> ModelServer:
+    server.when(lambda request: request.path.endswith("/embeddings"), says(""))
+    return server
+
+
+def texts_asked(server: ModelServer) -> list[str]:
+    return [text for request in server.requests for text in request.body["input"]]
+
+
+def build_of(engine: Engine, run_id: str) -> RunRow:
+    [child] = engine.queries.children(run_id)
+    return child
+
+
+def rest(engine: Engine, seconds: float) -> None:
+    """Let the engine go on after a pause."""
+    engine.clock.move(seconds)
+    engine.tick()
+    engine.drive()
+
+
+def test_a_build_is_a_child_run_with_a_visit_for_each_batch(
+    engine: Engine, server: ModelServer
+) -> None:
+    run = engine.finish(GRAPH, DOCS, prompt="dddd")
+
+    assert run.status == "succeeded", run.failure
+    build = build_of(engine, run.run_id)
+    assert (build.agent, build.status) == ("kb build tested look_up", "succeeded")
+    done = [(event.done, event.total) for event in engine.events(build.run_id, ItemCommitted)]
+    assert done == [(1, 3), (2, 3), (3, 3)]
+    assert build.usage.prompt_tokens == 60
+    assert run.usage.prompt_tokens == 70  # with what the query took
+    assert engine.redis.keys("sleipnir:build-*") == []
+
+
+@pytest.mark.parametrize("visits", range(1, 9))
+def test_a_worker_that_dies_at_any_visit_of_a_build_costs_no_text_twice(
+    engine: Engine, server: ModelServer, visits: int
+) -> None:
+    run_id = engine.submit(GRAPH, DOCS, prompt="dddd")
+    for _ in range(visits):
+        engine.work_once()
+    message = engine.pop()  # with its worker
+    assert message is not None
+    engine.begin(message[0], message[1])
+    for _ in range(20):
+        if engine.run(run_id).is_final:
+            break
+        rest(engine, 20)
+
+    assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
+    assert engine.state(run_id)["sources"] == ["./docs/d.md"]
+    assert sorted(texts_asked(server)) == sorted([*DOCS.values(), "dddd"])
+
+
+def test_a_cancelled_run_ends_its_build_and_the_next_one_builds_anew(
+    engine: Engine, server: ModelServer
+) -> None:
+    cancelled = engine.submit(GRAPH, DOCS, prompt="dddd")
+    for _ in range(3):  # one batch is done
+        engine.work_once()
+    engine.client.cancel(cancelled)
+    engine.drive()
+    assert build_of(engine, cancelled).status == "cancelled"
+
+    run = engine.finish(GRAPH, DOCS, prompt="dddd")
+
+    assert run.status == "succeeded", run.failure
+    assert sorted(texts_asked(server)) == sorted([*DOCS.values(), "dddd"])
+
+
+def test_a_build_that_fails_names_its_reason_and_a_retry_goes_on_with_it(
+    engine: Engine, server: ModelServer
+) -> None:
+    engine.configure(embeddings_retry_limit=1)
+    server.script._rules.clear()
+    server.when(
+        lambda request: "c ccccccccc" in request.body["input"], fails(400, "no c"), says("")
+    )
+    server.when(lambda _request: True, says(""))
+    run = engine.finish(GRAPH, DOCS, prompt="dddd")
+    failure = engine.failure(run.run_id)
+    assert (failure.code, failure.node) == ("R020", "look_up")
+    assert "no c" in failure.message
+
+    engine.client.retry(run.run_id)
+    engine.drive()
+    for _ in range(5):
+        rest(engine, 20)
+
+    assert engine.run(run.run_id).status == "succeeded", engine.run(run.run_id).failure
+    asked = texts_asked(server)
+    assert asked.count("a aaaaaaaaa") == 1
+    assert asked.count("c ccccccccc") == 2
+
+
+def test_vectors_that_expired_meanwhile_are_made_once_more(
+    engine: Engine, server: ModelServer
+) -> None:
+    run_id = engine.submit(GRAPH, DOCS, prompt="dddd")
+    for _ in range(5):  # all batches are done
+        engine.work_once()
+    engine.redis.delete(engine.redis.keys("sleipnir:vector:*")[0])
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
+    assert len(texts_asked(server)) == len(DOCS) + 2

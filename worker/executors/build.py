@@ -1,0 +1,24 @@
+"""The nodes of a build: see graphs/knowledge/build_graph.py."""
+
+from __future__ import annotations
+
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.schema import BuildNode
+from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Deferred, Outcome, Wrote
+
+
+def run_build(visit: Visit[BuildNode]) -> Outcome:
+    """Do one stage of the build.
+
+    Raises:
+        NodeFailed: R020 if the knowledge base cannot be built.
+    """
+    try:
+        done = visit.services.knowledge.build(visit)
+    except NotYet as wait:
+        return Deferred(wait.delay_s, visit.mask(str(wait)), wait.for_person)
+    except KnowledgeFailed as error:
+        raise NodeFailed("R020", visit.mask(str(error))) from error
+    return Wrote(dict(done.writes), done.targets or visit.node.targets, done.output)
