@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.cli.prompts import ask
 from sleipnir.scheduler.cli.stream_printer import StreamPrinter
-from sleipnir.scheduler.cli.terminal import Withdrawn
+from sleipnir.scheduler.cli.terminal import Withdrawn, show
 from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.periodic import pause
@@ -186,8 +186,10 @@ class Attachment:
         try:
             text = ask(question, is_open)
             self._client.answer(question.run_id, text, question.place)
-        except EOFError:
+        except (EOFError, KeyboardInterrupt):
+            # What waits costs nothing: it is left as it is, and a later Ctrl-C cancels.
             self._asks = False
+            show("\n")
         except Withdrawn:
             self._options.say("the question was already answered or withdrawn")
         except AnswerRefused as refusal:

@@ -60,6 +60,7 @@ def print_result(
         for question in questions:
             explain(options, question)
         options.say(f"and continue with: sleipnir watch {run.run_id}")
+        options.say(f"or cancel it with: sleipnir cancel {run.run_id}")
     elif run.failure is not None:
         _print_failure(run, run.failure)
     _print_earlier_failures(client, run)

@@ -229,6 +229,19 @@ def test_who_does_not_want_to_answer_leaves_the_run_parked(sleipnir: Sleipnir) -
     assert terminal.end() == (4, "")
 
 
+@pytest.mark.parametrize(("term", "shown"), [("dumb", "> "), ("xterm", "another answer")])
+def test_ctrl_c_at_a_question_leaves_the_run_parked_and_says_how_to_cancel(
+    sleipnir: Sleipnir, term: str, shown: str
+) -> None:
+    terminal = sleipnir.on_terminal("run", "release", "it", TERM=term)
+
+    terminal.wait_for(shown)
+    terminal.interrupt()
+
+    terminal.wait_for("or cancel it with: sleipnir cancel ")
+    assert terminal.end() == (4, "")
+
+
 def test_answer_without_a_text_asks(sleipnir: Sleipnir) -> None:
     run_id = parked(sleipnir)
     terminal = sleipnir.on_terminal("answer", run_id, TERM="dumb")

@@ -135,6 +135,10 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        self._process.send_signal(signal.SIGINT)
+
     def end(self) -> tuple[int, str]:
         """Wait for the command's end: its exit code, and what it printed on standard output."""
         output, _ = self._process.communicate(timeout=TIME_LIMIT_S)

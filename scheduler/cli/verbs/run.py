@@ -44,7 +44,8 @@ def run(
 ) -> ExitCode:
     """Run AGENT on PROMPT (`-`: standard input) and print its result.
 
-    Narration goes to standard error. Ctrl-C cancels the run; a second one exits at once.
+    Narration goes to standard error. Ctrl-C cancels the run, a second one exits at once; at a
+    question it leaves the run waiting, as Ctrl-D does.
     """
     require_place(record, detach, submission.replay)
     if detach:
