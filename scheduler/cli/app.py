@@ -98,6 +98,30 @@ VERBS: Mapping[str, tuple[str, str]] = {
     ),
     "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
 }
+# What people type who know other tools, where no letters are alike.
+_OTHER_NAMES: Mapping[str, str] = {
+    "attach": "watch",
+    "check": "validate",
+    "create": "init",
+    "exec": "run",
+    "follow": "watch",
+    "history": "state",
+    "inspect": "show",
+    "kill": "cancel",
+    "list": "ps",
+    "lint": "validate",
+    "ls": "ps",
+    "new": "init",
+    "questions": "inbox",
+    "reply": "answer",
+    "resume": "retry",
+    "serve": "up",
+    "start": "run",
+    "status": "ps",
+    "stop": "cancel",
+    "ui": "monitor",
+    "tail": "logs",
+}
 
 
 class _Verbs(click.Group):
@@ -123,6 +147,16 @@ class _Verbs(click.Group):
         command = getattr(importlib.import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not (ctx.resilient_parsing or name in VERBS or name.startswith("-")):
+            if other := _OTHER_NAMES.get(name):
+                raise click.UsageError(f"no such command '{name}'; did you mean '{other}'?", ctx)
+            raise click.NoSuchCommand(name, possibilities=VERBS, ctx=ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -164,9 +198,12 @@ def _call() -> int:
     try:
         # Verbs report their own errors; what is left is click's: how it was called.
         return int(cli.main(prog_name="sleipnir", standalone_mode=False) or 0)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
+    except click.ClickException as error:
+        # What was given could not be read as flags.
+        return exit_codes.report(error, json="--json" in sys.argv)
     except click.Abort:
         return exit_codes.ExitCode.INTERRUPTED
 

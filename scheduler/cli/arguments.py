@@ -131,6 +131,7 @@ class PositiveNumber(click.FloatRange):
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
+        self.name = "number"  # in messages
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

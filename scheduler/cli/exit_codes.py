@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import traceback as tracebacks
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from json import dumps
 
 import click
 
+from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.errors import (
     AgentNotFound,
     BundleError,
@@ -47,7 +51,6 @@ _OF_STATUS = {
 
 # The first class that fits.
 _OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
-    (InvalidAgent, ExitCode.INVALID),
     (BundleError, ExitCode.INVALID),
     (AgentNotFound, ExitCode.USAGE),
     (MissingVariables, ExitCode.USAGE),
@@ -68,33 +71,102 @@ def exit_code_of(status: str) -> ExitCode:
     return _OF_STATUS[status]
 
 
-def report(error: BaseException, *, traceback: bool) -> ExitCode:
-    """Tell the person what went wrong, and the caller how to exit."""
+@dataclass(frozen=True, slots=True)
+class ErrorReport:
+    """What is said of an error.
+
+    Args:
+        kind: what programs tell it by: the code that the documentation has (`E215`), else a word.
+        message, hint: what happened, and what to do about it.
+        findings: of an invalid agent, which are the message themselves.
+    """
+
+    exit_code: ExitCode
+    kind: str
+    message: str
+    hint: str | None = None
+    findings: Sequence[Finding] = ()
+
+    def line(self, *, json: bool) -> str:
+        """What goes to standard error."""
+        return dumps(self.to_json(), ensure_ascii=False) if json else str(self)
+
+    def to_json(self) -> dict[str, object]:
+        """The object that programs get."""
+        document: dict[str, object] = {"code": self.kind, "message": self.message}
+        document["hint"] = self.hint
+        if self.findings:
+            document["findings"] = [finding.to_json() for finding in self.findings]
+        return {"error": document}
+
+    def __str__(self) -> str:
+        if self.findings:  # they begin with their file and say what they are
+            return self.message
+        # A message may end with a question or a list of its own.
+        joint = " " if self.message.endswith("?") else "; "
+        return f"error: {self.message}" + (f"{joint}{self.hint}" if self.hint else "")
+
+
+def report(error: BaseException, *, traceback: bool = False, json: bool = False) -> ExitCode:
+    """Tell the person, or the program, what went wrong, and the caller how to exit."""
     if traceback:
         click.echo("".join(tracebacks.format_exception(error)), err=True, nl=False)
     if isinstance(error, KeyboardInterrupt | click.Abort | EOFError):
         return ExitCode.INTERRUPTED
-    code, message = judge(error)
-    click.echo(message, err=True)
-    return code
+    told = judge(error)
+    click.echo(told.line(json=json), err=True)
+    return told.exit_code
 
 
-def judge(error: BaseException) -> tuple[ExitCode, str]:
-    """The exit code for an error, and the paragraph that tells of it."""
+def judge(error: BaseException) -> ErrorReport:
+    """What is said of an error, and how to exit for it."""
+    if isinstance(error, InvalidAgent):
+        return ErrorReport(ExitCode.INVALID, "invalid_agent", str(error), findings=error.findings)
+    if isinstance(error, click.ClickException):
+        return _judge_use(error)
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):
-            # Findings begin with their file and say what they are.
-            return code, str(error) if isinstance(error, InvalidAgent) else f"error: {error}"
+            return _told(code, _name_of(error), str(error))
     if of_redis := _judge_redis(error):
-        return ExitCode.UNREACHABLE, f"error: {of_redis}"
+        return _told(ExitCode.UNREACHABLE, "redis", of_redis)
     if isinstance(error, OSError) and error.strerror:
         # The machine's: no room, no rights, too many open files.
         place = f"{error.filename}: " if error.filename else ""
-        return ExitCode.FAILED, f"error: {place}{error.strerror}; use -vv for the traceback"
-    return (
-        ExitCode.FAILED,
-        f"error: {type(error).__name__}: {error}\nThis is a bug; use -vv for the traceback.",
-    )
+        message, hint = f"{place}{error.strerror}", "use -vv for the traceback"
+        return ErrorReport(ExitCode.FAILED, "system", message, hint)
+    message, hint = f"{type(error).__name__}: {error}", "this is a bug; use -vv for the traceback"
+    return ErrorReport(ExitCode.FAILED, "internal", message, hint)
+
+
+def _judge_use(error: click.ClickException) -> ErrorReport:
+    """Of errors in how a command was called; click's own sentences become ones like ours."""
+    guesses = getattr(error, "possibilities", None)
+    message = (error.message if guesses else error.format_message()).rstrip(".")
+    if message[1:2].islower():
+        message = message[0].lower() + message[1:]
+    if guesses:
+        message += f"; did you mean {' or '.join(map(repr, guesses))}?"
+    told = _told(ExitCode(error.exit_code), _name_of(error), message)
+    context = getattr(error, "ctx", None)
+    if told.hint is not None or context is None:
+        return told
+    return replace(told, hint=f"see `{context.command_path} --help`")
+
+
+def _told(code: ExitCode, kind: str, text: str) -> ErrorReport:
+    """Of a text as all are written: what happened; what to do."""
+    if text[:1] in "ER" and text[1:4].isdecimal():  # the code of a finding or a failure
+        kind = text[:4]
+    message, found, hint = text.partition("; ")
+    return ErrorReport(code, kind, message, hint if found else None)
+
+
+def _name_of(error: BaseException) -> str:
+    """`run_not_found` of `RunNotFound`; `usage` of what click has names for."""
+    if isinstance(error, click.UsageError):
+        return "usage"
+    name = type(error).__name__
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).removeprefix("_")
 
 
 def _judge_redis(error: BaseException) -> str | None:

@@ -91,7 +91,7 @@ def common_options(*, json: bool = False) -> Callable[[Command], Command]:
             except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
                 raise
             except (Exception, KeyboardInterrupt, click.Abort) as error:
-                code = exit_codes.report(error, traceback=options.verbosity > 1)
+                code = exit_codes.report(error, traceback=options.verbosity > 1, json=options.json)
             context.exit(int(code or 0))
 
         return engine_options(_JSON_OPTION(verb) if json else verb)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.command_line import Sleipnir
@@ -106,8 +108,12 @@ def test_a_redis_that_does_not_answer_exits_with_7(sleipnir: Sleipnir) -> None:
         (["run", "needy", "--set", "x"], "'x' is not of the form KEY=VALUE"),
         (["run", "failing", "--session", "s"], "--session continues a normal agent's conversation"),
         (["run", "failing", "--answer", "moon=1"], "names node 'moon', which does not exist"),
-        (["run", "failing", "--nonsense"], "No such option"),
-        (["nonsense"], "No such command 'nonsense'"),
+        (["run", "failing", "--nonsense"], "such option '--nonsense'; see `sleipnir run --help`"),
+        (["run", "failing", "--hedless"], "such option '--hedless'; did you mean '--headless' or "),
+        (["run"], "error: missing argument 'AGENT'; see `sleipnir run --help`\n"),
+        (["nonsense"], "error: no such command 'nonsense'; see `sleipnir --help`"),
+        (["valdate"], "error: no such command 'valdate'; did you mean 'validate'?\n"),
+        (["ls"], "error: no such command 'ls'; did you mean 'ps'?\n"),
         (["answer", "ffff"], "TEXT is required: there is no terminal to ask on"),
         (["worker"], "no Redis is configured"),
     ],
@@ -139,3 +145,52 @@ def test_help_imports_nothing_heavy(sleipnir: Sleipnir) -> None:
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert done.returncode == 0
     assert loaded & {"redis", "pydantic", "yaml", "celery", "rich"} == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (
+            ["show", "ffff"],
+            2,
+            {
+                "code": "run_not_found",
+                "message": "no run 'ffff'",
+                "hint": "`sleipnir ps` lists runs",
+            },
+        ),
+        (
+            ["ps", "--stauts", "failed"],
+            2,
+            {
+                "code": "usage",
+                "message": "no such option '--stauts'",
+                "hint": "did you mean '--status'?",
+            },
+        ),
+        (
+            ["run", "needy"],
+            2,
+            {
+                "code": "E215",
+                "message": "E215 the agent needs values",
+                "hint": "give each with --var NAME=VALUE:\n"
+                "  city: where to look\n  token: the key to the city",
+            },
+        ),
+    ],
+)
+def test_an_error_is_an_object_with_json(
+    sleipnir: Sleipnir, arguments: list[str], code: int, error: dict[str, str]
+) -> None:
+    done = sleipnir(*arguments, "--json")
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert json.loads(done.stderr) == {"error": error}
+
+
+def test_the_error_object_of_an_invalid_agent_has_its_findings(sleipnir: Sleipnir) -> None:
+    error = json.loads(sleipnir("submit", "invalid", "--json").stderr)["error"]
+
+    assert error["code"] == "invalid_agent"
+    assert "here" in [finding["node"] for finding in error["findings"]]

@@ -10,7 +10,7 @@ import click
 
 from sleipnir.scheduler.cli import run_result
 from sleipnir.scheduler.cli.connect import say_who_goes_on
-from sleipnir.scheduler.cli.exit_codes import ExitCode, judge
+from sleipnir.scheduler.cli.exit_codes import ErrorReport, ExitCode, judge
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
@@ -50,7 +50,7 @@ def retry_all(
 ) -> ExitCode:
     """Let runs go on, and print those that do; one that is refused keeps no other back."""
     going_on: list[str] = []
-    refused: Counter[tuple[ExitCode, str]] = Counter()
+    refused: Counter[ErrorReport] = Counter()
     try:
         for result in client.retry_many(run_ids, request):
             if result.refused is not None:
@@ -64,13 +64,13 @@ def retry_all(
             "the same command continues with the others"
         )
         raise
-    for line in _refusals(refused):
+    for line in _refusals(refused, json=options.json):
         click.echo(printable(line), err=True)
     if len(run_ids) > 1:
         options.say(f"{len(going_on):,} of {len(run_ids):,} runs go on")
     if going_on:
         say_who_goes_on(client, options, going_on[0])
-    return max((code for code, _ in refused), default=ExitCode.SUCCEEDED)
+    return max((report.exit_code for report in refused), default=ExitCode.SUCCEEDED)
 
 
 def _print(client: Client, options: Options, run_id: str) -> None:
@@ -108,8 +108,9 @@ def _row(cause: Cause) -> tuple[str, ...]:
     return f"{cause.runs:,}", str(cause.status), cause.agent, cause.example, reason
 
 
-def _refusals(refused: Counter[tuple[ExitCode, str]]) -> Iterator[str]:
-    for (_, message), count in refused.most_common(_MOST_LINES):
-        yield message if count == 1 else f"{message} ({count:,} runs)"
+def _refusals(refused: Counter[ErrorReport], *, json: bool) -> Iterator[str]:
+    for report, count in refused.most_common(_MOST_LINES):
+        line = report.line(json=json)
+        yield line if count == 1 or json else f"{line} ({count:,} runs)"
     if len(refused) > _MOST_LINES:
         yield f"and {sum(refused.values()) - _MOST_LINES:,} more that do not go on"

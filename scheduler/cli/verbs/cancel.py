@@ -9,8 +9,9 @@ import click
 
 from sleipnir.scheduler.cli.arguments import complete_runs
 from sleipnir.scheduler.cli.connect import open_client
-from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.exit_codes import ExitCode, report
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.errors import ActionRefused
 
 
 @click.command
@@ -29,6 +30,6 @@ def cancel(options: Options, run_ids: Sequence[str]) -> ExitCode:
             if cancelled:
                 options.say(f"cancelled run {run_id}")
             else:
-                click.echo(f"error: run {run_id} has already ended ({status})", err=True)
-                code = ExitCode.FAILED
+                refusal = ActionRefused(f"run {run_id} has already ended ({status})")
+                code = report(refusal, json=options.json)
     return code
