@@ -1,6 +1,6 @@
 """What can go wrong with an agent, before it runs and while it runs.
 
-GraphError
+GraphError, a SleipnirError
 ├── InvalidAgent        its files hold errors (E…); carries the findings
 ├── AgentNotFound       no such agent where we looked
 ├── MissingVariables    a run was asked for without values its agent needs (E215)
@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sleipnir.errors import SleipnirError
 from sleipnir.graphs.document.finding import Finding, folded
 
 
-class GraphError(Exception):
+class GraphError(SleipnirError):
     """Base of everything this package raises."""
 
 

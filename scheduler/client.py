@@ -1,26 +1,29 @@
-"""The Python client: submit agents, watch and answer their runs, cancel them.
+"""The Python client: submit agents, follow and answer their runs, cancel them.
 
-The command line is built on it.
+The command line is built on it. Its twin on asyncio is `sleipnir.scheduler.async_client`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.config.agents import agent_search
+from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
-from sleipnir.scheduler.errors import AnswerRefused, NotKept
-from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered, RunEnded
-from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run, RunRow
+from sleipnir.scheduler.errors import NotKept
+from sleipnir.scheduler.following import Following
+from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
 from sleipnir.scheduler.second_chances.client import SecondChances
-from sleipnir.scheduler.store.connection import connect, is_private, require_fit
+from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
-from sleipnir.scheduler.store.limit_queries import LimitQueries
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.recordings import Recordings
@@ -32,12 +35,16 @@ with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
     from sleipnir.graphs.document import finding as findings
     from sleipnir.scheduler import preparation
+    from sleipnir.scheduler.config import settings as configuration
+    from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.limits import budget_check
-    from sleipnir.scheduler.limits import report as limit_report
     from sleipnir.scheduler.runs import answers
     from sleipnir.scheduler.runs import submit as submission
+    from sleipnir.scheduler.store.clients import translating as clients
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.limits.budget_check import BudgetCheck
@@ -45,12 +52,61 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.submit import Request
 
 
-class Client(SecondChances):
-    """Runs, as their users handle them."""
+class Client(Following, SecondChances):
+    """Submits runs, follows them, answers their questions, steers and compares them.
+
+    It finds its engine as the commands do: the Redis that is named here or configured, or else the
+    embedded engine, started if none runs. That one stops when its last user closes or ends.
+    Threads may share a client.
+
+        with Client() as client:
+            run = client.wait(client.submit("welcome", Request(prompt="Ada")))
+
+    Args:
+        redis_url: overrides the configured one.
+        agents_dir: directories of agents to look into before the configured ones.
+        workers: whether the embedded engine is to execute nodes meanwhile.
+
+    Raises:
+        SettingInvalid: the configuration cannot be used.
+        EngineUnreachable: there is no engine, and none can be started. So does every method when
+            Redis fails it.
+    """
 
     def __init__(
-        self, store: RunStore, search: AgentSearch, acceptances: Acceptances | None = None
+        self,
+        redis_url: str | None = None,
+        *,
+        agents_dir: Sequence[str | Path] = (),
+        workers: bool = True,
     ) -> None:
+        settings = configuration.load_settings({"redis_url": redis_url}).values
+        directories = (*map(str, agents_dir), *settings.agents_dir)
+        settings = replace(settings, agents_dir=directories)
+        acceptances = None
+        with ExitStack() as stack:
+            if settings.redis_url is None:
+                engine = embedded.attach(data_dir(), settings, workers=workers)
+                url = stack.enter_context(engine).redis_url
+                settings = replace(settings, redis_url=url)
+                acceptances = Acceptances.of(data_dir().resolve(), url, settings.retention_s)
+            redis = _connected(settings)
+            translating = clients.TranslatingRedis(connection_pool=redis.connection_pool)
+            stack.callback(redis.connection_pool.disconnect)
+            self._use(_store(translating, settings), agent_search(settings), acceptances)
+            self._held = stack.pop_all()
+
+    @classmethod
+    def over(
+        cls, store: RunStore, search: AgentSearch, acceptances: Acceptances | None = None
+    ) -> Self:
+        """A client of a store that is there already."""
+        client = cls.__new__(cls)
+        client._held = ExitStack()
+        client._use(store, search, acceptances)
+        return client
+
+    def _use(self, store: RunStore, search: AgentSearch, acceptances: Acceptances | None) -> None:
         self.store = store
         # Of the embedded engine; what another Redis keeps is between it and its operator.
         self.acceptances = acceptances
@@ -61,17 +117,23 @@ class Client(SecondChances):
     @classmethod
     def connect(
         cls, settings: Settings, search: AgentSearch, acceptances: Acceptances | None = None
-    ) -> Client:
+    ) -> Self:
         """A client of the Redis that the settings name.
 
         Raises:
             EngineUnreachable: nothing usable answers there.
         """
-        assert settings.redis_url is not None
-        redis = connect(settings.redis_url)
-        require_fit(redis, allow_unsafe=settings.allow_unsafe_redis)
-        dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
-        return cls(RunStore(redis, settings, dispatcher), search, acceptances)
+        return cls.over(_store(_connected(settings), settings), search, acceptances)
+
+    def close(self) -> None:
+        """Let go of the engine; the embedded one stops if nobody else uses it."""
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @cached_property
     def budget_check(self) -> BudgetCheck:
@@ -101,27 +163,43 @@ class Client(SecondChances):
         machine = settings.machine_name
         return machine if Machines(self.store.client).have_worker(machine) else None
 
-    def deserted_machines(self, runs: Iterable[Run | RunRow]) -> set[str]:
-        """Machines that some of the runs are pinned to, and that have no worker now."""
-        pinned = (run.machine for run in runs if not run.is_final)
-        return Machines(self.store.client).without_worker(pinned)
-
-    def submit(self, agent: PreparedAgent, request: Request, *, keep: bool = True) -> str:
+    def submit(
+        self, agent: str | PreparedAgent, request: Request | None = None, *, keep: bool = True
+    ) -> str:
         """Accept a run and return its id; from here on it is never lost.
 
         Args:
+            agent: its name, its path, or what `prepare` made of that.
             keep: wait until it is on disk, on the embedded engine; else call `keep` afterwards.
 
         Raises:
             SubmissionRefused: nothing was stored.
+            AgentNotFound, InvalidAgent, BundleError: as `prepare`.
             NotKept: it was stored, and may be lost.
         """
-        run = self._new_run(agent, request)
-        self.budget_check.require_budget(request.batch)
+        prepared = self.prepare(agent) if isinstance(agent, str) else agent
+        run = self.new_run(prepared, request or submission.Request())
+        self.budget_check.require_budget(run.batch)
         self.store.runs.submit(run)
         if keep:
             self.keep([run.run_id])
         return run.run_id
+
+    def submit_many(self, agent: str | PreparedAgent, requests: Iterable[Request]) -> list[str]:
+        """Accept runs of one agent; returns their ids in the same order.
+
+        Raises:
+            SubmissionRefused: by the first that is refused; those before it are accepted.
+            AgentNotFound, InvalidAgent, BundleError, NotKept: as `submit`.
+        """
+        prepared = self.prepare(agent) if isinstance(agent, str) else agent
+        run_ids: list[str] = []
+        try:
+            for request in requests:
+                run_ids.append(self.submit(prepared, request, keep=False))
+        finally:
+            self.keep(run_ids)
+        return run_ids
 
     def keep(self, run_ids: Sequence[str]) -> None:
         """Return once these runs are on disk, if that is ours to see to.
@@ -146,9 +224,14 @@ class Client(SecondChances):
         Raises:
             SubmissionRefused: it would not.
         """
-        self._new_run(agent, request)
+        self.new_run(agent, request)
 
-    def _new_run(self, agent: PreparedAgent, request: Request) -> NewRun:
+    def new_run(self, agent: PreparedAgent, request: Request) -> NewRun:
+        """The run that a request makes of an agent; nothing is stored.
+
+        Raises:
+            SubmissionRefused: it would not be accepted.
+        """
         warnings = tuple(
             f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
             for finding in findings.folded(agent.warnings)
@@ -167,35 +250,6 @@ class Client(SecondChances):
             run.state, settings.value_limit_bytes, settings.state_limit_bytes
         )
         return run
-
-    # ---- follow
-
-    def watch(self, run_id: str, after: str = "0") -> Iterator[NarrationEntry]:
-        """The narration to the run's end, waiting for what is still to come."""
-        for entry in self.queries.follow(run_id, after):
-            yield entry
-            if isinstance(entry.event, RunEnded) and entry.event.ends(self.queries.run(run_id)):
-                return
-
-    def wait(self, run_id: str) -> Run:
-        """Wait until the run is over."""
-        for _ in self.watch(run_id):
-            pass
-        return self.queries.run(run_id)
-
-    def waits_for(self, runs: Sequence[Run | RunRow]) -> dict[str, str]:
-        """What those of the runs wait for that a person has to see to, by run id."""
-        open_runs = [run for run in runs if not run.is_final]
-        deserted = self.deserted_machines(open_runs)
-        without_worker = {
-            run.run_id: f"no worker on {run.machine}"
-            for run in open_runs
-            if run.machine in deserted
-        }
-        if not open_runs:
-            return {}
-        limits = LimitQueries(self.store.client, self.store.clock)
-        return without_worker | limit_report.held_up(limits, [run.run_id for run in open_runs])
 
     def graph_of(self, run: Run) -> Graph:
         """The graph that a run executes, as it was submitted.
@@ -227,32 +281,6 @@ class Client(SecondChances):
         self.store.parking.answer(question.run_id, question.visit, text, event=event)
         return question
 
-    def open_question(self, run_id: str, node: str | None = None) -> Question:
-        """The open question of a run, or of its child runs if it has none itself.
-
-        Raises:
-            AnswerRefused: there is none, or `node` does not say which of several.
-        """
-        questions = self.open_questions(run_id)
-        matching = [
-            question for question in questions if node is None or question.is_asked_by(node)
-        ]
-        if len(matching) == 1:
-            return matching[0]
-        if len(matching) > 1:
-            raise AnswerRefused(_which_question(run_id, matching))
-        run = self.queries.run(run_id)
-        if run.is_final:
-            raise AnswerRefused(f"run {run_id} is over ({run.status}); it accepts no answers")
-        if node is not None and run.visits.get(node, 0) > 0:
-            raise AnswerRefused(f"the question of node '{node}' was already answered")
-        where = f" at node '{node}'" if node is not None else ""
-        raise AnswerRefused(f"run {run_id} has no open question{where}")
-
-    def open_questions(self, run_id: str) -> list[Question]:
-        """The open questions of a run, or else those of its child runs at any depth."""
-        return self.queries.questions(run_id) or self.queries.questions_of_tree(run_id)
-
     def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:
         """Cancel a run with its children; False if it was over already.
 
@@ -263,9 +291,13 @@ class Client(SecondChances):
         return self.store.runs.close(run_id, "cancelled", Failure("cancelled", reason, None))
 
 
-def _which_question(run_id: str, questions: Sequence[Question]) -> str:
-    if len({question.run_id for question in questions}) == 1:
-        places = ", ".join(question.place for question in questions)
-        return f"run {run_id} asks several questions ({places}); name one with --node"
-    asking = ", ".join(f"{question.place} of run {question.run_id}" for question in questions)
-    return f"several child runs of {run_id} ask ({asking}); answer one of them"
+def _connected(settings: Settings) -> RedisClient:
+    assert settings.redis_url is not None
+    redis = connect(settings.redis_url)
+    require_fit(redis, allow_unsafe=settings.allow_unsafe_redis)
+    return redis
+
+
+def _store(redis: RedisClient, settings: Settings) -> RunStore:
+    assert settings.redis_url is not None
+    return RunStore(redis, settings, make_dispatcher(settings.redis_url, settings.broker_url))

@@ -1,6 +1,7 @@
 """What can go wrong with a run, its store or its engine; the tree callers catch by.
 
 SleipnirError
+├── GraphError            something is wrong with an agent (sleipnir.graphs.errors)
 ├── SettingInvalid        a setting from a flag, the environment or config.yaml is unusable
 ├── SecretsUnusable       the secrets file cannot be read, or other users could read it
 ├── SecretsMissing        a `{{NAME}}` that is in neither the secrets file nor the environment
@@ -10,6 +11,7 @@ SleipnirError
 ├── RunLost               a run that was accepted here is not in Redis any more
 ├── SubmissionRefused     a run was not accepted; nothing was stored
 │   └── BudgetUsedUp      a budget that stops submissions has nothing left
+├── StillRunning          a run was not over in the time its caller had for it
 ├── RunNotFound           no run with that id or prefix
 ├── AmbiguousRun          a prefix names several runs
 ├── BadCursor             a cursor that no page of that list has given
@@ -31,9 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
-class SleipnirError(Exception):
-    """Base of everything this package raises."""
+from sleipnir.errors import SleipnirError as SleipnirError
 
 
 class Terminated(BaseException):
@@ -111,6 +111,14 @@ class BudgetUsedUp(SubmissionRefused):
             f"`sleipnir limits --set {scope}.usd=…` (or .tokens), or renew it with "
             f"`sleipnir limits --resume {budget}`"
         )
+
+
+class StillRunning(SleipnirError, TimeoutError):
+    """The run was not over in time; it goes on."""
+
+    def __init__(self, run_id: str, timeout_s: float) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} was not over within {timeout_s:g} s; it goes on")
 
 
 class RunNotFound(SleipnirError):

@@ -1,6 +1,6 @@
 """Sleipnir: a distributed orchestrator for graph agents. Here are the names that programs use.
 
-    from sleipnir import Client, Request, SleipnirError
+    from sleipnir import AsyncClient, Client, Request, SleipnirError
 
 `graphs`, `scheduler` and `worker` are the folders of those names in the source tree.
 `sleipnir.tool` is what tools written in Python import; the engine gives it to them.
@@ -13,18 +13,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from sleipnir.errors import SleipnirError
     from sleipnir.graphs.functions.lib.sleipnir import tool
+    from sleipnir.scheduler.async_client import AsyncClient
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.errors import SleipnirError
     from sleipnir.scheduler.runs.submit import Request
 
-__all__ = ["Client", "Request", "SleipnirError", "tool"]
+__all__ = ["AsyncClient", "Client", "Request", "SleipnirError", "tool"]
 
 # Imported when first used: a command that needs none of them starts without them.
 _HOMES: Final[Mapping[str, tuple[str, str | None]]] = {
+    "AsyncClient": ("sleipnir.scheduler.async_client", "AsyncClient"),
     "Client": ("sleipnir.scheduler.client", "Client"),
     "Request": ("sleipnir.scheduler.runs.submit", "Request"),
-    "SleipnirError": ("sleipnir.scheduler.errors", "SleipnirError"),
+    "SleipnirError": ("sleipnir.errors", "SleipnirError"),
     "tool": ("sleipnir.graphs.functions.lib.sleipnir.tool", None),
 }
 

@@ -12,13 +12,13 @@ import click
 
 from sleipnir.lazy import lazy_imports, load
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.config.directories import config_dir, data_dir
+from sleipnir.scheduler.config.agents import agent_search
+from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.errors import RunNotFound
 
 with lazy_imports():
     from concurrent import futures
 
-    from sleipnir.graphs.document import references
     from sleipnir.scheduler import client as client_api
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import acceptances as acceptance_log
@@ -26,7 +26,6 @@ with lazy_imports():
     from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:
-    from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
 
@@ -43,18 +42,6 @@ def settings_of(options: Options, **flags: object) -> Settings:
     settings = configuration.load_settings({"redis_url": options.redis, **flags}).values
     directories = (*options.agents_dir, *settings.agents_dir)
     return replace(settings, agents_dir=directories)
-
-
-def agent_search(settings: Settings) -> AgentSearch:
-    """Where agents are looked for by name, in order."""
-    return references.AgentSearch(
-        (
-            Path("agents").absolute(),
-            *(Path(directory).expanduser() for directory in settings.agents_dir),
-            config_dir() / "agents",
-            references.SHIPPED_AGENTS,
-        )
-    )
 
 
 @contextlib.contextmanager

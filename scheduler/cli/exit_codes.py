@@ -14,7 +14,6 @@ from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.errors import (
     AgentNotFound,
     BundleError,
-    GraphError,
     InvalidAgent,
     MissingVariables,
 )
@@ -62,7 +61,6 @@ _OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (errors.EngineUnreachable, ExitCode.UNREACHABLE),
     (errors.RunLost, ExitCode.UNREACHABLE),
     (errors.SleipnirError, ExitCode.FAILED),
-    (GraphError, ExitCode.FAILED),
 )
 
 

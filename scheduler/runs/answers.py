@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sleipnir.graphs.expression import Condition, parse_validation
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.runs.consent import consent
-from sleipnir.scheduler.runs.model import Question
+from sleipnir.scheduler.runs.model import Question, Run
+
+
+def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Question | None:
+    """The one of a run's open questions that an answer is for; None if there is none.
+
+    Raises:
+        AnswerRefused: `node` does not say which of several.
+    """
+    matching = [question for question in questions if node is None or question.is_asked_by(node)]
+    if len(matching) > 1:
+        raise AnswerRefused(_which_question(run_id, matching))
+    return matching[0] if matching else None
+
+
+def none_open(run: Run, node: str | None) -> AnswerRefused:
+    """Why there is nothing to answer."""
+    if run.is_final:
+        return AnswerRefused(f"run {run.run_id} is over ({run.status}); it accepts no answers")
+    if node is not None and run.visits.get(node, 0) > 0:
+        return AnswerRefused(f"the question of node '{node}' was already answered")
+    where = f" at node '{node}'" if node is not None else ""
+    return AnswerRefused(f"run {run.run_id} has no open question{where}")
+
+
+def _which_question(run_id: str, questions: Sequence[Question]) -> str:
+    if len({question.run_id for question in questions}) == 1:
+        places = ", ".join(question.place for question in questions)
+        return f"run {run_id} asks several questions ({places}); name one with --node"
+    asking = ", ".join(f"{question.place} of run {question.run_id}" for question in questions)
+    return f"several child runs of {run_id} ask ({asking}); answer one of them"
 
 
 def accepted(question: Question, text: str, limit_bytes: int) -> str:

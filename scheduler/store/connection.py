@@ -148,7 +148,7 @@ def kombu_url(url: str) -> str:
         EngineUnreachable: it is no URL that could be used.
     """
     if url.startswith(SENTINEL):
-        return _sentinel_url(url).kombu_url
+        return sentinel_url(url).kombu_url
     if url.startswith("unix://"):
         path, _, query = url.removeprefix("unix://").partition("?")
         options = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
@@ -160,10 +160,15 @@ def kombu_url(url: str) -> str:
 
 def transport_options(url: str) -> dict[str, Any]:
     """What kombu has to know besides the URL; not for people's eyes, nor for the wire."""
-    return _sentinel_url(url).kombu_options if url.startswith(SENTINEL) else {}
+    return sentinel_url(url).kombu_options if url.startswith(SENTINEL) else {}
 
 
-def _sentinel_url(url: str) -> SentinelUrl:
+def sentinel_url(url: str) -> SentinelUrl:
+    """A Sentinel URL, taken apart.
+
+    Raises:
+        EngineUnreachable: it is not of that form.
+    """
     try:
         return SentinelUrl.parse(url)
     except ValueError as error:
@@ -175,20 +180,12 @@ def is_private(url: str) -> bool:
     return url.startswith("unix:")
 
 
-def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
-    """A client that has answered once.
-
-    Args:
-        retry_outage: ride out an outage of a minute or two, and other moods of Redis for as long.
-
-    Raises:
-        EngineUnreachable: if nothing answers there, or it is no Redis.
-    """
+def client_options(url: str) -> dict[str, Any]:
+    """How clients of that URL talk to Redis, on threads and on asyncio."""
     options: dict[str, Any] = {
         "decode_responses": True,
         # Lone surrogates that scripts or models put into texts come back as they were.
         "encoding_errors": "surrogatepass",
-        "retry": RETRY_OUTAGE if retry_outage else RETRY_BRIEFLY,
         "retry_on_error": [ConnectionError, BusyLoadingError],
         "health_check_interval": 30,
         "socket_timeout": _SOCKET_TIMEOUT_S,
@@ -198,9 +195,22 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
     }
     if not is_private(url):
         options["socket_keepalive"] = True
+    return options
+
+
+def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
+    """A client that has answered once.
+
+    Args:
+        retry_outage: ride out an outage of a minute or two, and other moods of Redis for as long.
+
+    Raises:
+        EngineUnreachable: if nothing answers there, or it is no Redis.
+    """
+    options = client_options(url) | {"retry": RETRY_OUTAGE if retry_outage else RETRY_BRIEFLY}
     try:
         if url.startswith(SENTINEL):
-            client = _sentinel_url(url).client(**options)
+            client = sentinel_url(url).client(**options)
         else:
             client = redis.Redis.from_url(url, **options)
         client.ping()
@@ -229,7 +239,7 @@ class OwnConnection(threading.local):
     """
 
     def __init__(self, shared: redis.Redis) -> None:
-        self.client = redis.Redis(
+        self.client = type(shared)(
             connection_pool=shared.connection_pool, single_connection_client=True
         )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import AnswerRefused, NotWaiting, RunClosed
@@ -16,6 +17,23 @@ from sleipnir.scheduler.store.record import (
     usage_text,
 )
 from sleipnir.scheduler.store.transitions import Transitions
+
+
+@contextmanager
+def refusing_answers(run_id: str) -> Iterator[None]:
+    """Say what it means for an answer that its visit does not wait for it any more.
+
+    Raises:
+        AnswerRefused: in place of that.
+    """
+    try:
+        yield
+    except RunClosed as error:
+        raise AnswerRefused(f"run {run_id} has ended; it accepts no answers") from error
+    except NotWaiting as error:
+        raise AnswerRefused(
+            f"the question of run {run_id} was answered or withdrawn meanwhile"
+        ) from error
 
 
 class Parking:
@@ -50,14 +68,14 @@ class Parking:
         Raises:
             AnswerRefused: if it is not open, or the run is over.
         """
-        try:
-            self.deliver(run_id, visit, "question", encode({"answer": answer}), event=event)
-        except RunClosed as error:
-            raise AnswerRefused(f"run {run_id} has ended; it accepts no answers") from error
-        except NotWaiting as error:
-            raise AnswerRefused(
-                f"the question of run {run_id} was answered or withdrawn meanwhile"
-            ) from error
+        with refusing_answers(run_id):
+            self._store.call("close_wait", *self.to_answer(run_id, visit, answer, event))
+
+    def to_answer(
+        self, run_id: str, visit: str, answer: str, event: Event | None
+    ) -> tuple[str, str, str, str, str]:
+        """What `close_wait` is given of an answer."""
+        return run_id, visit, "question", encode({"answer": answer}), self._store.event(event)
 
     def park(
         self,

@@ -31,11 +31,13 @@ class Runs:
 
     def submit(self, run: NewRun) -> bool:
         """Accept a run, at most once per id: False if it exists already."""
+        answer = self._store.call("submit_run", run.run_id, *self.to_submit(run))
+        return bool(answer.created)
+
+    def to_submit(self, run: NewRun) -> list[str | int]:
+        """What `submit_run` is given besides the run's id."""
         fields = record_fields(run)
-        seeds = flat(run.state)
-        answer = self._store.call(
-            "submit_run",
-            run.run_id,
+        return [
             run.start,
             run.agent,
             run.digest,
@@ -43,9 +45,8 @@ class Runs:
             self._store.event(submitted(run)),
             len(fields) // 2,
             *fields,
-            *seeds,
-        )
-        return bool(answer.created)
+            *flat(run.state),
+        ]
 
     def fork(self, fork: NewFork, event: Event) -> None:
         """Accept a run that goes on where another one was; its id is new."""
@@ -110,10 +111,14 @@ class Runs:
     def close(self, run_id: str, status: str, failure: Failure) -> bool:
         """Cancel a run, or time it out if its deadline has passed; False if it was over."""
         try:
-            self._store.call("close_run", run_id, status, encode(failure.to_json()))
+            self._store.call("close_run", *self.to_close(run_id, status, failure))
         except TransitionRefused:
             return False
         return True
+
+    def to_close(self, run_id: str, status: str, failure: Failure) -> tuple[str, str, str]:
+        """What `close_run` is given."""
+        return run_id, status, encode(failure.to_json())
 
     def time_limit_s(self, run_id: str) -> float:
         """The wall-clock limit of a run; 0 if it has none."""

@@ -30,10 +30,11 @@ it takes no writes at all now.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,56 @@ def _record(name: str, fields: Sequence[str]) -> Any:
     return namedtuple(f"{name}_results", fields)
 
 
-class Transition:
+class Contract:
+    """What one script takes and answers, whoever carries it out."""
+
+    def __init__(
+        self,
+        name: str,
+        constants: Mapping[str, Constant],
+        published: Callable[[Sequence[Woken]], None],
+    ) -> None:
+        self._name = name
+        source = source_of(name)
+        self._arguments = _header(source, "ARGV")
+        self._results = _record(name, result_names(source))
+        self._published = published
+        self.text = compose(name, constants)
+
+    @cached_property
+    def sha(self) -> str:
+        """What Redis knows the script by."""
+        return hashlib.sha1(self.text.encode()).hexdigest()
+
+    def encoded(self, arguments: Sequence[str | int], clock: str) -> list[bytes | str | int]:
+        """Arguments as they are sent.
+
+        Raises:
+            TypeError: there are too few of them, or too many.
+        """
+        expected = len(self._arguments)
+        open_ended = expected > 0 and self._arguments[-1] == "rest"
+        if not (len(arguments) == expected or (open_ended and len(arguments) >= expected - 1)):
+            raise TypeError(f"{self._name} takes {self._arguments}, got {len(arguments)} arguments")
+        return [clock, *map(_encoded, arguments)]
+
+    def result(self, answer: Any) -> Any:
+        """The values of an answer, by their names; publishes the visits it woke."""
+        if answer[0] == "broken":
+            raise TransitionBroken(self._name, str(answer[1]))
+        if answer[0] != "OK":
+            raise _REFUSALS[answer[0]](f"{self._name}: {answer[0]}")
+        if answer[1]:
+            self._published(answer[1])
+        try:
+            return self._results._make(answer[2:])
+        except TypeError as error:
+            raise TypeError(
+                f"{self._name} answers {self._results._fields}, got {len(answer) - 2} values"
+            ) from error
+
+
+class Transition(Contract):
     """One script, bound to a Redis. Calling it returns a record of what its `OK` line names."""
 
     def __init__(
@@ -190,14 +240,9 @@ class Transition:
         constants: Mapping[str, Constant],
         published: Callable[[Sequence[Woken]], None],
     ) -> None:
-        self._name = name
-        source = source_of(name)
-        self._arguments = _header(source, "ARGV")
-        self._results = _record(name, result_names(source))
+        super().__init__(name, constants, published)
         self._client = client
-        self._text = compose(name, constants)
-        self._script: Script = client.register_script(self._text)
-        self._published = published
+        self._script: Script = client.register_script(self.text)
 
     def __call__(
         self,
@@ -215,28 +260,9 @@ class Transition:
             TransitionBroken: the script failed; it has changed nothing.
             TypeError: for a wrong number of arguments, or of values in the answer.
         """
-        expected = len(self._arguments)
-        open_ended = expected > 0 and self._arguments[-1] == "rest"
-        if not (len(arguments) == expected or (open_ended and len(arguments) >= expected - 1)):
-            raise TypeError(f"{self._name} takes {self._arguments}, got {len(arguments)} arguments")
-        encoded = [clock, *map(_encoded, arguments)]
+        encoded = self.encoded(arguments, clock)
         try:
             answer = self._script(keys=[partition], args=encoded, client=client)
         except NoScriptError:  # Redis has restarted since it was loaded, once more
-            answer = (client or self._client).eval(self._text, 1, partition, *encoded)
+            answer = (client or self._client).eval(self.text, 1, partition, *encoded)
         return None if isinstance(client, Pipeline) else self.result(answer)
-
-    def result(self, answer: Any) -> Any:
-        """The values of an answer, by their names; publishes the visits it woke."""
-        if answer[0] == "broken":
-            raise TransitionBroken(self._name, str(answer[1]))
-        if answer[0] != "OK":
-            raise _REFUSALS[answer[0]](f"{self._name}: {answer[0]}")
-        if answer[1]:
-            self._published(answer[1])
-        try:
-            return self._results._make(answer[2:])
-        except TypeError as error:
-            raise TypeError(
-                f"{self._name} answers {self._results._fields}, got {len(answer) - 2} values"
-            ) from error

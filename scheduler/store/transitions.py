@@ -39,7 +39,7 @@ class Scripts:
     ) -> None:
         self.client = client
         self.clock = clock
-        self._constants = constants or {}
+        self.constants = constants or {}
         self._published = published
         self._transitions: dict[str, Transition] = {}
 
@@ -47,7 +47,7 @@ class Scripts:
         """A script by its file's name."""
         found = self._transitions.get(name)
         if found is None:
-            found = Transition(name, self.client, self._constants, self._published)
+            found = Transition(name, self.client, self.constants, self._published)
             self._transitions[name] = found
         return found
 

@@ -64,11 +64,12 @@ def test_a_crowded_directory_harms_no_command(crowded: Path, search_path: str) -
 
 def test_a_script_beside_files_of_these_names_imports_the_client(crowded: Path) -> None:
     (crowded / "script.py").write_text(
-        "from sleipnir import Client, Request, SleipnirError, tool\n"
-        "print(Client.__name__, Request.__name__, SleipnirError.__name__, tool.guard.__name__)\n"
+        "from sleipnir import AsyncClient, Client, Request, SleipnirError, tool\n"
+        "names = (AsyncClient, Client, Request, SleipnirError, tool.guard)\n"
+        "print(*(each.__name__ for each in names))\n"
     )
 
-    assert python(crowded, "script.py") == "Client Request SleipnirError guard\n"
+    assert python(crowded, "script.py") == "AsyncClient Client Request SleipnirError guard\n"
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
@@ -96,7 +97,8 @@ def test_a_wheel_holds_one_package_with_every_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     wanted = {f"sleipnir/{name}" for name in files.split("\0") if name.startswith(FOLDERS)}
-    wanted |= {"sleipnir/__init__.py", "sleipnir/__main__.py", "sleipnir/lazy.py"}
+    own = ("__init__.py", "__main__.py", "errors.py", "lazy.py", "py.typed")
+    wanted |= {f"sleipnir/{name}" for name in own}
     assert packed == wanted
 
 

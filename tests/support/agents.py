@@ -25,7 +25,7 @@ class Agents:
     def use(self, store: RunStore) -> None:
         """Go on with another store."""
         self.store = store
-        self.client = Client(store, AgentSearch((self.agents_directory,)))
+        self.client = Client.over(store, AgentSearch((self.agents_directory,)))
         self.queries = self.client.queries
 
     def write(self, name: str, graph: str, files: Mapping[str, str] | None = None) -> Path:

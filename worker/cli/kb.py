@@ -11,9 +11,10 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
-from sleipnir.scheduler.cli.connect import agent_search, open_client, settings_of
+from sleipnir.scheduler.cli.connect import open_client, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.keys import new_run_id
 
@@ -199,7 +200,7 @@ def _follow(options: Options, client: Client, run_id: str, node_id: str) -> Run:
             "start one with `sleipnir worker --scheduler`"
         )
     with progress.StepDisplay(options, node_id) as display:
-        for entry in client.watch(run_id):
+        for entry in client.events(run_id):
             match entry.event:
                 case events.ItemCommitted(done=int(done), total=int(total)):
                     display.update("batches embedded", done, total)

@@ -16,11 +16,12 @@ import click
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents, pairs, piped_text
-from sleipnir.scheduler.cli.connect import agent_search, settings_of
+from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
 from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
     from sleipnir.graphs.document import loader

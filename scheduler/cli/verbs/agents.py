@@ -12,9 +12,10 @@ import click
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
-from sleipnir.scheduler.cli.connect import agent_search, settings_of
+from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
     from sleipnir.graphs.document import loader

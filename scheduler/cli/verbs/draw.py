@@ -12,9 +12,10 @@ import click
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents, complete_runs
-from sleipnir.scheduler.cli.connect import agent_search, open_client, settings_of
+from sleipnir.scheduler.cli.connect import open_client, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.output_files import write_file
+from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
     from sleipnir.graphs import drawing

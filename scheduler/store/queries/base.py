@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 
 from sleipnir.scheduler.store.clock import RedisClock
+from sleipnir.scheduler.store.queries.reads import Reads, carry_out
+
+T = TypeVar("T")
 
 
 class Queries:
@@ -16,6 +19,9 @@ class Queries:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
         self._clock = clock or RedisClock(client)
+
+    def _carry_out(self, reads: Reads[T]) -> T:
+        return carry_out(self._redis, reads)
 
     def now_ms(self) -> int:
         """The time by the clock that runs are stamped with."""

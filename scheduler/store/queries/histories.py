@@ -10,6 +10,7 @@ from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.model import Checkpoint
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.base import Queries
+from sleipnir.scheduler.store.queries.reads import Reads
 
 # Checkpoints; each may hold a value of some megabytes.
 _AT_ONCE = 50
@@ -20,8 +21,7 @@ class HistoryQueries(Queries):
 
     def state(self, run_id: str) -> dict[str, Any]:
         """The state as last committed, keys sorted."""
-        texts = self._redis.hgetall(run_key("state", run_id))
-        return {key: json.loads(texts[key]) for key in sorted(texts)}
+        return self._carry_out(state_of(run_id))
 
     def state_values(self, run_id: str, keys: Sequence[str]) -> dict[str, Any]:
         """Some keys of the state as last committed; None for what it does not have."""
@@ -68,6 +68,12 @@ class HistoryQueries(Queries):
         """What scripts printed: `step`, `node`, `index`, `stream`, `text` of each entry."""
         entries = [json.loads(text) for text in self._redis.lrange(run_key("logs", run_id), 0, -1)]
         return [entry for entry in entries if node is None or entry["node"] == node]
+
+
+def state_of(run_id: str) -> Reads[dict[str, Any]]:
+    """Reads the state of a run as last committed, keys sorted."""
+    (texts,) = yield [("HGETALL", run_key("state", run_id))]
+    return {key: json.loads(texts[key]) for key in sorted(texts)}
 
 
 def _checkpoint(fields: Mapping[str, Any]) -> Checkpoint:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sleipnir.scheduler.errors import RunNotFound
+from sleipnir.scheduler.errors import BadCursor, RunNotFound
 from sleipnir.scheduler.runs.events import NarrationEntry, from_json
+from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.keys import batch_channel, run_key
 from sleipnir.scheduler.store.queries.base import Queries
+from sleipnir.scheduler.store.queries.reads import Reads
+from sleipnir.scheduler.store.queries.records import run_of
 
 # How long one blocking read of a narration waits before it is repeated.
 _BLOCK_MS = 5_000
 _AT_ONCE = 100
+_EVENT_ID = re.compile(r"\d{1,19}(-\d{1,19})?")
 
 
 class CompletionFeed:
@@ -58,6 +64,15 @@ class NarrationQueries(Queries):
             if not answer and not self._redis.exists(run_key("run", run_id)):
                 raise RunNotFound(run_id)
 
+    def news(self, run_id: str, after: str, wait_ms: int) -> News:
+        """What was told of one run after an event id; waits for the first up to `wait_ms`.
+
+        Raises:
+            RunNotFound: there is none of that id.
+            BadCursor: `after` is not the id of an event.
+        """
+        return self._carry_out(news_of(run_id, after, wait_ms))
+
     def events_after(
         self,
         positions: Mapping[str, str],
@@ -82,13 +97,50 @@ class NarrationQueries(Queries):
 
     def newest_entry(self, run_id: str) -> NarrationEntry | None:
         """What was told last of a run."""
-        newest = self._redis.xrevrange(run_key("events", run_id), count=1)
-        return _entry(*newest[0]) if newest else None
+        return self._carry_out(newest_of(run_id))
 
     def end_of_token_stream(self, run_id: str) -> str:
         """Where what a model generates from now on begins."""
         last = self._redis.xrevrange(run_key("tokens", run_id), count=1)
         return str(last[0][0]) if last else "0"
+
+
+def newest_of(run_id: str) -> Reads[NarrationEntry | None]:
+    """Reads what was told last of a run."""
+    (newest,) = yield [("XREVRANGE", run_key("events", run_id), "+", "-", "COUNT", 1)]
+    return _entry(*newest[0]) if newest else None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What was told of a run since somebody looked."""
+
+    entries: Sequence[NarrationEntry]
+    run: Run  # as it was before they were read
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing will follow, unless the run is retried."""
+        # The transition that makes a run final also tells its end.
+        return self.run.is_final
+
+
+def news_of(run_id: str, after: str, wait_ms: int) -> Reads[News]:
+    """Reads what is told of a run after an event id; waits for the first up to `wait_ms`.
+
+    Raises:
+        RunNotFound: there is none of that id.
+        BadCursor: `after` is not the id of an event.
+    """
+    if not _EVENT_ID.fullmatch(after):
+        raise BadCursor("events", after)
+    run = yield from run_of(run_id)
+    # Of a run that is over nothing more is to come.
+    block = () if run.is_final else ("BLOCK", wait_ms)
+    key = run_key("events", run_id)
+    (answer,) = yield [("XREAD", *block, "STREAMS", key, after)]
+    entries = [_entry(*entry) for _, told in answer or () for entry in told]
+    return News(entries, run)
 
 
 def _entry(event_id: str, entry: Mapping[str, str]) -> NarrationEntry:

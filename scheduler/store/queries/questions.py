@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
-from itertools import chain
 
 from sleipnir.scheduler.runs.model import FINAL, Question
 from sleipnir.scheduler.store.keys import partition_of, run_key
@@ -16,6 +16,7 @@ from sleipnir.scheduler.store.queries.indexes import (
     find_page,
     position_of,
 )
+from sleipnir.scheduler.store.queries.reads import Reads
 
 
 class QuestionQueries(IndexQueries):
@@ -23,45 +24,11 @@ class QuestionQueries(IndexQueries):
 
     def questions(self, run_id: str) -> list[Question]:
         """The open questions of one run, by visit."""
-        found = self._redis.hgetall(run_key("questions", run_id))
-        partition = partition_of(run_id)
-        with self._redis.pipeline(transaction=False) as pipe:
-            for visit in sorted(found):
-                pipe.zscore(f"{partition}:inbox", f"{run_id} {visit}")
-            asked = pipe.execute()
-        return [
-            _question(run_id, visit, found[visit], int(at or 0))
-            for visit, at in zip(sorted(found), asked, strict=True)
-        ]
+        return self._carry_out(questions_of(run_id))
 
     def questions_of_tree(self, run_id: str) -> list[Question]:
         """The open questions of a run and of all its child runs, oldest first."""
-        found: list[Question] = []
-        level = [run_id]
-        while level:
-            found += chain.from_iterable(map(self.questions, self._asking(level)))
-            level = self._open_children(level)
-        return sorted(found, key=lambda question: (question.asked_at, question.question_id))
-
-    def _asking(self, run_ids: Sequence[str]) -> list[str]:
-        with self._redis.pipeline(transaction=False) as pipe:
-            for run_id in run_ids:
-                pipe.exists(run_key("questions", run_id))
-            return [run_id for run_id, asks in zip(run_ids, pipe.execute(), strict=True) if asks]
-
-    def _open_children(self, run_ids: Sequence[str]) -> list[str]:
-        """Those children of the runs that are not over: no other asks, nor do its children."""
-        with self._redis.pipeline(transaction=False) as pipe:
-            for run_id in run_ids:
-                pipe.lrange(run_key("children", run_id), 0, -1)
-            children = [child for ids in pipe.execute() for child in ids]
-            for child in children:
-                pipe.hget(run_key("run", child), "status")
-            return [
-                child
-                for child, status in zip(children, pipe.execute(), strict=True)
-                if status is not None and status not in FINAL
-            ]
+        return self._carry_out(questions_of_tree(run_id))
 
     def list_questions(
         self,
@@ -116,6 +83,43 @@ class QuestionQueries(IndexQueries):
             for root in roots:
                 pipe.hget(run_key("run", root), "batch")
             return dict(zip(roots, pipe.execute(), strict=True))
+
+
+def questions_of(run_id: str) -> Reads[list[Question]]:
+    """Reads the open questions of one run, by visit."""
+    (found,) = yield [("HGETALL", run_key("questions", run_id))]
+    inbox, visits = f"{partition_of(run_id)}:inbox", sorted(found)
+    asked = (yield [("ZSCORE", inbox, f"{run_id} {visit}") for visit in visits]) if visits else []
+    return [
+        _question(run_id, visit, found[visit], int(at or 0))
+        for visit, at in zip(visits, asked, strict=True)
+    ]
+
+
+def questions_of_tree(run_id: str) -> Reads[list[Question]]:
+    """Reads the open questions of a run and of all its child runs, oldest first."""
+    found: list[Question] = []
+    level = [run_id]
+    while level:
+        asks = yield [("EXISTS", run_key("questions", each)) for each in level]
+        for each in itertools.compress(level, asks):
+            found += yield from questions_of(each)
+        level = yield from _open_children(level)
+    return sorted(found, key=lambda question: (question.asked_at, question.question_id))
+
+
+def _open_children(run_ids: Sequence[str]) -> Reads[list[str]]:
+    """Those children of the runs that are not over: no other asks, nor do its children."""
+    lists = yield [("LRANGE", run_key("children", run_id), 0, -1) for run_id in run_ids]
+    children = list(itertools.chain.from_iterable(lists))
+    if not children:
+        return []
+    statuses = yield [("HGET", run_key("run", child), "status") for child in children]
+    return [
+        child
+        for child, status in zip(children, statuses, strict=True)
+        if status is not None and status not in FINAL
+    ]
 
 
 def _question(run_id: str, visit: str, text: str, asked_at: int) -> Question:

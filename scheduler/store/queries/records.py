@@ -11,6 +11,7 @@ from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
 from sleipnir.scheduler.store.keys import ids_keys, run_key
 from sleipnir.scheduler.store.queries.base import Queries
+from sleipnir.scheduler.store.queries.reads import Reads
 
 # Fewer digits could not choose a partition.
 _SHORTEST_PREFIX = 2
@@ -43,20 +44,11 @@ class RecordQueries(Queries):
         Raises:
             RunNotFound: there is none of that id.
         """
-        (found,) = self.runs([run_id])
-        if found is None:
-            raise RunNotFound(run_id)
-        return found
+        return self._carry_out(run_of(run_id))
 
     def runs(self, run_ids: Sequence[str]) -> list[Run | None]:
         """Several runs in one round trip; None for those that do not exist."""
-        with self._redis.pipeline(transaction=False) as pipe:
-            for run_id in run_ids:
-                pipe.hgetall(run_key("run", run_id))
-            return [
-                _run(run_id, fields) if fields else None
-                for run_id, fields in zip(run_ids, pipe.execute(), strict=True)
-            ]
+        return self._carry_out(runs_of(run_ids))
 
     def resolve(self, prefix: str) -> str:
         """The id of the one run that begins with `prefix`.
@@ -123,6 +115,30 @@ class RecordQueries(Queries):
             for run_id in run_ids:
                 pipe.pttl(run_key("history", run_id))
             return [int(left) for left in pipe.execute()]
+
+
+def run_of(run_id: str) -> Reads[Run]:
+    """Reads one run.
+
+    Raises:
+        RunNotFound: there is none of that id.
+    """
+    try:
+        (found,) = yield from runs_of([run_id])
+    except ValueError:  # no run can have that id
+        found = None
+    if found is None:
+        raise RunNotFound(run_id)
+    return found
+
+
+def runs_of(run_ids: Sequence[str]) -> Reads[list[Run | None]]:
+    """Reads several runs; None for those that do not exist."""
+    records = yield [("HGETALL", run_key("run", run_id)) for run_id in run_ids]
+    return [
+        _run(run_id, fields) if fields else None
+        for run_id, fields in zip(run_ids, records, strict=True)
+    ]
 
 
 def _run(run_id: str, fields: Mapping[str, str]) -> Run:

@@ -119,7 +119,7 @@ def test_a_failed_step_commits_nothing_but_its_usage(engine: Engine) -> None:
     )
 
     run = engine.run(RUN)
-    assert [entry.event.kind for entry in engine.client.watch(RUN)] == [
+    assert [entry.event.kind for entry in engine.client.events(RUN)] == [
         "submitted",
         "step",
         "ended",

@@ -157,7 +157,7 @@ def test_a_paused_run_says_so_and_goes_on_when_resumed(engine: Engine, server: M
     engine.configure(models={"max_output_tokens": 5, "budgets": {"run": budget}})
     run_id = engine.submit(ASK, prompt="x" * 200)
     engine.drive()
-    waits_for = Client(engine.store, engine.client.search).waits_for([engine.run(run_id)])
+    waits_for = Client.over(engine.store, engine.client.search).waits_for([engine.run(run_id)])
 
     LimitCommands(engine.store, lambda _seconds: engine.gate.refresh()).set("run.tokens=1000000")
     engine.drive()

@@ -484,7 +484,7 @@ def test_watching_goes_on_over_a_retry(
     assert lines[-1].startswith("▸ graph done")
     assert "succeeded, try 2" in shown.stdout
     assert "R015 at sub" in shown.stdout
-    assert [entry.event for entry in engine.client.watch(failed.run_id)][-1].kind == "ended"
+    assert [entry.event for entry in engine.client.events(failed.run_id)][-1].kind == "ended"
 
 
 def test_a_map_of_agents_retries_the_child_that_failed(engine: Engine, shop: Shop) -> None:

@@ -11,9 +11,10 @@ from click.shell_completion import ShellComplete
 
 from sleipnir.scheduler.cli.app import VERBS, cli
 from sleipnir.scheduler.cli.arguments import PositiveNumber, json_or_text
-from sleipnir.scheduler.cli.connect import agent_search, settings_of
+from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.submission import variables_from_environment
+from sleipnir.scheduler.config.agents import agent_search
 
 
 def completions(*typed: str) -> list[str]:

@@ -1,0 +1,129 @@
+"""The part of the Python client that follows runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from time import monotonic
+from typing import Any, Protocol
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import StillRunning
+from sleipnir.scheduler.runs.answers import chosen, none_open
+from sleipnir.scheduler.runs.events import NarrationEntry
+from sleipnir.scheduler.runs.model import Question, Run, RunRow
+from sleipnir.scheduler.store.limit_queries import LimitQueries
+from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.run_store import RunStore
+
+with lazy_imports():
+    from sleipnir.scheduler.limits import report as limit_report
+
+# How long one look for news waits.
+_LOOK_S = 5.0
+
+
+class HasStore(Protocol):
+    """What the rest of a client has for this part."""
+
+    store: RunStore
+    queries: RunQueries
+
+    def deserted_machines(self, runs: Iterable[Run | RunRow]) -> set[str]: ...
+
+    def open_questions(self, run_id: str) -> list[Question]: ...
+
+
+class Following:
+    """Looks at runs."""
+
+    def run(self: HasStore, run_id: str) -> Run:
+        """A run as it is now.
+
+        Raises:
+            RunNotFound: there is none of that id.
+        """
+        return self.queries.run(run_id)
+
+    def state(self: HasStore, run_id: str, step: int | None = None) -> dict[str, Any]:
+        """The state of a run as last committed, or after a step; 0 is before the first node.
+
+        Raises:
+            RunNotFound: there is none of that id.
+            IndexError: that step was not committed, or is not kept by itself any more.
+        """
+        self.queries.run(run_id)
+        if step is not None:
+            return dict(self.queries.moment(run_id, step).state)
+        return self.queries.state(run_id)
+
+    def events(self: HasStore, run_id: str, after: str = "0") -> Iterator[NarrationEntry]:
+        """What is told of a run, to its end, waiting for what is still to come.
+
+        Args:
+            after: the `event_id` of the last entry that was seen; begins after that.
+
+        Raises:
+            RunNotFound: there is none of that id, or no more.
+            BadCursor: `after` is not the id of an event.
+        """
+        while True:
+            news = self.queries.news(run_id, after, int(_LOOK_S * 1000))
+            yield from news.entries
+            if news.is_last:
+                return
+            after = news.entries[-1].event_id if news.entries else after
+
+    def wait(self: HasStore, run_id: str, timeout_s: float | None = None) -> Run:
+        """Wait until the run is over; one that waits for a person is not.
+
+        Raises:
+            RunNotFound: there is none of that id, or no more.
+            StillRunning: it was not over within `timeout_s`; it goes on.
+        """
+        end = None if timeout_s is None else monotonic() + timeout_s
+        newest = self.queries.newest_entry(run_id)
+        after = "0" if newest is None else newest.event_id
+        while True:
+            left_s = _LOOK_S if end is None else min(_LOOK_S, end - monotonic())
+            news = self.queries.news(run_id, after, max(1, int(left_s * 1000)))
+            if news.is_last:
+                return news.run
+            if end is not None and monotonic() > end:
+                raise StillRunning(run_id, timeout_s or 0.0)
+            after = news.entries[-1].event_id if news.entries else after
+
+    def open_question(self: HasStore, run_id: str, node: str | None = None) -> Question:
+        """The open question of a run, or of its child runs if it has none itself.
+
+        Raises:
+            RunNotFound: there is no run of that id.
+            AnswerRefused: there is none, or `node` does not say which of several.
+        """
+        question = chosen(run_id, self.open_questions(run_id), node)
+        if question is None:
+            raise none_open(self.queries.run(run_id), node)
+        return question
+
+    def open_questions(self: HasStore, run_id: str) -> list[Question]:
+        """The open questions of a run, or else those of its child runs at any depth."""
+        return self.queries.questions(run_id) or self.queries.questions_of_tree(run_id)
+
+    def deserted_machines(self: HasStore, runs: Iterable[Run | RunRow]) -> set[str]:
+        """Machines that some of the runs are pinned to, and that have no worker now."""
+        pinned = (run.machine for run in runs if not run.is_final)
+        return Machines(self.store.client).without_worker(pinned)
+
+    def waits_for(self: HasStore, runs: Sequence[Run | RunRow]) -> dict[str, str]:
+        """What those of the runs wait for that a person has to see to, by run id."""
+        open_runs = [run for run in runs if not run.is_final]
+        deserted = self.deserted_machines(open_runs)
+        without_worker = {
+            run.run_id: f"no worker on {run.machine}"
+            for run in open_runs
+            if run.machine in deserted
+        }
+        if not open_runs:
+            return {}
+        limits = LimitQueries(self.store.client, self.store.clock)
+        return without_worker | limit_report.held_up(limits, [run.run_id for run in open_runs])

@@ -1,0 +1,130 @@
+"""The store on asyncio: the same reads, the same transitions, carried out by `redis.asyncio`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import ConnectionError, NoScriptError
+
+from sleipnir.scheduler.store.clients.translating import translating
+from sleipnir.scheduler.store.connection import client_options, sentinel_url
+from sleipnir.scheduler.store.keys import partition_of
+from sleipnir.scheduler.store.queries.reads import Reads, carry_out_async
+from sleipnir.scheduler.store.scripts import Contract
+from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
+from sleipnir.scheduler.store.transitions import Transitions
+
+T = TypeVar("T")
+
+# Connections for what answers at once, and for what waits for news.
+_COMMANDS = 32
+_WAITING = 256
+# Runs of one round trip.
+_AT_ONCE = 100
+
+
+class AsyncStore:
+    """What a client on asyncio does in Redis.
+
+    Args:
+        store: of the same Redis; says what its transitions are given.
+    """
+
+    def __init__(self, store: Transitions, redis_url: str) -> None:
+        self._store = store
+        self._redis: Any = _connect(redis_url)  # typed as sync and async in one by redis-py
+        self._contracts: dict[str, Contract] = {}
+        self._commands = asyncio.Semaphore(_COMMANDS)
+        self._waiting = asyncio.Semaphore(_WAITING)
+        self._waiters = 0
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._redis.aclose()
+
+    async def read(self, reads: Reads[T]) -> T:
+        """What a read makes of the answers.
+
+        Raises:
+            EngineUnreachable: Redis does not answer.
+        """
+        async with self._commands:
+            with translating():
+                return await carry_out_async(self._redis, reads)
+
+    async def look(self, reads: Reads[T]) -> T:
+        """The same for a read that may wait a while; only so many wait at once, in turns."""
+        self._waiters += 1
+        try:
+            async with self._waiting:
+                with translating():
+                    return await carry_out_async(self._redis, reads)
+        finally:
+            self._waiters -= 1
+
+    @property
+    def crowd(self) -> float:
+        """How many looks there are for each that may wait; below 1 nobody waits for a turn."""
+        return self._waiters / _WAITING
+
+    async def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
+        """Carry out one transition of a run, as `Transitions.call`."""
+        (answer,) = await self.call_many(name, [(run_id, *arguments)])
+        return answer
+
+    async def call_many(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
+        """Carry out a transition of several runs, each given its id and arguments.
+
+        Raises:
+            TransitionRefused, TransitionBroken: by the first of them; others may have happened.
+            EngineUnreachable: Redis does not answer.
+        """
+        contract = self._contract(name)
+        answers: list[Any] = []
+        for first in range(0, len(calls), _AT_ONCE):
+            chunk = calls[first : first + _AT_ONCE]
+            async with self._commands:
+                with translating():
+                    answers += await self._execute(contract, chunk)
+        return [await self._result(contract, answer) for answer in answers]
+
+    async def _execute(self, contract: Contract, calls: Sequence[Sequence[str | int]]) -> list[Any]:
+        clock = self._store.clock.argument()
+        texts = [(1, partition_of(str(call[0])), *contract.encoded(call, clock)) for call in calls]
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for text in texts:
+                pipe.evalsha(contract.sha, *text)
+            answers = await pipe.execute(raise_on_error=False)
+        for place, answer in enumerate(answers):
+            if isinstance(answer, NoScriptError):  # Redis does not have it yet, or has restarted
+                answers[place] = await self._redis.eval(contract.text, *texts[place])
+            elif isinstance(answer, Exception):
+                raise answer
+        return list(answers)
+
+    async def _result(self, contract: Contract, answer: Any) -> Any:
+        if len(answer) > 1 and answer[0] == "OK" and answer[1]:
+            # Another broker: publishing to it blocks.
+            return await asyncio.to_thread(contract.result, answer)
+        return contract.result(answer)
+
+    def _contract(self, name: str) -> Contract:
+        found = self._contracts.get(name)
+        if found is None:
+            found = Contract(name, self._store.constants, self._store.dispatcher.publish)
+            self._contracts[name] = found
+        return found
+
+
+def _connect(url: str) -> Redis:
+    """A client that connects when it is first used."""
+    retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2, (ConnectionError,))
+    options = client_options(url) | {"retry": retry}
+    if not url.startswith(SENTINEL):
+        return Redis.from_url(url, **options)
+    return sentinel_url(url).async_client(**options)
