@@ -61,6 +61,15 @@ class StepFailures:
             self.kept + other.kept, self.failed + other.failed, self.handled + other.handled
         )
 
+    def counters(self) -> dict[str, str]:
+        """The counters of a record that they make, but for those at 0."""
+        counts = {"failed_nodes": self.failed, "handled_failures": self.handled}
+        return {name: str(count) for name, count in counts.items() if count}
+
+    def texts(self) -> Iterator[str]:
+        """Those that are kept, as they are stored."""
+        return map(_text, self.kept)
+
     def to_text(self) -> str:
         """As transitions take it: by the counter of each kind, how many, and the first of them."""
         kinds = (("failed_nodes", self.failed, False), ("handled_failures", self.handled, True))

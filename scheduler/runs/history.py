@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from sleipnir.graphs.state import encode
@@ -56,6 +57,48 @@ def moment_after(history: Iterable[Checkpoint], step: int) -> Moment:
 def state_after(history: Iterable[Checkpoint], step: int) -> Mapping[str, Any]:
     """The state after `step`, keys sorted; step 0 is the seeds. Raises as `moment_after`."""
     return moment_after(history, step).state
+
+
+Change = dict[str, Any]  # of a key: `after`, and `before` if there was a value
+
+
+def changes_of(
+    history: Iterable[Checkpoint], key: str | None = None, superseded: Iterable[Checkpoint] = ()
+) -> Iterator[tuple[Checkpoint, dict[str, Change]]]:
+    """Each checkpoint with what it changed, by key; in the order in which they were committed.
+
+    Args:
+        key: the only one that is of interest.
+        superseded: checkpoints that are not in the history any more.
+    """
+    if gone := list(superseded):
+        history = _as_committed(gone, history)
+    values: dict[str, Any] = {}
+    path: dict[int, Mapping[str, Any]] = {}  # what led to them, where some of it was taken back
+    for checkpoint in history:
+        if checkpoint.step in path:
+            path = {step: writes for step, writes in path.items() if step < checkpoint.step}
+            values = {name: value for writes in path.values() for name, value in writes.items()}
+        if gone:
+            path[checkpoint.step] = checkpoint.writes
+        changes: dict[str, Change] = {}
+        for name, after in sorted(checkpoint.writes.items()):
+            if key in (None, name):
+                before = {"before": values[name]} if name in values else {}
+                changes[name] = {**before, "after": after}
+        values.update(checkpoint.writes)
+        yield checkpoint, changes
+
+
+def _as_committed(gone: Sequence[Checkpoint], history: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """Checkpoints that were taken back among those that were not."""
+    first = min(checkpoint.step for checkpoint in gone)
+
+    def order(checkpoint: Checkpoint) -> tuple[int, float, int]:
+        never = inf if checkpoint.step >= first else 0
+        return checkpoint.at, checkpoint.superseded_by or never, checkpoint.step
+
+    return sorted([*gone, *history], key=order)
 
 
 def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:

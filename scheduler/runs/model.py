@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.store.keys import parse_visit_id, place_of
 
 
@@ -211,6 +212,7 @@ class NewFork:
     visits: Mapping[str, int]  # by node, those of the frontier included
     history: tuple[str, ...]  # JSON texts of the checkpoints up to that step
     window: int  # nodes of a step that execute at once
+    failures: StepFailures = NO_FAILURES  # that were outlived in those steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,3 +363,4 @@ class Checkpoint:
     frontier: tuple[str, ...]
     nodes: Mapping[str, Mapping[str, Any]]  # id → ms, usage, failure, visits, max_ms
     folded: bool = False  # what it wrote is told with a later one
+    superseded_by: int | None = None  # the try that did it anew

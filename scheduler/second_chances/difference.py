@@ -168,19 +168,23 @@ _FIELDS = ("step", "output", "writes", "error", "elapsed_s", "usage")
 
 
 def _told(side: Side, step: int | None, node: str) -> dict[str, Any]:
-    """What a run's history tells of a node at a step; nothing where it was not there."""
+    """What a run's history tells of a node at a step; nothing where it was not there.
+
+    Of a step that a fork has taken over it tells neither time nor usage: it has not taken any.
+    """
     if step is None:
         return {}
     checkpoint = side.checkpoints[step]
     timing = checkpoint.nodes[node]
     usage = Usage(*timing["usage"]) if "usage" in timing else NO_USAGE
+    is_own = side.run.forked_from is None or step > side.run.forked_from[1]
     return {
         "step": checkpoint.step,
         "output": None if checkpoint.frontier else side.run.output,
         "writes": dict(checkpoint.writes),
         "error": timing.get("failure"),
-        "elapsed_s": timing.get("ms", 0) / 1000,
-        "usage": usage.to_json(),
+        "elapsed_s": timing.get("ms", 0) / 1000 if is_own else None,
+        "usage": usage.to_json() if is_own else None,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import RunForked
+from sleipnir.scheduler.runs.failures import NodeFailure, StepFailures
 from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.model import Checkpoint, NewFork, NewRun, Run
 from sleipnir.scheduler.runs.submit import require_fitting, seed_text
@@ -62,12 +63,17 @@ def prepare_fork(client: ClientCore, run: Run, request: ForkRequest) -> tuple[Ne
     state = {key: encode(value) for key, value in moment.state.items()} | changes
     settings = client.store.settings
     require_fitting(state, settings.value_limit_bytes, settings.state_limit_bytes)
-    fork = _fork(run, chosen, moment, state, request)
+    checkpoints = checkpoints[: moment.step + 1]
+    fork = replace(
+        _fork(run, chosen, moment, state, request),
+        history=tuple(_retold(checkpoints, changes)),
+        failures=_outlived(client.queries.failures(run), checkpoints),
+    )
     types = tuple((node, chosen.graph.nodes[node].type) for node in moment.frontier)
     event = RunForked(
         run.agent, run.run_id, moment.step, types, tuple(sorted(changes)), chosen.digests
     )
-    return replace(fork, history=tuple(_retold(checkpoints[: moment.step + 1], changes))), event
+    return fork, event
 
 
 def _up_to(history: Iterable[Checkpoint], step: int | None) -> list[Checkpoint]:
@@ -129,5 +135,20 @@ def _fork(
 def _retold(checkpoints: list[Checkpoint], changes: Mapping[str, str]) -> Iterator[str]:
     """The history of a fork: without what the steps took and used, the last with `changes`."""
     for checkpoint in checkpoints:
-        nodes = dict.fromkeys(checkpoint.nodes)
+        nodes = {node: _failed(timing) or None for node, timing in checkpoint.nodes.items()}
         yield retold(checkpoint, changes if checkpoint is checkpoints[-1] else {}, nodes=nodes)
+
+
+def _failed(timing: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint tells of a node that failed, and of no other."""
+    return {name: timing[name] for name in ("failure", "failed", "handled") if name in timing}
+
+
+def _outlived(kept: Iterable[NodeFailure], checkpoints: Sequence[Checkpoint]) -> StepFailures:
+    """The failures that a run has outlived in some steps, and a fork after them has so too."""
+    timings = [timing for found in checkpoints for timing in found.nodes.values()]
+    return StepFailures(
+        tuple(failure for failure in kept if failure.step <= checkpoints[-1].step),
+        failed=sum(timing.get("failed", 0) for timing in timings),
+        handled=sum(1 for timing in timings if timing.get("handled")),
+    )

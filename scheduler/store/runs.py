@@ -50,7 +50,7 @@ class Runs:
 
     def fork(self, fork: NewFork, event: Event) -> None:
         """Accept a run that goes on where another one was; its id is new."""
-        run, fields = fork.run, record_fields(fork.run)
+        run, fields = fork.run, record_fields(fork.run) + flat(fork.failures.counters())
         visits = [text for node, n in fork.visits.items() for text in (f"n:{node}", str(n))]
         self._store.call(
             "fork_run",
@@ -64,10 +64,12 @@ class Runs:
             len(fork.visits),
             len(run.state),
             len(fork.history),
+            len(fork.failures.kept),
             *fields,
             *visits,
             *flat(run.state),
             *fork.history,
+            *fork.failures.texts(),
             *fork.frontier,
         )
 

@@ -121,7 +121,8 @@ def _progress_after(client: Client, run_id: str, step: int) -> dict[str, Progres
     last = -1
     for checkpoint in islice(client.queries.checkpoints(run_id), step + 1):
         last = checkpoint.step
-        progress.update(dict.fromkeys(checkpoint.nodes, "done"))
+        for node, timing in checkpoint.nodes.items():
+            progress[node] = "tolerated" if timing.get("failed") else "done"
     if last < step:
         raise click.UsageError(f"step {step} does not exist; the last one is {last}")
     return {**progress, **dict.fromkeys(checkpoint.frontier, "running")}

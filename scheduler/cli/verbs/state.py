@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import run_argument
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 
+with lazy_imports():
+    from sleipnir.scheduler.runs import history
+
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.runs.model import Checkpoint
+    from sleipnir.scheduler.store.queries import RunQueries
 
 
 @click.command
@@ -25,7 +28,11 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     help="State after this super-step; 0 is the initial state. Default: the current state.",
 )
-@click.option("--diff", is_flag=True, help="Print what each super-step changed.")
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="Print what each super-step changed, those that a retry superseded too.",
+)
 @common_options(json=True)
 def state(options: Options, run_id: str, key: str | None, step: int | None, diff: bool) -> None:
     """Print RUN's state as JSON, or the value of KEY alone."""
@@ -33,7 +40,7 @@ def state(options: Options, run_id: str, key: str | None, step: int | None, diff
         records = client.queries
         run_id = records.resolve(run_id)
         if diff:
-            _print_changes(client.queries.checkpoints(run_id), step, key, as_json=options.json)
+            _print_changes(records, run_id, step, key, as_json=options.json)
             return
         values = records.state(run_id) if step is None else _after(client, run_id, step)
     if key is not None and key not in values:
@@ -55,9 +62,10 @@ def _print(value: Any, *, as_json: bool) -> None:
 
 
 def _print_changes(
-    history: Iterable[Checkpoint], step: int | None, key: str | None, *, as_json: bool
+    records: RunQueries, run_id: str, step: int | None, key: str | None, *, as_json: bool
 ) -> None:
-    for checkpoint, changes in changes_of(history, key):
+    checkpoints, superseded = records.checkpoints(run_id), records.superseded(run_id)
+    for checkpoint, changes in history.changes_of(checkpoints, key, superseded):
         if step not in (None, checkpoint.step):
             continue
         nodes = sorted(checkpoint.nodes)
@@ -65,26 +73,15 @@ def _print_changes(
             document = {"step": checkpoint.step, "nodes": nodes, "changes": changes}
             if checkpoint.folded:
                 document["folded"] = True
+            if checkpoint.superseded_by:
+                document["superseded_by"] = checkpoint.superseded_by
             click.echo(json.dumps(document, ensure_ascii=False))
             continue
         where = " (its changes are among those of a later step)" if checkpoint.folded else ""
+        if checkpoint.superseded_by:
+            where += f" (superseded by try {checkpoint.superseded_by})"
         click.echo(f"step {checkpoint.step}: {', '.join(nodes) or 'seeds'}{where}")
         for name, change in changes.items():
             if "before" in change:
                 click.echo(f"- {name}: {json.dumps(change['before'], ensure_ascii=False)}")
             click.echo(f"+ {name}: {json.dumps(change['after'], ensure_ascii=False)}")
-
-
-def changes_of(
-    history: Iterable[Checkpoint], key: str | None = None
-) -> Iterator[tuple[Checkpoint, dict[str, dict[str, Any]]]]:
-    """Each checkpoint with what it changed: key → `after`, and `before` if there was a value."""
-    values: dict[str, Any] = {}
-    for checkpoint in history:
-        changes = {}
-        for name, after in sorted(checkpoint.writes.items()):
-            if key in (None, name):
-                before = {"before": values[name]} if name in values else {}
-                changes[name] = {**before, "after": after}
-        values.update(checkpoint.writes)
-        yield checkpoint, changes

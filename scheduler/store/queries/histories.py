@@ -48,6 +48,11 @@ class HistoryQueries(Queries):
                 yield _checkpoint(json.loads(text))
             start += len(texts)
 
+    def superseded(self, run_id: str) -> list[Checkpoint]:
+        """Checkpoints that retries from earlier steps have taken back, the newest that fitted."""
+        texts = self._redis.lrange(run_key("superseded", run_id), 0, -1)
+        return [_checkpoint(json.loads(text)) for text in texts]
+
     def moment(self, run_id: str, step: int) -> Moment:
         """Where a run was after a step.
 
@@ -84,4 +89,5 @@ def _checkpoint(fields: Mapping[str, Any]) -> Checkpoint:
         frontier=tuple(fields["frontier"]),
         nodes={node: timing or {} for node, timing in fields["nodes"].items()},
         folded=fields.get("folded", False),
+        superseded_by=fields.get("superseded_by"),
     )

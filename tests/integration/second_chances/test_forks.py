@@ -98,6 +98,36 @@ def test_a_fork_runs_the_agent_as_it_is_now_if_that_can(engine: Engine) -> None:
         engine.client.fork(before.run_id, 1, agent="current")
 
 
+FAILING = """
+start: a
+nodes:
+  a: {type: script, script: broken.sh, next: b}
+  b: {type: script, script: broken.sh, fallback: c, next: c}
+  c: {type: input, question: "c?", state_updates: {c: "{{input}}"}, next: done}
+  done: {type: end, output: "{{c}}"}
+"""
+BROKEN = {"broken.sh": "#!/bin/sh\necho no luck >&2\nexit 3\n"}
+
+
+def test_what_the_run_had_outlived_the_fork_has_outlived_too(engine: Engine) -> None:
+    before = engine.finish(FAILING, BROKEN, answers={"c": ["1"]})
+    assert (before.failed_nodes, before.handled_failures) == (1, 1)
+
+    fork = engine.client.fork(before.run_id, 2)
+    earlier = engine.client.fork(before.run_id, 0)
+    assert_consistent(engine.redis, runs=3)
+    engine.drive()
+
+    done = engine.run(fork.run_id)
+    assert (done.failed_nodes, done.handled_failures) == (1, 1)
+    assert engine.queries.failures(done) == engine.queries.failures(before)
+    found = engine.client.diff(before.run_id, fork.run_id)
+    assert found.equal
+    assert [node.node for node in found.nodes if node.fields["error"].differs] == []
+    assert len(engine.queries.failures(engine.run(earlier.run_id))) == 2  # its own
+    assert_consistent(engine.redis, runs=3)
+
+
 def test_what_cannot_be_forked_is_refused_with_the_reason(engine: Engine) -> None:
     before = engine.finish(LINE, answers=ANSWERS)
 

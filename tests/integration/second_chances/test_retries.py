@@ -134,18 +134,28 @@ def test_several_tries_and_other_values(engine: Engine, shop: Shop) -> None:
     assert engine.queries.moment(done.run_id, 1).state["initial_prompt"] == "q"
 
 
-def test_from_an_earlier_step_what_came_after_is_superseded(engine: Engine, shop: Shop) -> None:
+def test_from_an_earlier_step_what_came_after_is_superseded(
+    engine: Engine, shop: Shop, redis_server: RedisServer
+) -> None:
     done = engine.finish(LINE, line(shop), prompt="p")
     shop.ran()
     with pytest.raises(ActionRefused, match="has succeeded; say with --from"):
         engine.client.retry(done.run_id)
 
+    engine.clock.move(1)
     again = shop.go_on(done.run_id, from_step=2, state={"initial_prompt": "q"})
 
     assert shop.ran() == ["b", "c"]
     assert (again.output, again.visits) == ("q qq", {"a": 1, "b": 1, "c": 1, "done": 1})
     assert len(engine.queries.history(done.run_id)) == 5
     assert engine.redis.llen(run_key("superseded", done.run_id)) == 3
+    at = ["--redis", redis_server.url, done.run_id, "said", "--diff"]
+    told = CliRunner().invoke(cli, ["state", *at]).stdout.splitlines()
+    assert told[2:4] == ["step 2: b (superseded by try 2)", '+ said: "pp"']
+    assert told[6:8] == ["step 2: b", '+ said: "qq"']
+    documents = CliRunner().invoke(cli, ["state", *at, "--step", "2", "--json"]).stdout
+    superseded = [json.loads(line).get("superseded_by") for line in documents.splitlines()]
+    assert superseded == [2, None]
 
 
 def test_what_cannot_be_retried_is_refused(engine: Engine, shop: Shop) -> None:

@@ -266,6 +266,7 @@ FORK = NewFork(
         '{"at":2,"step":1,"frontier":["a","b"],"nodes":{"s":null},"writes":{}}',
     ),
     window=1,
+    failures=of_node("s", 1, "R013", "no luck", handled=False),
 )
 
 # By script and the way it takes: what has to be there, and what then happens to it.

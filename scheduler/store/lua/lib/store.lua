@@ -42,6 +42,20 @@ local function split(list, count)
   return first, others
 end
 
+-- A function that takes so many values off the front of a list, again and again; all that are left
+-- if it is not told how many.
+local function taker(list)
+  local first = 1
+  return function(count)
+    local taken, stop = {}, count and first + count - 1 or #list
+    for i = first, stop do
+      taken[#taken + 1] = list[i]
+    end
+    first = stop + 1
+    return taken
+  end
+end
+
 -- An open visit is one field of the hash `visits`. Its value:
 --   status     ready | leased | staged | waiting, as the rows of lib/waiting.lua say
 --              held: may go on, but waits for a place in its step's window

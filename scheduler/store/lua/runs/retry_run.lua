@@ -18,15 +18,7 @@ local status, tries, bytes = unpack(redis.call('HMGET', run, 'status', 'try', 'b
 if not status or redis.call('EXISTS', state, history) < 2 then return {'run_gone'} end
 if not FINAL[status] or (tries or '1') ~= try then return {'not_over'} end
 
-local first = 1
-local function take(count)
-  local taken = {}
-  for i = first, first + count - 1 do
-    taken[#taken + 1] = rest[i]
-  end
-  first = first + count
-  return taken
-end
+local take = taker(rest)
 local changed, whole = take(2 * set_count), take(2 * state_count)
 local visits, children = take(2 * visit_count), take(3 * child_count)
 
@@ -115,7 +107,7 @@ end
 local from
 if step ~= '' then
   go_back()
-  from = {step = tonumber(step), nodes = take(#rest - first + 1)}
+  from = {step = tonumber(step), nodes = take()}
 end
 for i = 1, #changed, 2 do
   local old = redis.call('HSTRLEN', state, changed[i])

@@ -14,7 +14,6 @@ from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.scheduler.cli.exit_codes import ExitCode, exit_code_of, report
 from sleipnir.scheduler.cli.formatting import age, columns, cost, first_line, tokens
 from sleipnir.scheduler.cli.terminal_output import TerminalOutput, style
-from sleipnir.scheduler.cli.verbs.state import changes_of
 from sleipnir.scheduler.errors import (
     ActionRefused,
     AmbiguousRun,
@@ -25,6 +24,7 @@ from sleipnir.scheduler.errors import (
     SubmissionRefused,
 )
 from sleipnir.scheduler.limits.money import dollars
+from sleipnir.scheduler.runs.history import changes_of
 from sleipnir.scheduler.runs.model import (
     FINAL,
     Checkpoint,

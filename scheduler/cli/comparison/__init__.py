@@ -1,0 +1,1 @@
+"""How two runs differ, laid out for people."""
