@@ -10,6 +10,9 @@ files it uses, what it answers, and the codes it may answer with instead of `OK`
     -- OK   status left  one word a value, then blanks and what they are; none without this line
     -- ERR  stale_visit  when that happens
 
+A library with a line `-- LAZY` has functions that most calls of a script do without. They are
+made, with all that they alone need, when one of them is first called.
+
 Every script gets the hash tag of a partition as its only key: all keys of a run lie in one
 slot and their names are made in `lib/store.lua`. `now_ms` is the clock of Redis.
 
@@ -33,10 +36,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 from redis.client import Pipeline
@@ -86,9 +89,28 @@ def source_of(name: str) -> str:
     return _files()[name].read_text(encoding="utf-8")
 
 
+class _Part(NamedTuple):
+    """A definition that begins a line of a library, or another statement: that names nothing."""
+
+    text: str
+    names: frozenset[str]
+    words: frozenset[str]
+    lazy: bool
+
+
 @cache
-def _library(name: str) -> str:
-    return re.sub(r"^ *--.*\n", "", (_HERE / "lib" / f"{name}.lua").read_text("utf-8"), flags=re.M)
+def _library(name: str) -> tuple[_Part, ...]:
+    source = (_HERE / "lib" / f"{name}.lua").read_text("utf-8")
+    lazy = "\n-- LAZY\n" in source
+    code = re.sub(r"^ *--.*\n", "", source, flags=re.M)
+    texts = re.split(r"^(?=(?!end\b)\w)", code, flags=re.M)
+    return tuple(_part(text, lazy) for text in texts if text.strip())
+
+
+def _part(text: str, lazy: bool) -> _Part:
+    found = re.match(r"(local function|function|local) +([\w, ]+)", text)
+    kind, names = found.groups() if found else ("", "")
+    return _Part(text.rstrip(), _words(names), _words(text), lazy and "function" in kind)
 
 
 def _header(source: str, word: str) -> list[str]:
@@ -132,39 +154,62 @@ def compose(name: str, constants: Mapping[str, Constant]) -> str:
         "  now_ms = time[1] * 1000 + math.floor(time[2] / 1000)",
         "end",
     ]
-    inner = "\n".join([*lines, *_needed(_header(body, "USES"), body), body, "end"])
+    inner = "\n".join([*lines, *_definitions(_header(body, "USES"), body), body, "end"])
     ending = "return all_or_nothing(transition)"
-    return "\n".join([*_needed(["atomic"], inner + ending), inner, ending])
+    return "\n".join([*_definitions(["atomic"], inner + ending), inner, ending])
 
 
-def _needed(libraries: Sequence[str], text: str) -> list[str]:
+def _definitions(libraries: Sequence[str], text: str) -> list[str]:
     """The parts of libraries that `text` needs: each call of a script makes its functions anew.
 
-    A part is a definition that begins a line, or another statement: those are always needed.
+    What only functions of lazy libraries lead to waits until one of those is called.
     """
-    parts = [
-        part
-        for library in libraries
-        for part in re.split(r"^(?=(?!end\b)\w)", _library(library), flags=re.M)
+    parts = [part for library in libraries for part in _library(library)]
+    eager = _reached([part for part in parts if not part.lazy], _words(text))
+    words = _words(text).union(*(part.words for part in eager))
+    later = [part for part in _reached(parts, words) if part not in eager]
+    doors = words & {name for part in later for name in part.names}
+    if not doors:
+        return [part.text for part in eager]
+    return [
+        f"local {', '.join(sorted(doors))}",
+        *(part.text for part in eager if not _declares(part, doors)),
+        "local function make_lazy()",
+        *(_assigned(part, doors) for part in later if not _declares(part, doors)),
+        "end",
+        *(f"function {door}(...) make_lazy() return {door}(...) end" for door in sorted(doors)),
     ]
-    words = _words(text)
-    needed: set[int] = set()
+
+
+def _declares(part: _Part, doors: Set[str]) -> bool:
+    """Whether a part does no more than to declare what is declared as a door already."""
+    only_names = re.fullmatch(r"local (?!function)[\w, ]+", part.text)
+    return bool(only_names) and part.names <= doors
+
+
+def _assigned(part: _Part, doors: Set[str]) -> str:
+    """The definition of a door in place of what makes it; others stay local."""
+    return part.text.removeprefix("local ") if part.names & doors else part.text
+
+
+def _reached(parts: Sequence[_Part], words: frozenset[str]) -> list[_Part]:
+    reached: set[int] = set()
     while True:
-        found = {i for i, part in enumerate(parts) if i not in needed and _defines(part, words)}
+        found = {
+            i
+            for i, part in enumerate(parts)
+            if i not in reached and (not part.names or part.names & words)
+        }
         if not found:
-            return [parts[i].rstrip() for i in sorted(needed)]
-        needed |= found
-        words |= _words("".join(parts[i] for i in found))
+            return [parts[i] for i in sorted(reached)]
+        reached |= found
+        words = words.union(*(parts[i].words for i in found))
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text))
-
-
-def _defines(part: str, words: set[str]) -> bool:
-    """Whether a part defines one of the words, or is not a definition at all."""
-    definition = re.match(r"(?:local function|function|local) +([\w, ]+)", part)
-    return bool(part.strip()) and (definition is None or bool(_words(definition[1]) & words))
+def _words(text: str) -> frozenset[str]:
+    """What may name a definition: no comments, texts and fields."""
+    code = re.sub(r"'[^'\n]*'|--.*", "", text)
+    return frozenset(re.findall(r"(?<![.\w])\w+", code))
 
 
 def _quoted(text: str) -> str:

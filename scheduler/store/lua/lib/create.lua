@@ -30,8 +30,8 @@ local function create(run_id, fields, seeds, event, agent, digest, past)
   for i = 1, #fields, 2 do
     listed_by[fields[i]] = fields[i + 1]
   end
-  listing().list(run_id, listed_by)
-  listing().count(partition .. ':bundles', digest, 1)
+  list_run(run_id, listed_by)
+  count_in(partition .. ':bundles', digest, 1)
   narrate(run_id, event)
   admit(run_id, past.step, past.nodes, past.window, agent, digest)
 end

@@ -1,14 +1,6 @@
 -- The end of a visit, and of a run: everything it held is released, its children end, its parent
 -- goes on.
-
--- A visit has done its part: only then may what it waited for and a map's results go.
-local function forget_visit(run_id, visit, v)
-  local visits = key('visits', run_id)
-  write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
-  stop_timer(timer('visit', run_id, visit))
-  forget_turns(run_id, visit, v)
-  forget_waits(run_id, visit, v)
-end
+-- LAZY
 
 -- Take a visit out of every index; whatever it was doing has become void.
 local function drop_visit(run_id, visit, v)
@@ -22,13 +14,13 @@ local function break_off(run_id, visit, v, how, marked)
   local visits = key('visits', run_id)
   write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
   write('ZREM', timers, timer('visit', run_id, visit))
-  keeping().set_aside(run_id, visit, v, how, marked)
+  set_aside(run_id, visit, v, how, marked)
 end
 
 -- Release the open visits of a run that is over, and what was set aside before: of one that has
 -- not succeeded it stays, in case that the run is to go on.
 local function close_visits(run_id, status, kept)
-  local over, how = status == 'succeeded', kept and keeping().all(run_id) or {}
+  local over, how = status == 'succeeded', kept and all_kept(run_id) or {}
   local open = redis.call('HGETALL', key('visits', run_id))
   for i = 1, #open, 2 do
     local visit, v = open[i], parse_visit(open[i + 1])
@@ -38,13 +30,13 @@ local function close_visits(run_id, status, kept)
       write('ZREM', timers, timer('visit', run_id, visit))
     else
       write('ZREM', timers, timer('visit', run_id, visit))
-      keeping().set_aside(run_id, visit, v, 'broken')
+      set_aside(run_id, visit, v, 'broken')
     end
   end
   if not over then
-    keeping().let_expire(run_id)
+    let_kept_expire(run_id)
   elseif kept then
-    keeping().forget(run_id)
+    forget_kept(run_id)
   end
 end
 
@@ -64,7 +56,7 @@ end
 -- `failure` is the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
 function finish(run_id, status, output, failure, orphaned)
   local run = key('run', run_id)
-  local r = listed().read(run_id)
+  local r = read_listed(run_id)
   local before, started, batch = r.status, r.started, r.batch
 
   close_visits(run_id, status, r.kept)
@@ -79,7 +71,7 @@ function finish(run_id, status, output, failure, orphaned)
   undo[#undo + 1] = {'HDEL', run, 'output', 'error', 'ended'}
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,
     'output', output, 'error', failure, 'ended', now_ms)
-  listing().relist(run_id, r, status, now_ms)
+  relist_run(run_id, r, status, now_ms)
   narrate(run_id, cjson.encode({
     kind = 'ended', status = status, error = failure, failed_nodes = tonumber(r.failed_nodes or ''),
     elapsed_ms = started and now_ms - tonumber(started) or 0,

@@ -1,135 +1,125 @@
 -- Keeps the indexes and counts of lib/listed.lua: they follow from a run's record alone, so what
 -- was added is taken back by the function that added it.
+-- LAZY
 
--- Each run of a script makes its functions anew, and most have no use for these.
-local made_listing
+-- Statuses that have an index: the rare ones.
+local RARE = {waiting = true, failed = true, cancelled = true, timed_out = true}
 
-local function listing()
-  if made_listing then return made_listing end
-  -- Statuses that have an index: the rare ones.
-  local RARE = {waiting = true, failed = true, cancelled = true, timed_out = true}
-  -- Add to a number of a hash; one that has come to 0 is not kept.
-  local function count(target, field, by)
-    if by == 0 then return end
-    local undone_by = {'HINCRBY', target, field, 0 - by}
-    local sum = write_undone_by(undone_by, 'HINCRBY', target, field, by)
-    if sum == by then  -- it was not there
-      undone_by[1], undone_by[4] = 'HDEL', nil
-    elseif sum == 0 then
-      write_undone_by(nil, 'HDEL', target, field)
-    end
+-- Add to a number of a hash; one that has come to 0 is not kept.
+local function count_in(target, field, by)
+  if by == 0 then return end
+  local undone_by = {'HINCRBY', target, field, 0 - by}
+  local sum = write_undone_by(undone_by, 'HINCRBY', target, field, by)
+  if sum == by then  -- it was not there
+    undone_by[1], undone_by[4] = 'HDEL', nil
+  elseif sum == 0 then
+    write_undone_by(nil, 'HDEL', target, field)
   end
+end
 
-  local function count_run(r, by)
-    listed().sum_up(r, by, function(name, field, n)
-      count(partition .. ':' .. name, field, n)
-    end)
+local function count_run(r, by)
+  sum_up(r, by, function(name, field, n)
+    count_in(partition .. ':' .. name, field, n)
+  end)
+end
+
+local function ids_of(run_id)
+  return key('ids', string.sub(run_id, 1, 3))
+end
+
+local function enter(name, run_id, r)
+  local index = partition .. ':' .. name
+  write_undone_by({'ZREM', index, run_id}, 'ZADD', index, r.created or 0, run_id)
+end
+
+local function leave(name, run_id, r)
+  local index = partition .. ':' .. name
+  write_undone_by({'ZADD', index, r.created or 0, run_id}, 'ZREM', index, run_id)
+end
+
+local function note_activity(r)
+  if r.batch then
+    write('ZADD', partition .. ':batches', now_ms, r.batch)
   end
+end
 
-  local function ids_of(run_id)
-    return key('ids', string.sub(run_id, 1, 3))
+-- The last run of a batch that is stored takes its name along.
+local function forget_activity(r)
+  if r.batch and redis.call('EXISTS', key('batch', r.batch)) == 0 then
+    write('ZREM', partition .. ':batches', r.batch)
   end
+end
 
-  local function enter(name, run_id, r)
-    local index = partition .. ':' .. name
-    write_undone_by({'ZREM', index, run_id}, 'ZADD', index, r.created or 0, run_id)
+-- A run comes into being; `r` has the fields of its record.
+local function list_run(run_id, r)
+  local ids = ids_of(run_id)
+  write_undone_by({'HDEL', ids, run_id}, 'HSET', ids, run_id, '')
+  if r.parent then
+    enter('childruns', run_id, r)
+    return
   end
-
-  local function leave(name, run_id, r)
-    local index = partition .. ':' .. name
-    write_undone_by({'ZADD', index, r.created or 0, run_id}, 'ZREM', index, run_id)
+  for _, name in ipairs(lasting_indexes(r)) do
+    enter(name, run_id, r)
   end
+  enter('open', run_id, r)
+  count_run(r, 1)
+  note_activity(r)
+end
 
-  local function note_activity(r)
-    if r.batch then
-      write('ZADD', partition .. ':batches', now_ms, r.batch)
-    end
+-- The status of a run becomes another one; with it, when it ended, or false.
+local function relist_run(run_id, r, status, ended)
+  if r.parent then return end
+  count_run(r, -1)
+  if RARE[r.status] then
+    leave(r.status, run_id, r)
   end
-
-  -- The last run of a batch that is stored takes its name along.
-  local function forget_activity(r)
-    if r.batch and redis.call('EXISTS', key('batch', r.batch)) == 0 then
-      write('ZREM', partition .. ':batches', r.batch)
-    end
-  end
-
-  -- A run comes into being; `r` has the fields of its record.
-  local function list_run(run_id, r)
-    local ids = ids_of(run_id)
-    write_undone_by({'HDEL', ids, run_id}, 'HSET', ids, run_id, '')
-    if r.parent then
-      enter('childruns', run_id, r)
-      return
-    end
-    for _, name in ipairs(listed().lasting(r)) do
-      enter(name, run_id, r)
-    end
+  if FINAL[r.status] and not FINAL[status] then
     enter('open', run_id, r)
-    count_run(r, 1)
-    note_activity(r)
+  elseif FINAL[status] and not FINAL[r.status] then
+    leave('open', run_id, r)
   end
-
-  -- The status of a run becomes another one; with it, when it ended, or false.
-  local function relist_run(run_id, r, status, ended)
-    if r.parent then return end
-    count_run(r, -1)
-    if RARE[r.status] then
-      leave(r.status, run_id, r)
-    end
-    if FINAL[r.status] and not FINAL[status] then
-      enter('open', run_id, r)
-    elseif FINAL[status] and not FINAL[r.status] then
-      leave('open', run_id, r)
-    end
-    r.status, r.ended = status, ended
-    if RARE[status] then
-      enter(status, run_id, r)
-    end
-    count_run(r, 1)
-    note_activity(r)
+  r.status, r.ended = status, ended
+  if RARE[status] then
+    enter(status, run_id, r)
   end
+  count_run(r, 1)
+  note_activity(r)
+end
 
-  -- A run is forgotten. Without its record, what names it in the smaller indexes cannot be found.
-  local function unlist_run(run_id, r)
-    write('HDEL', ids_of(run_id), run_id)
-    if not r.status then
-      for _, name in ipairs({'runs', 'childruns', 'open', 'waiting', 'failed', 'cancelled',
-        'timed_out'}) do
-        write('ZREM', partition .. ':' .. name, run_id)
-      end
-      return
+-- A run is forgotten. Without its record, what names it in the smaller indexes cannot be found.
+local function unlist_run(run_id, r)
+  write('HDEL', ids_of(run_id), run_id)
+  if not r.status then
+    for _, name in ipairs({'runs', 'childruns', 'open', 'waiting', 'failed', 'cancelled',
+      'timed_out'}) do
+      write('ZREM', partition .. ':' .. name, run_id)
     end
-    if r.parent then
-      leave('childruns', run_id, r)
-      return
-    end
-    count_run(r, -1)
-    for _, name in ipairs(listed().lasting(r)) do
-      leave(name, run_id, r)
-    end
-    if not FINAL[r.status] then
-      leave('open', run_id, r)
-    end
-    if RARE[r.status] then
-      leave(r.status, run_id, r)
-    end
-    forget_activity(r)
+    return
   end
-
-  -- Another run has taken this one's place in its batch.
-  local function leave_batch(run_id, r)
-    local run, batch = key('run', run_id), r.batch
-    count_run(r, -1)
-    leave('batch:' .. batch, run_id, r)
-    write_undone_by({'HSET', run, 'batch', batch}, 'HDEL', run, 'batch')
-    forget_activity(r)
-    r.batch = false
-    count_run(r, 1)
+  if r.parent then
+    leave('childruns', run_id, r)
+    return
   end
+  count_run(r, -1)
+  for _, name in ipairs(lasting_indexes(r)) do
+    leave(name, run_id, r)
+  end
+  if not FINAL[r.status] then
+    leave('open', run_id, r)
+  end
+  if RARE[r.status] then
+    leave(r.status, run_id, r)
+  end
+  forget_activity(r)
+end
 
-  made_listing = {
-    count = count, list = list_run, relist = relist_run, unlist = unlist_run,
-    leave_batch = leave_batch,
-  }
-  return made_listing
+-- Another run has taken this one's place in its batch.
+local function leave_batch(run_id, r)
+  local run, batch = key('run', run_id), r.batch
+  count_run(r, -1)
+  leave('batch:' .. batch, run_id, r)
+  write_undone_by({'HSET', run, 'batch', batch}, 'HDEL', run, 'batch')
+  forget_activity(r)
+  r.batch = false
+  count_run(r, 1)
 end

@@ -157,7 +157,7 @@ end
 local function inspect_indexes(run_id, named)
   local names = {'ids:' .. string.sub(run_id, 1, 3), 'runs', 'childruns', 'open', 'waiting',
     'failed', 'cancelled', 'timed_out'}
-  for _, others in ipairs({listed().lasting(listed().read(run_id)), named}) do
+  for _, others in ipairs({lasting_indexes(read_listed(run_id)), named}) do
     for _, name in ipairs(others) do
       names[#names + 1] = name
     end

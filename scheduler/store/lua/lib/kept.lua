@@ -6,85 +6,69 @@
 --   failed       it starts anew; answers and children that it had waited for count
 --   misanswered  the same, but for the answers
 -- While a run has any, its record says so in `kept`.
---
--- Most runs of scripts have no use for these functions: they are made when `keeping` is first
--- asked for them.
+-- LAZY
 
-local function make_keeping()
-  local function keys_of_visit(run_id, visit)
-    local name = run_id .. ' ' .. visit
-    return {key('waits', name), key('turns', name), key('map', name)}
-  end
-
-  -- `marked`: keep even that it did not complete; its step has others that did.
-  local function set_aside(run_id, visit, v, how, marked)
-    if not v.status then  -- a record that cannot be read
-      forget_turns(run_id, visit, v)
-      forget_waits(run_id, visit, v)
-      return
-    end
-    if how ~= 'broken' and v.turns > 0 then
-      forget_turns(run_id, visit, v)
-      how, v.turns = 'misanswered', 0  -- answers were part of its conversation
-    end
-    if v.open > 0 then
-      release_rows(run_id, visit)
-    end
-    if marked or v.turns > 0 or v.rows > 0 then
-      write('HSET', key('kept', run_id), visit, how .. ' ' .. pack_visit(v))
-      write('HSET', key('run', run_id), 'kept', '1')
-    end
-  end
-
-  local function all_kept(run_id)
-    local found, how, packed = redis.call('HGETALL', key('kept', run_id)), {}, {}
-    for i = 1, #found, 2 do
-      how[found[i]], packed[found[i]] = string.match(found[i + 1], '^(%l+) (.*)$')
-    end
-    return how, packed
-  end
-
-  local function drop_kept(run_id, visit)
-    write('HDEL', key('kept', run_id), visit)
-    remove(unpack(keys_of_visit(run_id, visit)))
-  end
-
-  local function forget_kept(run_id)
-    for visit in pairs((all_kept(run_id))) do
-      remove(unpack(keys_of_visit(run_id, visit)))
-    end
-    remove(key('kept', run_id), key('staged', run_id))
-  end
-
-  -- What is set aside expires with a run that is over.
-  local function let_kept_expire(run_id)
-    local names = {key('kept', run_id), key('staged', run_id)}
-    for visit in pairs((all_kept(run_id))) do
-      for _, name in ipairs(keys_of_visit(run_id, visit)) do
-        names[#names + 1] = name
-      end
-    end
-    for _, name in ipairs(names) do
-      write_undone_by({'PERSIST', name}, 'PEXPIRE', name, 2 * retention_ms)
-    end
-  end
-
-  -- Before anything is written to it: a key that is brought back has no expiry.
-  local function stay(name)
-    if redis.call('PTTL', name) >= 0 then
-      write_undone_by({'PEXPIRE', name, 2 * retention_ms}, 'PERSIST', name)
-    end
-  end
-
-  return {
-    keys_of = keys_of_visit, set_aside = set_aside, all = all_kept, drop = drop_kept,
-    forget = forget_kept, let_expire = let_kept_expire, stay = stay,
-  }
+local function keys_of_visit(run_id, visit)
+  local name = run_id .. ' ' .. visit
+  return {key('waits', name), key('turns', name), key('map', name)}
 end
 
-local made_keeping
+-- `marked`: keep even that it did not complete; its step has others that did.
+local function set_aside(run_id, visit, v, how, marked)
+  if not v.status then  -- a record that cannot be read
+    forget_turns(run_id, visit, v)
+    forget_waits(run_id, visit, v)
+    return
+  end
+  if how ~= 'broken' and v.turns > 0 then
+    forget_turns(run_id, visit, v)
+    how, v.turns = 'misanswered', 0  -- answers were part of its conversation
+  end
+  if v.open > 0 then
+    release_rows(run_id, visit)
+  end
+  if marked or v.turns > 0 or v.rows > 0 then
+    write('HSET', key('kept', run_id), visit, how .. ' ' .. pack_visit(v))
+    write('HSET', key('run', run_id), 'kept', '1')
+  end
+end
 
-local function keeping()
-  made_keeping = made_keeping or make_keeping()
-  return made_keeping
+local function all_kept(run_id)
+  local found, how, packed = redis.call('HGETALL', key('kept', run_id)), {}, {}
+  for i = 1, #found, 2 do
+    how[found[i]], packed[found[i]] = string.match(found[i + 1], '^(%l+) (.*)$')
+  end
+  return how, packed
+end
+
+local function drop_kept(run_id, visit)
+  write('HDEL', key('kept', run_id), visit)
+  remove(unpack(keys_of_visit(run_id, visit)))
+end
+
+local function forget_kept(run_id)
+  for visit in pairs((all_kept(run_id))) do
+    remove(unpack(keys_of_visit(run_id, visit)))
+  end
+  remove(key('kept', run_id), key('staged', run_id))
+end
+
+-- What is set aside expires with a run that is over.
+local function let_kept_expire(run_id)
+  local names = {key('kept', run_id), key('staged', run_id)}
+  for visit in pairs((all_kept(run_id))) do
+    for _, name in ipairs(keys_of_visit(run_id, visit)) do
+      names[#names + 1] = name
+    end
+  end
+  for _, name in ipairs(names) do
+    write_undone_by({'PERSIST', name}, 'PEXPIRE', name, 2 * retention_ms)
+  end
+end
+
+-- Before anything is written to it: a key that is brought back has no expiry.
+local function stay(name)
+  if redis.call('PTTL', name) >= 0 then
+    write_undone_by({'PEXPIRE', name, 2 * retention_ms}, 'PERSIST', name)
+  end
 end

@@ -5,76 +5,68 @@
 --   open                         until it is over, and in `waiting` while it waits
 --   failed, cancelled, timed_out once it has ended so
 -- and is counted in `tally` from its end on, in `batchtally:<batch>` always.
+-- LAZY
 
--- Each run of a script makes its functions anew, and most have no use for these.
-local made_listed
+-- What of a record they follow from, and what else finish and purge ask of it.
+local LISTED_BY = {'status', 'parent', 'agent', 'created', 'started', 'ended', 'batch', 'labels',
+  'cost', 'unpriced', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'digest', 'deadline',
+  'failed_nodes', 'handled_failures', 'kept', 'try'}
+-- What runs took at most, s.
+local DURATIONS = {1, 5, 30, 120, 600, 3600, 86400}
 
-local function listed()
-  if made_listed then return made_listed end
-  -- What of a record they follow from, and what else finish and purge ask of it.
-  local LISTED_BY = {'status', 'parent', 'agent', 'created', 'started', 'ended', 'batch', 'labels',
-    'cost', 'unpriced', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'digest', 'deadline',
-    'failed_nodes', 'handled_failures', 'kept', 'try'}
-  -- What runs took at most, s.
-  local DURATIONS = {1, 5, 30, 120, 600, 3600, 86400}
-
-  local function read_listed(run_id)
-    local r = {}
-    for i, value in ipairs(redis.call('HMGET', key('run', run_id), unpack(LISTED_BY))) do
-      r[LISTED_BY[i]] = value
-    end
-    return r
+local function read_listed(run_id)
+  local r = {}
+  for i, value in ipairs(redis.call('HMGET', key('run', run_id), unpack(LISTED_BY))) do
+    r[LISTED_BY[i]] = value
   end
+  return r
+end
 
-  local function duration_of(r)
-    local took_ms = (tonumber(r.ended) or 0) - (tonumber(r.started or r.ended) or 0)
-    for _, most in ipairs(DURATIONS) do
-      if took_ms <= 1000 * most then return most end
-    end
-    return 'inf'
+local function duration_of(r)
+  local took_ms = (tonumber(r.ended) or 0) - (tonumber(r.started or r.ended) or 0)
+  for _, most in ipairs(DURATIONS) do
+    if took_ms <= 1000 * most then return most end
   end
+  return 'inf'
+end
 
-  -- Give `note` what a root run counts for: hash, field, n times `by`. Money is in billionths of a
-  -- dollar: whole numbers add up to 0 again.
-  local function sum_up(r, by, note)
-    local batch = r.batch and 'batchtally:' .. r.batch
-    if not FINAL[r.status] then
-      if batch then note(batch, r.status == 'waiting' and 'waiting' or 'open', by) end
-      return
-    end
-    local agent = r.agent or ''
-    note('tally', r.status .. ' ' .. duration_of(r) .. ' ' .. agent, by)
-    if batch then note(batch, r.status, by) end
-    if r.unpriced then
-      note('tally', 'unpriced ' .. agent, by)
-      if batch then note(batch, 'unpriced', by) end
-    end
-    if not r.prompt_tokens and not r.cost then return end
-    local cost = math.floor((tonumber(r.cost) or 0) * 1e9 + 0.5)
-    local prompt, completion = tonumber(r.prompt_tokens) or 0, tonumber(r.completion_tokens) or 0
-    note('tally', 'cost ' .. agent, by * cost)
-    note('tally', 'prompt ' .. agent, by * prompt)
-    note('tally', 'completion ' .. agent, by * completion)
-    note('tally', 'cached ' .. agent, by * (tonumber(r.cached_tokens) or 0))
-    if batch then
-      note(batch, 'cost', by * cost)
-      note(batch, 'tokens', by * (prompt + completion))
-    end
+-- Give `note` what a root run counts for: hash, field, n times `by`. Money is in billionths of a
+-- dollar: whole numbers add up to 0 again.
+local function sum_up(r, by, note)
+  local batch = r.batch and 'batchtally:' .. r.batch
+  if not FINAL[r.status] then
+    if batch then note(batch, r.status == 'waiting' and 'waiting' or 'open', by) end
+    return
   end
-
-  -- The names of the indexes that a root run is in whatever its status.
-  local function lasting(r)
-    local names = {'runs', 'agent:' .. (r.agent or '')}
-    if r.batch then
-      names[3] = 'batch:' .. r.batch
-    end
-    local readable, labels = pcall(cjson.decode, r.labels or '{}')
-    for label, value in pairs(readable and labels or {}) do
-      names[#names + 1] = 'label:' .. label .. '=' .. value
-    end
-    return names
+  local agent = r.agent or ''
+  note('tally', r.status .. ' ' .. duration_of(r) .. ' ' .. agent, by)
+  if batch then note(batch, r.status, by) end
+  if r.unpriced then
+    note('tally', 'unpriced ' .. agent, by)
+    if batch then note(batch, 'unpriced', by) end
   end
+  if not r.prompt_tokens and not r.cost then return end
+  local cost = math.floor((tonumber(r.cost) or 0) * 1e9 + 0.5)
+  local prompt, completion = tonumber(r.prompt_tokens) or 0, tonumber(r.completion_tokens) or 0
+  note('tally', 'cost ' .. agent, by * cost)
+  note('tally', 'prompt ' .. agent, by * prompt)
+  note('tally', 'completion ' .. agent, by * completion)
+  note('tally', 'cached ' .. agent, by * (tonumber(r.cached_tokens) or 0))
+  if batch then
+    note(batch, 'cost', by * cost)
+    note(batch, 'tokens', by * (prompt + completion))
+  end
+end
 
-  made_listed = {read = read_listed, sum_up = sum_up, lasting = lasting}
-  return made_listed
+-- The names of the indexes that a root run is in whatever its status.
+local function lasting_indexes(r)
+  local names = {'runs', 'agent:' .. (r.agent or '')}
+  if r.batch then
+    names[3] = 'batch:' .. r.batch
+  end
+  local readable, labels = pcall(cjson.decode, r.labels or '{}')
+  for label, value in pairs(readable and labels or {}) do
+    names[#names + 1] = 'label:' .. label .. '=' .. value
+  end
+  return names
 end

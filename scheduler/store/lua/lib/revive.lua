@@ -1,301 +1,288 @@
--- Let runs that are over go on where they stopped, and visits that were set aside; made when first
--- asked for, as in lib/kept.lua.
+-- Let runs that are over go on where they stopped, and visits that were set aside.
+-- LAZY
 
-local function make_reviving()
-  local revive
+local revive
 
-  -- The number of tries of a run so far.
-  local function tries_of(run_id)
-    return tonumber(redis.call('HGET', key('run', run_id), 'try') or 1)
-  end
-
-  -- A child can go on if there is something of it left that leads on.
-  local function can_revive(run_id, parent)
-    local run = key('run', run_id)
-    local status, capped, of = unpack(redis.call('HMGET', run, 'status', 'capped', 'parent'))
-    return FINAL[status] and status ~= 'succeeded' and not capped and of == parent
-      and redis.call('EXISTS', key('history', run_id), key('state', run_id)) == 2
-  end
-
-  -- What a child has told of its usage is not told again. `told` is a row's result.
-  local function count_as_told(child_id, told)
-    local usage = string.match(told, '"usage":"(%d+ %d+ %S+ %d+)"')
-    if not usage then return end
-    local run = key('run', child_id)
-    local before = redis.call('HGET', run, 'told') or '0 0 0 0'
-    write('HSET', run, 'told', add_usages(before, usage))
-  end
-
-  -- A row of a visit that is to go on: its text then, or nil where it is of no use.
-  local function row_again(run_id, visit, row, how, changes)
-    if row.kind == 'question' and not row.is_open then
-      return how ~= 'misanswered' and row.text or nil
-    end
-    if row.kind ~= 'child' then return end
-    local child = row.is_open and row.detail or string.match(row.result, '"run_id":"(%x+)"')
-    if not child then return end
-    local status, allowed = unpack(redis.call('HMGET', key('run', child), 'status', 'allowed_ms'))
-    if status == 'succeeded' then return not row.is_open and row.text or nil end
-    if changes.shallow or not can_revive(child, run_id .. ' ' .. visit) then return end
-    if not row.is_open and how ~= 'broken' then
-      count_as_told(child, row.result)
-    end
-    revive(child, changes[child] or {}, changes)
-    allowed = tonumber(row.is_open and row.allowed or allowed or -1)
-    return open_text({kind = 'child', since = now_ms, allowed = allowed, detail = child}), allowed
-  end
-
-  -- A visit as it was set aside, made to go on; nothing is written of it but its rows.
-  -- `changes`: `shallow`, and by run id what is other in a child.
-  local function visit_again(run_id, visit, how, packed, changes)
-    local v, waits = parse_visit(packed), waits_of(run_id, visit)
-    for _, name in ipairs(keeping().keys_of(run_id, visit)) do
-      keeping().stay(name)
-    end
-    v.packed, v.token, v.tries, v.began, v.published = nil, '-', 0, 0, now_ms
-    v.fresh, v.mode = 0, 'all'
-    if how ~= 'broken' then
-      v.attempt = 1
-    end
-    local rows = v.rows > 0 and read_rows(run_id, visit) or {}
-    v.rows, v.open, v.still = 0, 0, 0
-    for call, row in pairs(rows) do
-      local text, allowed = row_again(run_id, visit, row, how, changes)
-      if text ~= row.text then
-        local undone_by = {'HSET', waits, call, row.text}
-        if text then
-          write_undone_by(undone_by, 'HSET', waits, call, text)
-        else
-          write_undone_by(undone_by, 'HDEL', waits, call)
-        end
-      end
-      v.rows = v.rows + (text and 1 or 0)
-      if allowed then  -- it waits for a child again
-        v.open = v.open + 1
-        if allowed >= 0 then
-          add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
-        end
-      end
-    end
-    return v
-  end
-
-  -- Let a visit go on; one that waits for a child does so, any other is announced.
-  local function go_on(run_id, visit, v, label, digest)
-    if v.open > 0 then
-      v.status = 'waiting'
-      write_visit(run_id, visit, v)
-    else
-      make_ready(run_id, visit, v, label, digest)
-    end
-  end
-
-  -- Let an invocation of a map go on that an earlier try began, if there is anything left of it.
-  local function invoke_again(run_id, invocation, label, digest)
-    local kept = key('kept', run_id)
-    local text = redis.call('HGET', kept, invocation)
-    local v = new_visit()
-    if text then
-      local how, packed = string.match(text, '^(%l+) (.*)$')
-      local shallow = redis.call('HGET', key('run', run_id), 'shallow')
-      v = visit_again(run_id, invocation, how, packed, {shallow = shallow})
-      write('HDEL', kept, invocation)
-    end
-    go_on(run_id, invocation, v, label, digest)
-  end
-
-  -- The fields of results that an earlier try of a map has left and that count, nil where its items
-  -- were others; and what is set aside in the run. The map is then opened anew.
-  local function take_up_map(run_id, visit, sum)
-    local map = key('map', run_id .. ' ' .. visit)
-    local found, fields = redis.call('HGETALL', map), {}
-    for i = 1, #found, 2 do
-      fields[found[i]] = found[i + 1]
-    end
-    local earlier = fields.sum == sum and {} or nil
-    for field, value in pairs(earlier and fields or {}) do
-      local index = string.match(field, '^result:(%d+)$')
-      -- A failure that stopped the map is not to stop it again.
-      local counts = index and not string.match(value, '^{"discarded"')
-        and not (fields.halted and string.match(value, '^{"error"'))
-      if counts then
-        earlier[field], earlier['usage:' .. index] = value, fields['usage:' .. index]
-      end
-    end
-    if earlier then
-      earlier.total_ms, earlier.max_ms = fields.total_ms or 0, fields.max_ms or 0
-    end
-    remove_now(map)
-    write('HDEL', key('kept', run_id), visit)
-    return earlier, keeping().all(run_id)
-  end
-
-  -- The record of a run that goes on; `from` says where, `change` what is other.
-  local function renew_record(run_id, r, from, change, count)
-    local run = key('run', run_id)
-    local gone = {'HDEL', run, 'started', 'ended', 'output', 'error', 'deadline', 'failing', 'free',
-      'capped', 'shallow'}
-    for _, field in ipairs(redis.call('HKEYS', run)) do
-      if string.sub(field, 1, 5) == 'died:' then
-        gone[#gone + 1] = field
-      end
-    end
-    write(unpack(gone))
-    local news = {'status', 'queued', 'try', tries_of(run_id) + 1, 'step', from.step,
-      'width', #from.nodes, 'busy', count, 'frontier', table.concat(from.nodes, ' ')}
-    for _, pair in ipairs({{'digest', change.digest}, {'context', change.context},
-      {'timeout_ms', change.timeout_ms}, {'shallow', change.shallow}}) do
-      if pair[2] then
-        news[#news + 1], news[#news + 2] = pair[1], pair[2]
-      end
-    end
-    write('HSET', run, unpack(news))
-    if change.timeout_ms == '' then
-      write('HDEL', run, 'timeout_ms')
-    end
-    if change.digest and change.digest ~= r.digest then
-      listing().count(partition .. ':bundles', r.digest, -1)
-      listing().count(partition .. ':bundles', change.digest, 1)
-    end
-    write('ZREM', timers, timer('expiry', run_id, r.digest))
-    listing().relist(run_id, r, 'queued', false)
-    for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures',
-      'superseded'}) do
-      keeping().stay(key(kind, run_id))
-    end
-  end
-
-  -- What a step has that was not completed: the nodes that are done, and what was set aside of it.
-  local function sort_out_step(run_id, step, nodes)
-    local how, packed = keeping().all(run_id)
-    local of_step, done = {}, {}
-    keeping().stay(key('kept', run_id))
-    keeping().stay(key('staged', run_id))
-    for _, node in ipairs(nodes) do
-      of_step[visit_of(step, node)] = true
-    end
-    for visit in pairs(how) do
-      if not of_step[map_of(visit) or visit] then
-        keeping().drop(run_id, visit)
-        how[visit] = nil
-      elseif map_of(visit) then
-        for _, name in ipairs(keeping().keys_of(run_id, visit)) do
-          keeping().stay(name)
-        end
-      end
-    end
-    for _, node in ipairs(redis.call('HKEYS', key('staged', run_id))) do
-      local visit = visit_of(step, node)
-      if of_step[visit] and not how[visit] then
-        done[node] = true
-      else
-        write('HDEL', key('staged', run_id), node)
-      end
-    end
-    return how, packed, done
-  end
-
-  -- As begin_visit does at a run's first visit.
-  local function begin_at_once(run_id)
-    local run = key('run', run_id)
-    local timeout = redis.call('HGET', run, 'timeout_ms')
-    write('HSET', run, 'status', 'running', 'started', now_ms)
-    if timeout then
-      local deadline = now_ms + tonumber(timeout)
-      write('HSET', run, 'deadline', deadline)
-      write('ZADD', timers, deadline, timer('deadline', run_id))
-    end
-  end
-
-  -- Open the visits of a step that are not done, a window of them at once.
-  local function open_step(run_id, from, agent, digest, changes, how, packed, done)
-    local places = from.window and #from.nodes > from.window and from.window
-    local pending, opened, announced, kept = {}, 0, 0, key('kept', run_id)
-    for _, node in ipairs(from.nodes) do
-      local visit = visit_of(from.step, node)
-      if not done[node] then
-        opened = opened + 1
-        local v = how[visit] and visit_again(run_id, visit, how[visit], packed[visit], changes)
-        if how[visit] and redis.call('EXISTS', key('map', run_id .. ' ' .. visit)) == 0 then
-          write('HDEL', kept, visit)  -- of a map it says that there is one, until that is opened
-        end
-        if places == 0 and not (v and v.open > 0) then
-          if v then
-            v.status = 'held'
-            write_visit(run_id, visit, v)
-          end
-          pending[#pending + 1] = visit
-        else
-          local waits = v and v.open > 0
-          announced = announced + (waits and 0 or 1)
-          go_on(run_id, visit, v or new_visit(), agent .. '/' .. node, digest)
-          places = places and (waits and places or places - 1)
-        end
-      end
-    end
-    push('RPUSH', key('pending', run_id), pending)
-    if places then
-      write('HSET', key('run', run_id), 'free', places)
-    end
-    if opened > 0 and announced == 0 then  -- all wait for children, and nobody begins them
-      begin_at_once(run_id)
-    end
-    if opened == 0 then  -- all are done: one of them is to advance the step
-      local visit, v = visit_of(from.step, from.nodes[1]), new_visit()
-      v.status = 'staged'
-      write_visit(run_id, visit, v)
-      add('ZADD', timers, {now_ms + republish_ms, timer('visit', run_id, visit)})
-      announce(run_id, visit, agent .. '/' .. from.nodes[1], digest)
-    end
-  end
-
-  -- Where a run goes on of which nothing else is said: the step that it did not complete.
-  local function unfinished(run_id)
-    local run = key('run', run_id)
-    local step, frontier, capped, window = unpack(redis.call('HMGET', run, 'step', 'frontier',
-      'capped', 'window'))
-    local from = {step = tonumber(step), nodes = {}, window = tonumber(window or nil)}
-    for node in string.gmatch(capped or frontier, '%S+') do
-      from.nodes[#from.nodes + 1] = node
-    end
-    if capped then
-      from.step = from.step + 1
-      for _, node in ipairs(from.nodes) do
-        write('HINCRBY', run, 'n:' .. node, 1)
-      end
-    end
-    return from
-  end
-
-  -- `change`: what is other in this run: digest, context, timeout_ms, window, shallow, event, from;
-  -- `changes` the same by run id, of children that go on with it.
-  function revive(run_id, change, changes)
-    local r = listed().read(run_id)
-    local from = change.from or unfinished(run_id)
-    from.window = change.window or from.window
-    local how, packed, done = {}, {}, {}
-    if not change.from then
-      how, packed, done = sort_out_step(run_id, from.step, from.nodes)
-    end
-    local count = 0
-    for _, node in ipairs(from.nodes) do
-      count = count + (done[node] and 0 or 1)
-    end
-    renew_record(run_id, r, from, change, count)
-    narrate(run_id, change.event or cjson.encode({
-      kind = 'retried', step = from.step, nodes = from.nodes, number = tries_of(run_id)}))
-    local digest = change.digest or r.digest
-    open_step(run_id, from, r.agent, digest, changes, how, packed, done)
-  end
-
-  return {
-    revive = revive, invoke_again = invoke_again, take_up_map = take_up_map,
-  }
+-- The number of tries of a run so far.
+local function tries_of(run_id)
+  return tonumber(redis.call('HGET', key('run', run_id), 'try') or 1)
 end
 
-local made_reviving
+-- A child can go on if there is something of it left that leads on.
+local function can_revive(run_id, parent)
+  local run = key('run', run_id)
+  local status, capped, of = unpack(redis.call('HMGET', run, 'status', 'capped', 'parent'))
+  return FINAL[status] and status ~= 'succeeded' and not capped and of == parent
+    and redis.call('EXISTS', key('history', run_id), key('state', run_id)) == 2
+end
 
-local function reviving()
-  made_reviving = made_reviving or make_reviving()
-  return made_reviving
+-- What a child has told of its usage is not told again. `told` is a row's result.
+local function count_as_told(child_id, told)
+  local usage = string.match(told, '"usage":"(%d+ %d+ %S+ %d+)"')
+  if not usage then return end
+  local run = key('run', child_id)
+  local before = redis.call('HGET', run, 'told') or '0 0 0 0'
+  write('HSET', run, 'told', add_usages(before, usage))
+end
+
+-- A row of a visit that is to go on: its text then, or nil where it is of no use.
+local function row_again(run_id, visit, row, how, changes)
+  if row.kind == 'question' and not row.is_open then
+    return how ~= 'misanswered' and row.text or nil
+  end
+  if row.kind ~= 'child' then return end
+  local child = row.is_open and row.detail or string.match(row.result, '"run_id":"(%x+)"')
+  if not child then return end
+  local status, allowed = unpack(redis.call('HMGET', key('run', child), 'status', 'allowed_ms'))
+  if status == 'succeeded' then return not row.is_open and row.text or nil end
+  if changes.shallow or not can_revive(child, run_id .. ' ' .. visit) then return end
+  if not row.is_open and how ~= 'broken' then
+    count_as_told(child, row.result)
+  end
+  revive(child, changes[child] or {}, changes)
+  allowed = tonumber(row.is_open and row.allowed or allowed or -1)
+  return open_text({kind = 'child', since = now_ms, allowed = allowed, detail = child}), allowed
+end
+
+-- A visit as it was set aside, made to go on; nothing is written of it but its rows.
+-- `changes`: `shallow`, and by run id what is other in a child.
+local function visit_again(run_id, visit, how, packed, changes)
+  local v, waits = parse_visit(packed), waits_of(run_id, visit)
+  for _, name in ipairs(keys_of_visit(run_id, visit)) do
+    stay(name)
+  end
+  v.packed, v.token, v.tries, v.began, v.published = nil, '-', 0, 0, now_ms
+  v.fresh, v.mode = 0, 'all'
+  if how ~= 'broken' then
+    v.attempt = 1
+  end
+  local rows = v.rows > 0 and read_rows(run_id, visit) or {}
+  v.rows, v.open, v.still = 0, 0, 0
+  for call, row in pairs(rows) do
+    local text, allowed = row_again(run_id, visit, row, how, changes)
+    if text ~= row.text then
+      local undone_by = {'HSET', waits, call, row.text}
+      if text then
+        write_undone_by(undone_by, 'HSET', waits, call, text)
+      else
+        write_undone_by(undone_by, 'HDEL', waits, call)
+      end
+    end
+    v.rows = v.rows + (text and 1 or 0)
+    if allowed then  -- it waits for a child again
+      v.open = v.open + 1
+      if allowed >= 0 then
+        add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
+      end
+    end
+  end
+  return v
+end
+
+-- Let a visit go on; one that waits for a child does so, any other is announced.
+local function go_on(run_id, visit, v, label, digest)
+  if v.open > 0 then
+    v.status = 'waiting'
+    write_visit(run_id, visit, v)
+  else
+    make_ready(run_id, visit, v, label, digest)
+  end
+end
+
+-- Let an invocation of a map go on that an earlier try began, if there is anything left of it.
+local function invoke_again(run_id, invocation, label, digest)
+  local kept = key('kept', run_id)
+  local text = redis.call('HGET', kept, invocation)
+  local v = new_visit()
+  if text then
+    local how, packed = string.match(text, '^(%l+) (.*)$')
+    local shallow = redis.call('HGET', key('run', run_id), 'shallow')
+    v = visit_again(run_id, invocation, how, packed, {shallow = shallow})
+    write('HDEL', kept, invocation)
+  end
+  go_on(run_id, invocation, v, label, digest)
+end
+
+-- The fields of results that an earlier try of a map has left and that count, nil where its items
+-- were others; and what is set aside in the run. The map is then opened anew.
+local function take_up_map(run_id, visit, sum)
+  local map = key('map', run_id .. ' ' .. visit)
+  local found, fields = redis.call('HGETALL', map), {}
+  for i = 1, #found, 2 do
+    fields[found[i]] = found[i + 1]
+  end
+  local earlier = fields.sum == sum and {} or nil
+  for field, value in pairs(earlier and fields or {}) do
+    local index = string.match(field, '^result:(%d+)$')
+    -- A failure that stopped the map is not to stop it again.
+    local counts = index and not string.match(value, '^{"discarded"')
+      and not (fields.halted and string.match(value, '^{"error"'))
+    if counts then
+      earlier[field], earlier['usage:' .. index] = value, fields['usage:' .. index]
+    end
+  end
+  if earlier then
+    earlier.total_ms, earlier.max_ms = fields.total_ms or 0, fields.max_ms or 0
+  end
+  remove_now(map)
+  write('HDEL', key('kept', run_id), visit)
+  return earlier, all_kept(run_id)
+end
+
+-- The record of a run that goes on; `from` says where, `change` what is other.
+local function renew_record(run_id, r, from, change, count)
+  local run = key('run', run_id)
+  local gone = {'HDEL', run, 'started', 'ended', 'output', 'error', 'deadline', 'failing', 'free',
+    'capped', 'shallow'}
+  for _, field in ipairs(redis.call('HKEYS', run)) do
+    if string.sub(field, 1, 5) == 'died:' then
+      gone[#gone + 1] = field
+    end
+  end
+  write(unpack(gone))
+  local news = {'status', 'queued', 'try', tries_of(run_id) + 1, 'step', from.step,
+    'width', #from.nodes, 'busy', count, 'frontier', table.concat(from.nodes, ' ')}
+  for _, pair in ipairs({{'digest', change.digest}, {'context', change.context},
+    {'timeout_ms', change.timeout_ms}, {'shallow', change.shallow}}) do
+    if pair[2] then
+      news[#news + 1], news[#news + 2] = pair[1], pair[2]
+    end
+  end
+  write('HSET', run, unpack(news))
+  if change.timeout_ms == '' then
+    write('HDEL', run, 'timeout_ms')
+  end
+  if change.digest and change.digest ~= r.digest then
+    count_in(partition .. ':bundles', r.digest, -1)
+    count_in(partition .. ':bundles', change.digest, 1)
+  end
+  write('ZREM', timers, timer('expiry', run_id, r.digest))
+  relist_run(run_id, r, 'queued', false)
+  for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures',
+    'superseded'}) do
+    stay(key(kind, run_id))
+  end
+end
+
+-- What a step has that was not completed: the nodes that are done, and what was set aside of it.
+local function sort_out_step(run_id, step, nodes)
+  local how, packed = all_kept(run_id)
+  local of_step, done = {}, {}
+  stay(key('kept', run_id))
+  stay(key('staged', run_id))
+  for _, node in ipairs(nodes) do
+    of_step[visit_of(step, node)] = true
+  end
+  for visit in pairs(how) do
+    if not of_step[map_of(visit) or visit] then
+      drop_kept(run_id, visit)
+      how[visit] = nil
+    elseif map_of(visit) then
+      for _, name in ipairs(keys_of_visit(run_id, visit)) do
+        stay(name)
+      end
+    end
+  end
+  for _, node in ipairs(redis.call('HKEYS', key('staged', run_id))) do
+    local visit = visit_of(step, node)
+    if of_step[visit] and not how[visit] then
+      done[node] = true
+    else
+      write('HDEL', key('staged', run_id), node)
+    end
+  end
+  return how, packed, done
+end
+
+-- As begin_visit does at a run's first visit.
+local function begin_at_once(run_id)
+  local run = key('run', run_id)
+  local timeout = redis.call('HGET', run, 'timeout_ms')
+  write('HSET', run, 'status', 'running', 'started', now_ms)
+  if timeout then
+    local deadline = now_ms + tonumber(timeout)
+    write('HSET', run, 'deadline', deadline)
+    write('ZADD', timers, deadline, timer('deadline', run_id))
+  end
+end
+
+-- Open the visits of a step that are not done, a window of them at once.
+local function open_step(run_id, from, agent, digest, changes, how, packed, done)
+  local places = from.window and #from.nodes > from.window and from.window
+  local pending, opened, announced, kept = {}, 0, 0, key('kept', run_id)
+  for _, node in ipairs(from.nodes) do
+    local visit = visit_of(from.step, node)
+    if not done[node] then
+      opened = opened + 1
+      local v = how[visit] and visit_again(run_id, visit, how[visit], packed[visit], changes)
+      if how[visit] and redis.call('EXISTS', key('map', run_id .. ' ' .. visit)) == 0 then
+        write('HDEL', kept, visit)  -- of a map it says that there is one, until that is opened
+      end
+      if places == 0 and not (v and v.open > 0) then
+        if v then
+          v.status = 'held'
+          write_visit(run_id, visit, v)
+        end
+        pending[#pending + 1] = visit
+      else
+        local waits = v and v.open > 0
+        announced = announced + (waits and 0 or 1)
+        go_on(run_id, visit, v or new_visit(), agent .. '/' .. node, digest)
+        places = places and (waits and places or places - 1)
+      end
+    end
+  end
+  push('RPUSH', key('pending', run_id), pending)
+  if places then
+    write('HSET', key('run', run_id), 'free', places)
+  end
+  if opened > 0 and announced == 0 then  -- all wait for children, and nobody begins them
+    begin_at_once(run_id)
+  end
+  if opened == 0 then  -- all are done: one of them is to advance the step
+    local visit, v = visit_of(from.step, from.nodes[1]), new_visit()
+    v.status = 'staged'
+    write_visit(run_id, visit, v)
+    add('ZADD', timers, {now_ms + republish_ms, timer('visit', run_id, visit)})
+    announce(run_id, visit, agent .. '/' .. from.nodes[1], digest)
+  end
+end
+
+-- Where a run goes on of which nothing else is said: the step that it did not complete.
+local function unfinished(run_id)
+  local run = key('run', run_id)
+  local step, frontier, capped, window = unpack(redis.call('HMGET', run, 'step', 'frontier',
+    'capped', 'window'))
+  local from = {step = tonumber(step), nodes = {}, window = tonumber(window or nil)}
+  for node in string.gmatch(capped or frontier, '%S+') do
+    from.nodes[#from.nodes + 1] = node
+  end
+  if capped then
+    from.step = from.step + 1
+    for _, node in ipairs(from.nodes) do
+      write('HINCRBY', run, 'n:' .. node, 1)
+    end
+  end
+  return from
+end
+
+-- `change`: what is other in this run: digest, context, timeout_ms, window, shallow, event, from;
+-- `changes` the same by run id, of children that go on with it.
+function revive(run_id, change, changes)
+  local r = read_listed(run_id)
+  local from = change.from or unfinished(run_id)
+  from.window = change.window or from.window
+  local how, packed, done = {}, {}, {}
+  if not change.from then
+    how, packed, done = sort_out_step(run_id, from.step, from.nodes)
+  end
+  local count = 0
+  for _, node in ipairs(from.nodes) do
+    count = count + (done[node] and 0 or 1)
+  end
+  renew_record(run_id, r, from, change, count)
+  narrate(run_id, change.event or cjson.encode({
+    kind = 'retried', step = from.step, nodes = from.nodes, number = tries_of(run_id)}))
+  local digest = change.digest or r.digest
+  open_step(run_id, from, r.agent, digest, changes, how, packed, done)
 end

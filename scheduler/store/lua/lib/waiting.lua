@@ -90,6 +90,17 @@ local function count_visit(run_id, v, was_busy)
   end
 end
 
+-- A visit has done its part: only then may what it waited for and a map's results go.
+local function forget_visit(run_id, visit, v)
+  local visits = key('visits', run_id)
+  write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
+  stop_timer(timer('visit', run_id, visit))
+  forget_turns(run_id, visit, v)
+  if v.rows > 0 then
+    forget_waits(run_id, visit, v)
+  end
+end
+
 -- Tell the parent's visit that this child now waits for a person (1), or no longer does (-1).
 local function tell_parent(run_id, parent, by)
   local parent_run, visit = string.match(parent, '^(%S+) (%S+)$')
@@ -115,7 +126,7 @@ function settle(run_id)
   end
   write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', settled)
   local r = {status = status, parent = parent, created = created, batch = batch}
-  listing().relist(run_id, r, settled)
+  relist_run(run_id, r, settled)
   if parent then
     tell_parent(run_id, parent, settled == 'waiting' and 1 or -1)
   end

@@ -1,5 +1,6 @@
 -- The one way in which visits wait: rows are opened as a visit is parked, closed by what comes
 -- about, and dropped with the visit. lib/waiting.lua says what a row is.
+-- LAZY
 
 local finish
 

@@ -17,7 +17,7 @@ local map = key('map', run_id .. ' ' .. visit)
 local sum = redis.sha1hex(branch .. '\n' .. table.concat(rest, '\n'))
 
 local function take_up()
-  local earlier, how, packed = reviving().take_up_map(run_id, visit, sum)
+  local earlier, how, packed = take_up_map(run_id, visit, sum)
   local invocations = {}
   for other in pairs(how) do
     local map_visit, index = map_of(other)
@@ -25,7 +25,7 @@ local function take_up()
       if earlier and not earlier['result:' .. index] then
         invocations[tonumber(index)] = true
       else
-        keeping().drop(run_id, other)
+        drop_kept(run_id, other)
       end
     end
   end
@@ -62,7 +62,7 @@ local visits, ready = {}, {}
 for position = 1, first do
   local invocation = invocation_of(visit, todo[position])
   if broken_off[todo[position]] then
-    reviving().invoke_again(run_id, invocation, agent .. '/' .. branch, digest)
+    invoke_again(run_id, invocation, agent .. '/' .. branch, digest)
   else
     visits[#visits + 1] = invocation
     visits[#visits + 1] = pack_visit(new_visit())

@@ -75,7 +75,7 @@ if not halted and tonumber(following) < tonumber(total) then
   local invocation = invocation_of(map_visit, following)
   write_undone_by({'HSET', map, 'next', before}, 'HSET', map, 'next', following + 1)
   if sparse then
-    reviving().invoke_again(run_id, invocation, agent .. '/' .. branch, digest)
+    invoke_again(run_id, invocation, agent .. '/' .. branch, digest)
   else
     make_ready(run_id, invocation, new_visit(), agent .. '/' .. branch, digest)
   end

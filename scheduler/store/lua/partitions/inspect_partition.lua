@@ -19,11 +19,11 @@ local function note(name, field, n)
   sums[sum] = (sums[sum] or 0) + n
 end
 for _, run_id in ipairs(runs) do
-  local r = listed().read(run_id)
+  local r = read_listed(run_id)
   local digest = r.digest or ''
   digests[digest] = (digests[digest] or 0) + 1
   if r.status and not r.parent then
-    listed().sum_up(r, 1, note)
+    sum_up(r, 1, note)
     batches[r.batch or ''] = true
   end
 end

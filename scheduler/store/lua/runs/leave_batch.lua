@@ -2,8 +2,8 @@
 -- KEYS partition
 -- ARGV run_id batch
 -- USES store listed indexes
-local r = listed().read(run_id)
+local r = read_listed(run_id)
 if r.batch == batch then
-  listing().leave_batch(run_id, r)
+  leave_batch(run_id, r)
 end
 return {'OK', {}}

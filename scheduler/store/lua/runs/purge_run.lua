@@ -4,11 +4,11 @@
 -- digest: of its bundle; not read from the record, which somebody may have removed
 -- USES store listed indexes kept
 if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}} end
-listing().unlist(run_id, listed().read(run_id))
-listing().count(partition .. ':bundles', digest, -1)
+unlist_run(run_id, read_listed(run_id))
+count_in(partition .. ':bundles', digest, -1)
 for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures',
   'superseded'}) do
   remove(key(kind, run_id))
 end
-keeping().forget(run_id)
+forget_kept(run_id)
 return {'OK', {}}

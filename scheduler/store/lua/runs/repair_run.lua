@@ -134,16 +134,16 @@ local REPAIRS = {
   forget = function()
     -- It ended without a transition, as somebody wrote its status: it is still counted as open.
     if redis.call('ZSCORE', partition .. ':open', run_id) then
-      local r = listed().read(run_id)
+      local r = read_listed(run_id)
       local ended_so = r.status
       r.status = redis.call('ZSCORE', partition .. ':waiting', run_id) and 'waiting' or 'running'
-      listing().relist(run_id, r, ended_so, r.ended)
+      relist_run(run_id, r, ended_so, r.ended)
     end
     write('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, bundle))
     for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures'}) do
       write('PEXPIRE', key(kind, run_id), 2 * retention_ms)
     end
-    keeping().let_expire(run_id)
+    let_kept_expire(run_id)
   end,
 }
 

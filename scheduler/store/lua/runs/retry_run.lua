@@ -86,7 +86,7 @@ local function go_back()
   if has_failures then
     forget_failures()
   end
-  keeping().forget(run_id)
+  forget_kept(run_id)
   write('HDEL', run, 'kept')
   local counts = {}
   for _, field in ipairs(redis.call('HKEYS', run)) do
@@ -121,7 +121,7 @@ if checkpoint ~= '' then
   write('HINCRBY', run, 'history_bytes', #checkpoint - #old)
 end
 
-reviving().revive(run_id, {
+revive(run_id, {
   digest = digest ~= '' and digest, context = context ~= '' and context,
   timeout_ms = timeout_ms ~= '' and (timeout_ms == '-' and '' or timeout_ms),
   window = tonumber(window), shallow = shallow == '1' and '1', event = event, from = from,

@@ -30,7 +30,7 @@ if v.status == 'leased' then
 end
 
 if v.status == 'leased' and failed ~= '0' then
-  keeping().set_aside(run_id, visit, v, failed == '1' and 'failed' or 'broken', true)
+  set_aside(run_id, visit, v, failed == '1' and 'failed' or 'broken', true)
 end
 
 -- The last one stays leased, as `staged`, until its step is advanced: should this worker die

@@ -55,6 +55,27 @@ def test_a_script_has_the_parts_of_its_libraries_that_it_needs(name: str) -> Non
             assert calls == 0 or f"function {defined}(" in text, (library, defined)
 
 
+@pytest.mark.parametrize("name", script_names())
+def test_what_a_script_seldom_needs_is_made_by_what_calls_it(name: str) -> None:
+    text = compose(name, {})
+    lazy = re.search(r"local function make_lazy\(\)(.*?)end\nfunction \w+\(\.\.\.\)", text, re.S)
+    seldom = lazy[1] if lazy else ""
+    common = text.replace(seldom, "")
+
+    for defined in re.findall(r"^(?:local )?function (\w+)\(", seldom, re.M):
+        calls = re.findall(rf"(?<![.\w]){defined}\(", re.sub(r"'[^'\n]*'", "", common))
+        door = f"function {defined}(...) make_lazy() return {defined}(...) end"
+        assert bool(calls) == (door in common), defined
+
+
+def test_a_step_that_goes_on_has_no_use_for_what_ends_a_run() -> None:
+    text = compose("advance_step", {})
+
+    before = text[: text.index("local function make_lazy()")]
+    assert "function forget_visit(" in before
+    assert "function close_visits(" not in before
+
+
 @pytest.mark.parametrize("file", sorted(DIRECTORY.rglob("*.lua")), ids=lambda file: file.stem)
 def test_every_key_is_in_the_key_map(file: Path) -> None:
     code = _code_of(file)
