@@ -5,8 +5,8 @@ The command line is built on it. Its twin on asyncio is `sleipnir.scheduler.asyn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -19,7 +19,6 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import NotKept
 from sleipnir.scheduler.following import Following
-from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
 from sleipnir.scheduler.second_chances.client import SecondChances
 from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
@@ -38,7 +37,7 @@ with lazy_imports():
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.limits import budget_check
-    from sleipnir.scheduler.runs import answers
+    from sleipnir.scheduler.runs import answers, events
     from sleipnir.scheduler.runs import submit as submission
     from sleipnir.scheduler.store.clients import translating as clients
 
@@ -257,14 +256,25 @@ class Client(Following, SecondChances):
         Raises:
             BundleError: it is not kept any more.
         """
+        with self._unpacked(run) as bundle:
+            graph, _ = packed.packed_agent(bundle)
+        assert graph is not None, "only graphs are run"
+        return graph
+
+    def node_types(self, run: Run) -> dict[str, str]:
+        """Of each node of that graph its type, read without the rest; raises as `graph_of`."""
+        with self._unpacked(run) as bundle:
+            return packed.node_types(bundle)
+
+    @contextmanager
+    def _unpacked(self, run: Run) -> Iterator[Path]:
+        """The files that a run was submitted with, for the time of a `with` block."""
         data = self.store.bundles.get(run.digest)
         if data is None:
             raise BundleError(f"the files of agent '{run.agent}' are no longer stored")
         with OwnDirectory() as scratch:
             archive.unpack(data, run.digest, scratch.path / "bundle")
-            graph, _ = packed.packed_agent(scratch.path / "bundle")
-        assert graph is not None, "only graphs are run"
-        return graph
+            yield scratch.path / "bundle"
 
     # ---- steer
 
@@ -277,7 +287,7 @@ class Client(Following, SecondChances):
         """
         question = self.open_question(run_id, node)
         text = answers.accepted(question, text, self.store.settings.value_limit_bytes)
-        event = QuestionAnswered(question.node)
+        event = events.QuestionAnswered(question.node)
         self.store.parking.answer(question.run_id, question.visit, text, event=event)
         return question
 

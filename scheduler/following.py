@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import StillRunning
 from sleipnir.scheduler.runs.answers import chosen, none_open
-from sleipnir.scheduler.runs.events import NarrationEntry
 from sleipnir.scheduler.runs.model import Question, Run, RunRow
 from sleipnir.scheduler.store.limit_queries import LimitQueries
 from sleipnir.scheduler.store.machines import Machines
@@ -18,6 +17,9 @@ from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
     from sleipnir.scheduler.limits import report as limit_report
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import NarrationEntry
 
 # How long one look for news waits.
 _LOOK_S = 5.0

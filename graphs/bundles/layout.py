@@ -15,15 +15,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.bundles.archive import Part
-from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.env_file import ENV_FILE
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.knowledge.plan import PLAN_FILE, KnowledgePlan, plans_text
-from sleipnir.graphs.tools.library import ToolLibrary
-from sleipnir.graphs.tools.toolbox import Toolbox
+from sleipnir.lazy import lazy_imports
+
+# Whoever looks for a file in a bundle need not know what one is made of.
+with lazy_imports():
+    from sleipnir.graphs.knowledge import plan as knowledge_plan
+    from sleipnir.graphs.tools import library as tool_library
+    from sleipnir.graphs.tools import toolbox as toolboxes
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.document.loader import Agent
+    from sleipnir.graphs.knowledge.plan import KnowledgePlan
+    from sleipnir.graphs.tools.library import ToolLibrary
+    from sleipnir.graphs.tools.toolbox import Toolbox
 
 _AGENTS = "agents"
 _SHARED = ".shared"
@@ -49,14 +58,14 @@ def bundle_parts(
         servers: the content of the `mcp.json`; None: the agent uses no server.
         plans: of its knowledge bases, by node id.
     """
-    toolbox = Toolbox(agent.global_tools, library, agent.directory)
+    toolbox = toolboxes.Toolbox(agent.global_tools, library, agent.directory)
     parts = [Part(f"{_AGENTS}/{agent.name}", agent.directory)]
     parts += [Part(f"{_TOOLS}/{file.name}", file) for file in toolbox.files]
     parts += _beside(agent, toolbox, config_directory)
     if servers is not None:
         parts.append(Part(_MCP_FILE, _json(servers)))
     if plans:
-        parts.append(Part(PLAN_FILE, plans_text(plans)))
+        parts.append(Part(knowledge_plan.PLAN_FILE, knowledge_plan.plans_text(plans)))
     aliases = dict(_aliases(toolbox, library))
     parts.append(Part(MANIFEST, _json({"agent": agent.name, "aliases": aliases})))
     return parts
@@ -90,7 +99,7 @@ def library_of(root: Path) -> ToolLibrary:
     Raises:
         BundleError: the bundle has no manifest.
     """
-    return ToolLibrary([root / _TOOLS], _manifest(root)["aliases"])
+    return tool_library.ToolLibrary([root / _TOOLS], _manifest(root)["aliases"])
 
 
 def _beside(agent: Agent, toolbox: Toolbox, config_directory: Path) -> Iterator[Part]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.bundles.layout import agent_directory, built_in_graph
-from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.references import GRAPH_FILE
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.knowledge.build_graph import BUILD_AGENT, BUILD_GRAPH
-from sleipnir.graphs.schema import Graph
+from sleipnir.lazy import lazy_imports
 
-_BUILT_IN = {BUILD_AGENT: BUILD_GRAPH}
+# Whoever wants to know the nodes' types alone does without the classes of a graph.
+with lazy_imports():
+    from sleipnir.graphs.document import document as documents
+    from sleipnir.graphs.document import loader
+    from sleipnir.graphs.knowledge import build_graph
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.schema import Graph
 
 
 def packed_agent(root: Path) -> tuple[Graph | None, Path]:
@@ -21,8 +28,21 @@ def packed_agent(root: Path) -> tuple[Graph | None, Path]:
     """
     name = built_in_graph(root)
     if name is None:
-        agent = load_agent(agent_directory(root))
+        agent = loader.load_agent(agent_directory(root))
         return agent.graph, agent.directory
-    if name not in _BUILT_IN:
+    if name != build_graph.BUILD_AGENT:
         raise BundleError(f"this version has no graph '{name}' of its own")
-    return _BUILT_IN[name], root
+    return build_graph.BUILD_GRAPH, root
+
+
+def node_types(root: Path) -> dict[str, str]:
+    """Of each node of the graph in an unpacked bundle its type.
+
+    Raises:
+        BundleError, OSError: it cannot be read.
+    """
+    if built_in_graph(root) is not None:
+        graph, _ = packed_agent(root)
+        return {name: node.type for name, node in graph.nodes.items()} if graph else {}
+    document, _ = documents.read_document(agent_directory(root) / GRAPH_FILE)
+    return {name: node["type"] for name, node in document.data["nodes"].items()} if document else {}

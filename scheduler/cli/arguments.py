@@ -20,7 +20,7 @@ from sleipnir.scheduler.errors import SleipnirError
 
 with lazy_imports():
     from sleipnir.scheduler.cli import connect, options
-    from sleipnir.scheduler.embedded import process
+    from sleipnir.scheduler.embedded import place
     from sleipnir.scheduler.store import connection, queries
     from sleipnir.scheduler.store import errors as store_errors
     from sleipnir.scheduler.store.queries import filters
@@ -187,7 +187,7 @@ def _ask(ctx: click.Context, question: Callable[[RunQueries], T]) -> T | None:
     redis_url = ctx.params.get("redis") or ctx.find_root().params.get("redis")
     try:
         found = connect.settings_of(options.Options(redis=redis_url)).redis_url
-        embedded = process.Place(data_dir()).recorded_engine()
+        embedded = place.Place(data_dir()).recorded_engine()
         if found is None and embedded is not None:
             found = embedded[0].redis_url
         return question(queries.RunQueries(connection.connect(found))) if found else None

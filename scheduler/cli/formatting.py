@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from sleipnir.scheduler.cli.terminal_output import printable, style, unstyled
 from sleipnir.scheduler.limits.money import dollars
-from sleipnir.scheduler.runs.failures import NodeFailure
+from sleipnir.scheduler.runs.failures import NodeFailure, with_failures
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.scheduler.runs.narration import with_failures
 
 _STATUS_COLORS = {
     "succeeded": "green",

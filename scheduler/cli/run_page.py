@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.formatting import (
     age,
     colored,
@@ -15,13 +17,17 @@ from sleipnir.scheduler.cli.formatting import (
     tokens,
 )
 from sleipnir.scheduler.cli.terminal_output import printable
-from sleipnir.scheduler.runs.events import NarrationEntry
 from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import Question, Run
-from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import elapsed_s, place_of
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import narration
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import NarrationEntry
 
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "TOKENS", "COST")
 
@@ -94,7 +100,7 @@ def _facts(
 
 def _earlier(entry: NarrationEntry) -> str:
     """How an earlier try ended."""
-    (line,) = render(entry.event)
+    (line,) = narration.render(entry.event)
     return f"{to_rfc3339(entry.at)}: {printable(line.removeprefix('▸ '))}"
 
 

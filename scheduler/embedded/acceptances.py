@@ -12,11 +12,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sleipnir.scheduler.embedded.append_only import sync, sync_path
-from sleipnir.scheduler.embedded.process import Place
-from sleipnir.scheduler.embedded.redis_server import PrivateRedis
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.embedded.place import Place
 from sleipnir.scheduler.errors import NotKept, RunLost
+
+# Most commands accept no run.
+with lazy_imports():
+    from sleipnir.scheduler.embedded import append_only, redis_server
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.embedded.redis_server import PrivateRedis
 
 # What PTTL says of a key that does not expire; of one that is gone it says -2.
 _FOR_EVER = -1
@@ -40,7 +47,7 @@ class Acceptances:
             NotKept: they cannot be put there.
         """
         try:
-            sync(self.server)
+            append_only.sync(self.server)
             now_ms = clock()
             with self._locked() as file:
                 _append(file, "".join(f"{run_id} {now_ms}\n" for run_id in run_ids))
@@ -92,7 +99,7 @@ class Acceptances:
     @classmethod
     def of(cls, data_dir: Path, redis_url: str, retention_s: float) -> Acceptances:
         """Those of the engine of a data directory, whose Redis is at this URL."""
-        server = PrivateRedis.at(Place(data_dir).redis_directory, redis_url)
+        server = redis_server.PrivateRedis.at(Place(data_dir).redis_directory, redis_url)
         return cls(data_dir, server, int(retention_s * 1000))
 
     @property
@@ -122,7 +129,7 @@ class Acceptances:
         other.unlink(missing_ok=True)
         _append(other, text)
         other.replace(self._file)
-        sync_path(self.data_dir)
+        append_only.sync_path(self.data_dir)
 
 
 def _append(file: Path, text: str) -> None:

@@ -18,19 +18,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from sleipnir.scheduler.embedded.process import (
-    MAX_WAIT_S,
-    Engine,
-    EngineProcess,
-    EngineRequest,
-    Place,
-    lock,
-)
-from sleipnir.scheduler.embedded.supervisor import ChildProcess, Pauses, say
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.embedded.place import MAX_WAIT_S, Engine, EngineRequest, Place, lock
 from sleipnir.scheduler.errors import EngineUnreachable, Terminated
 from sleipnir.scheduler.periodic import pause
+
+# Commands that find their engine running do without what runs one.
+with lazy_imports():
+    from sleipnir.scheduler.embedded import process as engine_process
+    from sleipnir.scheduler.embedded import supervisor
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.embedded.supervisor import ChildProcess
 
 __all__ = ["Engine", "EngineSettings", "attach", "run_foreground"]
 
@@ -103,7 +104,7 @@ def run_foreground(
                 f"an engine{_pid(place)} is already running in {place.data_dir}; "
                 "it stops with the last command that uses it: wait for that, or stop it"
             ) from None
-        process = EngineProcess(place, engine_lock)
+        process = engine_process.EngineProcess(place, engine_lock)
         engine = process.start()
     try:
         process.stay(_request(settings, _worker_count(settings, processes)), companions(engine))
@@ -160,7 +161,7 @@ class _Attachment:
         self._follower.join()
         self._connection.close()
         if "stays" in self._last_words:
-            say(self._last_words["stays"])
+            supervisor.say(self._last_words["stays"])
 
     def _connect(self) -> Engine:
         try:
@@ -263,7 +264,7 @@ class _Attachment:
 
     def _follow(self) -> None:
         """Wait for the connection's end; when the engine was killed, start it again."""
-        pauses, began_at = Pauses(), monotonic()
+        pauses, began_at = supervisor.Pauses(), monotonic()
         while self._was_killed():
             # Nothing to wait for: this keeps an engine that dies at once from spinning.
             pause(pauses.after(monotonic() - began_at))

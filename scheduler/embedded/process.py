@@ -15,21 +15,19 @@ Standard library only: every command waits for this to start.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
 import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
 from sleipnir.scheduler.embedded.append_only import unwritten
 from sleipnir.scheduler.embedded.data_format import require_format
+from sleipnir.scheduler.embedded.place import MAX_WAIT_S, Engine, EngineRequest, Place, lock
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
 from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor, say
 from sleipnir.scheduler.errors import EngineUnreachable
@@ -37,8 +35,6 @@ from sleipnir.scheduler.periodic import pause
 
 # What a worker needs beyond its drain to close its files.
 DRAIN_MARGIN_S = 5.0
-# An engine that is draining, and a Redis that loads its data, may need this long.
-MAX_WAIT_S = 120.0
 # How often an engine that cannot end looks whether it can.
 _LOOKS_AGAIN_S = 1.0
 # The log becomes `engine.log.1` beyond this size, and is looked at this often.
@@ -47,117 +43,6 @@ _LOG_LOOK_S = 2.0
 _REDIS = "redis"
 # What a server gets to end whose engine was killed.
 LEFTOVER_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """A running engine: where its Redis is, who it is and where it logs."""
-
-    pid: int
-    redis_url: str  # for Redis clients
-    broker_url: str  # the same server, for Celery
-    log_file: Path
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRequest:
-    """What a command needs from the engine; `workers` 0: Redis alone."""
-
-    workers: int
-    concurrency: int
-    drain_s: float
-    # Workers act for the command that asked for them: with its environment, API keys included.
-    environment: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The files of one data directory's engine."""
-
-    data_dir: Path
-
-    @classmethod
-    def of(cls, data_dir: Path) -> Place:
-        """Create the directory, or check that it is ours.
-
-        Raises:
-            EngineUnreachable: when it cannot be used.
-        """
-        try:
-            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            owner = data_dir.stat().st_uid
-            if not os.access(data_dir, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, "it is not writable")
-        except OSError as error:
-            raise EngineUnreachable(
-                f"cannot use the data directory {data_dir}: {error.strerror}; "
-                "set SLEIPNIR_DATA_DIR to one that you can write to"
-            ) from error
-        if owner != os.geteuid():
-            raise EngineUnreachable(
-                f"the data directory {data_dir} belongs to user id {owner}, you are "
-                f"{os.geteuid()}; run as that user, or set SLEIPNIR_DATA_DIR to your own"
-            )
-        return cls(data_dir.resolve())
-
-    @property
-    def engine_lock(self) -> Path:
-        """Locked by the engine as long as it lives; says who it is and where it listens."""
-        return self.data_dir / "engine.lock"
-
-    @property
-    def start_lock(self) -> Path:
-        """Locked by whoever joins or starts the engine, so that two do not start two."""
-        return self.data_dir / "start.lock"
-
-    @property
-    def redis_lock(self) -> Path:
-        """Locked by the engine and its server together: never two servers on one data set."""
-        return self.data_dir / "redis.lock"
-
-    @property
-    def log_file(self) -> Path:
-        """What a background engine and its children print, since its start."""
-        return self.data_dir / "engine.log"
-
-    @property
-    def redis_directory(self) -> Path:
-        """The server's data."""
-        return self.data_dir / "redis"
-
-    @property
-    def loss_note(self) -> Path:
-        """Says why the data may lack something, once an engine had to leave something behind."""
-        return self.data_dir / "lost"
-
-    def note_loss(self, why: str) -> None:
-        """Remember that the server is stopped before it has written all."""
-        with contextlib.suppress(OSError):  # its reason may well be ours
-            self.loss_note.write_text(f"{why}\n")
-
-    def recorded_engine(self) -> tuple[Engine, Path] | None:
-        """The last engine to sign, which may be gone, and the socket where it listens."""
-        try:
-            found = json.loads(self.engine_lock.read_text())
-            engine = Engine(found["pid"], found["url"], found["broker_url"], self.log_file)
-            return engine, Path(found["control"])
-        except (OSError, ValueError, KeyError):
-            return None
-
-
-def lock(file: Path, *, wait: bool) -> int:
-    """Lock a file for as long as the returned descriptor is open in some process.
-
-    Raises:
-        BlockingIOError: when it is locked and `wait` is false.
-    """
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def rotate(log_file: Path, limit_bytes: int = LOG_BYTES) -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from sleipnir.graphs.expression import Condition, parse_validation
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.model import Question, Run
+
+# Only what is answered is checked.
+with lazy_imports():
+    from sleipnir.graphs import expression
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.expression import Condition
 
 
 def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Question | None:
@@ -73,6 +81,6 @@ def satisfies(question: Question, text: str) -> bool:
 
 def _condition(question: Question) -> Condition | None:
     try:
-        return parse_validation(question.validation) if question.validation else None
+        return expression.parse_validation(question.validation) if question.validation else None
     except ValueError:  # the graph was not validated: its node says so when it has the answer
         return None

@@ -137,3 +137,8 @@ def shortened(message: str) -> str:
 def _text(failure: NodeFailure) -> str:
     fields = failure.to_json()
     return encode({**fields, "handled": True} if failure.handled else fields)
+
+
+def with_failures(count: int) -> str:
+    """What to add to how a run ended, if nodes or items of it failed: with a blank before it."""
+    return f" with {count:,} failed {'node' if count == 1 else 'nodes'}" if count else ""

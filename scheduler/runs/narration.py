@@ -24,6 +24,7 @@ from sleipnir.scheduler.runs.events import (
     UnknownEvent,
     VisitDelayed,
 )
+from sleipnir.scheduler.runs.failures import with_failures
 from sleipnir.scheduler.runs.model import Status
 
 _WIDTH = 120
@@ -137,11 +138,6 @@ def _end(event: RunEnded) -> str:
     elif failure:
         reason = f": {failure.message}"
     return f"graph {event.status.replace('_', ' ')} in {elapsed}{reason}"
-
-
-def with_failures(count: int) -> str:
-    """What to add to how a run ended, if nodes or items of it failed: with a blank before it."""
-    return f" with {count:,} failed {'node' if count == 1 else 'nodes'}" if count else ""
 
 
 def _fitting(line: str) -> str:

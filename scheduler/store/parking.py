@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import AnswerRefused, NotWaiting, RunClosed
-from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Lease, NewRun, Question, Usage, Wait, WaitMode
 from sleipnir.scheduler.store.record import (
     first_checkpoint,
@@ -17,6 +17,9 @@ from sleipnir.scheduler.store.record import (
     usage_text,
 )
 from sleipnir.scheduler.store.transitions import Transitions
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import Event
 
 
 @contextmanager

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.events import RunSubmitted
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.model import NewRun, Usage
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import events
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import RunSubmitted
 
 
 def flat(pairs: Mapping[str, str]) -> list[str]:
@@ -38,7 +44,7 @@ def first_checkpoint(run: NewRun) -> str:
 
 
 def submitted(run: NewRun) -> RunSubmitted:
-    return RunSubmitted(run.agent, (run.start, run.start_type), run.warnings)
+    return events.RunSubmitted(run.agent, (run.start, run.start_type), run.warnings)
 
 
 def record_fields(run: NewRun) -> list[str]:

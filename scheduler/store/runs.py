@@ -6,14 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import encode
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import TransitionRefused
-from sleipnir.scheduler.runs.events import Event, TextStreamed, to_json
 from sleipnir.scheduler.runs.model import Failure, NewFork, NewRun
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
 from sleipnir.scheduler.store.transitions import Transitions
 
+with lazy_imports():
+    from sleipnir.scheduler.runs import events
+
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import Event, TextStreamed
     from sleipnir.scheduler.runs.stranded import Repair
     from sleipnir.scheduler.runs.tries import AnotherTry
 
@@ -157,7 +161,9 @@ class Runs:
         """Pass on what a model says; whoever does not read along now never will."""
         key = run_key("tokens", run_id)
         with self._store.client.pipeline(transaction=False) as pipe:
-            pipe.xadd(key, {"e": to_json(event)}, maxlen=_TOKEN_STREAM_ENTRIES, approximate=True)
+            pipe.xadd(
+                key, {"e": events.to_json(event)}, maxlen=_TOKEN_STREAM_ENTRIES, approximate=True
+            )
             pipe.pexpire(key, _TOKEN_STREAM_KEPT_MS)
             pipe.execute()
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.runs.events import Event, to_json
 from sleipnir.scheduler.runs.failures import KEPT_FAILURES
 from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import OwnConnection
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, TURN_MARK, partition_of
 from sleipnir.scheduler.store.scripts import Constant, Transition, Woken, script_names
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import events
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import Event
 
 # How long a message may be on its way before the scheduler asks where it is.
 REPUBLISH_MS = 5_000
@@ -110,4 +116,4 @@ class Transitions(Scripts):
         if event is None:
             return ""
         share = self.settings.narration_limit_bytes // self.settings.narration_limit
-        return to_json(event, max(share, _SMALLEST_EVENT_BYTES))
+        return events.to_json(event, max(share, _SMALLEST_EVENT_BYTES))

@@ -12,7 +12,6 @@ from redis.exceptions import RedisError
 from sleipnir.graphs.state import Snapshot, encode
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import TransitionBroken
-from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.history import folded
 from sleipnir.scheduler.runs.model import Begun, Lease, RunContext, Usage
@@ -25,6 +24,7 @@ with lazy_imports():
     from sleipnir.scheduler.runs import plan as plans
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.plan import Branch, Plan
 
 

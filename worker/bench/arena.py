@@ -17,7 +17,7 @@ from typing import Any
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.config.settings import load_settings
-from sleipnir.scheduler.embedded.process import Place
+from sleipnir.scheduler.embedded.place import Place
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.submit import Request

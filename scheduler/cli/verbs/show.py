@@ -79,6 +79,6 @@ def _rests_for(client: Client, run: Run) -> str | None:
 
 def _node_types(client: Client, run: Run) -> Mapping[str, str]:
     try:
-        return {node_id: node.type for node_id, node in client.graph_of(run).nodes.items()}
+        return client.node_types(run)
     except BundleError:
         return {}

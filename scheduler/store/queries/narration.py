@@ -7,15 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import BadCursor, RunNotFound
-from sleipnir.scheduler.runs.events import NarrationEntry, from_json
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.keys import batch_channel, run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
 from sleipnir.scheduler.store.queries.records import run_of
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import events
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import NarrationEntry
 
 # How long one blocking read of a narration waits before it is repeated.
 _BLOCK_MS = 5_000
@@ -144,4 +150,5 @@ def news_of(run_id: str, after: str, wait_ms: int) -> Reads[News]:
 
 
 def _entry(event_id: str, entry: Mapping[str, str]) -> NarrationEntry:
-    return NarrationEntry(event_id, int(event_id.split("-")[0]), from_json(entry["e"]))
+    at_ms = int(event_id.split("-")[0])
+    return events.NarrationEntry(event_id, at_ms, events.from_json(entry["e"]))

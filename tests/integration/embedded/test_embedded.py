@@ -20,7 +20,8 @@ import sleipnir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.attach import Engine, attach
 from sleipnir.scheduler.embedded.data_format import require_format
-from sleipnir.scheduler.embedded.process import LOG_BYTES, Place, lock
+from sleipnir.scheduler.embedded.place import Place, lock
+from sleipnir.scheduler.embedded.process import LOG_BYTES
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from sleipnir.scheduler.errors import EngineUnreachable

@@ -13,7 +13,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.embedded.append_only import sync, unwritten
 from sleipnir.scheduler.embedded.attach import attach
-from sleipnir.scheduler.embedded.process import Place
+from sleipnir.scheduler.embedded.place import Place
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from sleipnir.scheduler.errors import NotKept
