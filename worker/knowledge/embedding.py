@@ -34,6 +34,7 @@ class Embedder:
 
     Args:
         ask: embeds a batch; raises ModelCallFailed, or what the caller wants to see.
+        embedded: is told of a batch once its vectors are kept.
     """
 
     kept: KeptVectors
@@ -41,6 +42,7 @@ class Embedder:
     ask: Callable[[Sequence[str]], Embedded]
     batch_size: int = BATCH_SIZE
     dimension: int | None = None  # None: what the model gives
+    embedded: Callable[[Sequence[str], Embedded], None] = lambda _texts, _embedded: None
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """The normalised vectors of texts, in their order.
@@ -78,7 +80,8 @@ class Embedder:
 
     def _batch(self, digests: Sequence[str], by_digest: dict[str, str]) -> dict[str, bytes]:
         try:
-            embedded = self.ask([by_digest[digest] for digest in digests])
+            texts = [by_digest[digest] for digest in digests]
+            embedded = self.ask(texts)
         except ModelCallFailed as failure:
             raise BatchFailed(digests[0], failure) from failure
         if len(embedded.vectors) != len(digests):
@@ -89,7 +92,9 @@ class Embedder:
             digest: vector.tobytes()
             for digest, vector in zip(digests, self._checked(embedded.vectors), strict=True)
         }
+        # Before anything else may fail: it was paid for.
         self.kept.keep(self.model, made)
+        self.embedded(texts, embedded)
         return made
 
     def _checked(self, vectors: Sequence[Sequence[float]]) -> Matrix:

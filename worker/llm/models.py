@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Thread
 
 from sleipnir.graphs.models import standard_model
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.model_keys import ModelKeys
+from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
@@ -31,6 +33,10 @@ from sleipnir.worker.llm.recording.cache import ReplyCache
 from sleipnir.worker.llm.recording.recorder import Recorder
 from sleipnir.worker.llm.recording.replay import Replay
 
+# It imports numpy, which only knowledge bases need.
+with lazy_imports():
+    from sleipnir.worker.llm.recording import embeddings
+
 
 class Models:
     """The models as one worker process reaches them; may be used from many threads at once."""
@@ -42,7 +48,7 @@ class Models:
         self._stall_s = settings.model_stall_s
         self._chain = settings.models.chain
         self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
-        recordings = Recordings(store.client, settings.retention_s)
+        self._recordings = recordings = Recordings(store.client, settings.retention_s)
         self._gate = gate
         self._cache = ReplyCache(CachedReplies(store.client))
         self._recorder = Recorder(recordings)
@@ -105,6 +111,8 @@ class Models:
             MustWait: a limit stands against the call for now.
         """
         name = standard_model(model)
+        if caller.replay is not None:
+            return embeddings.replay_embeddings(self._replay, name, texts, caller, caller.replay)
         endpoint = self._endpoints.of(name)
         messages = [{"role": "user", "content": text} for text in texts]
         permit = self._gate.reserve(ModelRequest(name, messages), caller)
@@ -115,6 +123,14 @@ class Models:
             raise
         permit.record_usage(embedded.usage)
         return embedded
+
+    def record_embeddings(
+        self, model: str, vectors: Mapping[str, Sequence[float]], caller: Caller, usage: Usage
+    ) -> None:
+        """Record vectors, those that were known without asking too, if calls of the run are."""
+        if caller.recorded:
+            name = standard_model(model)
+            embeddings.record_embeddings(self._recordings, name, vectors, caller, usage)
 
     def _resolved(self, request: ModelRequest) -> ModelRequest:
         """The request with the models themselves, as an alias may stand for others tomorrow."""

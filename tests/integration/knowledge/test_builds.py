@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sleipnir.scheduler.runs.events import ItemCommitted
-from sleipnir.scheduler.runs.model import RunRow
+from sleipnir.scheduler.runs.model import NO_USAGE, RunRow
+from sleipnir.scheduler.runs.recording import written
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 
@@ -136,3 +139,33 @@ def test_vectors_that_expired_meanwhile_are_made_once_more(
 
     assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
     assert len(texts_asked(server)) == len(DOCS) + 2
+
+
+def test_a_recorded_run_is_replayed_where_nothing_was_built(
+    engine: Engine, server: ModelServer, tmp_path: Path
+) -> None:
+    recorded = engine.finish(GRAPH, DOCS, prompt="dddd", recorded=True)
+    found = engine.client.recordings.recorded(recorded.run_id)
+    assert (len(found.calls), found.complete) == (len(DOCS) + 1, True)
+    assert sum(call.usage.prompt_tokens for call in found.calls) == recorded.usage.prompt_tokens
+    recording = engine.client.recordings.put(written(found.entries), "calls")
+    engine.redis.delete(*engine.redis.keys("sleipnir:index*"), *engine.redis.keys("sleipnir:vec*"))
+    engine._directory = tmp_path / "another machine"
+    engine.configure()
+    server.requests.clear()
+
+    run = engine.finish(GRAPH, DOCS, prompt="dddd", replay=recording)
+
+    assert engine.state(run.run_id)["sources"] == ["./docs/d.md"]
+    assert (server.requests, run.usage) == ([], NO_USAGE)
+    missed = engine.finish(GRAPH, DOCS, prompt="eeee", replay=recording)
+    assert "the recording has no embedding of this text" in engine.failure(missed.run_id).message
+    assert engine.client.recordings.misses(missed.run_id)
+
+
+def test_what_was_known_without_asking_is_recorded_too(engine: Engine, server: ModelServer) -> None:
+    engine.finish(GRAPH, DOCS, prompt="dddd")
+
+    run = engine.finish(GRAPH, DOCS, prompt="dddd", recorded=True)
+
+    assert len(engine.client.recordings.recorded(run.run_id).calls) == 1

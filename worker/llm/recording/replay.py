@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -42,6 +42,11 @@ class Recording:
                 return group, self._groups[group]
         return None
 
+    def exactly(self, request: dict[str, Any]) -> RecordedCall | None:
+        """The call of this very request, if there is one."""
+        calls = self._groups.get(digest_of(request))
+        return calls[0] if calls else None
+
     def requests(self) -> list[Any]:
         """Every request there is a reply to."""
         first = (calls[0] for calls in self._groups.values())
@@ -73,6 +78,23 @@ class Replay:
         if call.reply is None:
             raise ModelCallFailed(call.error)
         return Reply(call.reply, NO_USAGE, "replayed")
+
+    def exactly(
+        self, asked: dict[str, Any], caller: Caller, digest: str
+    ) -> Mapping[str, Any]:
+        """What the recording of that digest has for this very request.
+
+        Raises:
+            NotRecorded: it has nothing.
+        """
+        try:
+            call = self._load(digest).exactly(asked)
+            if call is None:
+                raise NotRecorded("the recording has no embedding of this text")
+        except NotRecorded as miss:
+            self._recordings.miss(caller.root, caller.key, f"node '{caller.node}': {miss}")
+            raise
+        return call.reply or {}
 
     def _find(self, asked: dict[str, Any], caller: Caller, digest: str) -> RecordedCall:
         recording = self._load(digest)
