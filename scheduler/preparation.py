@@ -22,6 +22,7 @@ from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
 from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.pointer import UnusablePointer, pointer_file, read_pointer
+from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.graphs.schema import AgentNode, Graph, RagNode
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.validator import Resources, validate
@@ -175,6 +176,7 @@ def resources_of(
         model_providers=settings.models.own_providers,
         rag_defaults=rag_defaults(settings),
         rag_absolute_paths=settings.rag_absolute_paths,
+        document_loaders=loader_names(settings.document_loaders),
         has_local_model=find_spec("wordllama") is not None,
         knowledge_directory=data_dir() / "kb",
         tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),

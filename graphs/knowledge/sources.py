@@ -16,6 +16,9 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 # `{a,b}{c,d}…` multiply.
 _MOST_ALTERNATIVES = 1000
 
+# Loaders that there are without settings.
+BUILT_IN_LOADERS = frozenset({"pdf", "docx"})
+
 Kind = Literal["crawl", "url", "loader", "local"]
 
 
@@ -36,6 +39,11 @@ class Entry:
     def is_local(self) -> bool:
         """Whether it is a path, and a loader's counts as one unless it is a URL."""
         return self.kind == "local" or (self.kind == "loader" and not _is_url(self.target))
+
+
+def loader_names(configured: Collection[str]) -> frozenset[str]:
+    """The names that loaders have, where those are configured."""
+    return BUILT_IN_LOADERS.union(configured)
 
 
 def classify(entry: str, loaders: Collection[str] = ()) -> Entry:

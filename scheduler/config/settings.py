@@ -37,6 +37,7 @@ Paths: TypeAlias = tuple[str, ...]
 Names: TypeAlias = tuple[str, ...]
 # For each name a list of names, or one comma-separated text.
 Aliases: TypeAlias = dict[str, str | list[str]]
+Commands: TypeAlias = dict[str, str]
 
 
 def _from_json(text: str) -> Any:
@@ -53,7 +54,7 @@ _AS_THEY_ARE: Mapping[str, Callable[[str], Any]] = {
     "Names": lambda text: tuple(filter(None, map(str.strip, text.split(",")))),
 }
 # ... and these have to be checked.
-_AS_JSON = frozenset({"Aliases", "ModelSettings"})
+_AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings"})
 
 
 def _setting(default: Any, *, description: str, **bounds: float) -> Any:
@@ -212,6 +213,11 @@ class Settings:
         2, ge=1, description="attempts to embed one batch of texts, in all"
     )
     rag_top_k: int = _setting(5, ge=1, description="chunks that a search in a knowledge base gives")
+    document_loaders: Commands = _setting(
+        {},
+        description="commands that make text of documents, by extension or prefix; "
+        "JSON in the environment",
+    )
     rag_document_max_bytes: int = _setting(
         64 * MIB, ge=1, description="largest document of a knowledge base"
     )

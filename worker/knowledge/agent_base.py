@@ -24,6 +24,7 @@ from sleipnir.graphs.knowledge.pointer import (
     pointer_file,
     read_pointer,
 )
+from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.graphs.schema import RagNode
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import data_dir
@@ -144,7 +145,7 @@ class AgentBase:
         return local_files_hash(
             self.agent.directory,
             self.documents,
-            (),
+            loader_names(self.settings.document_loaders),
             allow_absolute=self.settings.rag_absolute_paths,
         )
 
@@ -157,7 +158,7 @@ class AgentBase:
         return found
 
     def _load(self, entries: Sequence[str]) -> loading.Loaded:
-        reach = loading.reach_of(self.settings, here=True)
+        reach = loading.reach_here(self.settings)
         return loading.load_local(self.agent.directory, entries, reach, lambda: False)
 
     def _index(self, indexes: Indexes) -> Index:

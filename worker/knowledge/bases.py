@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.knowledge.address import address_of
 from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
-from sleipnir.graphs.knowledge.sources import classify, is_absolute
+from sleipnir.graphs.knowledge.sources import is_absolute
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.store.connection import is_private
 from sleipnir.scheduler.store.keys import new_child_id
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from sleipnir.scheduler.store.knowledge.build_files import BuildFiles
@@ -173,15 +174,21 @@ class KnowledgeBases:
         return NotBuilt(order, run_id)
 
     def _load(self, visit: Visit[Any]) -> Loaded:
-        """The documents of a node that are in its bundle."""
-        entries = visit.node.documents
-        elsewhere = [entry for entry in entries if is_absolute(classify(entry).target)]
-        if elsewhere:
+        """The documents of a node that are in its bundle, or on this machine if it is the only one.
+
+        Raises:
+            BuildFailed: some are on the machine of the agent, or the run is over.
+        """
+        settings, entries = self._settings, visit.node.documents
+        reach = loading.reach_elsewhere(settings, visit.cancelled)
+        if settings.redis_url is not None and is_private(settings.redis_url):
+            reach = loading.reach_here(settings, visit.cancelled)
+        elsewhere = [e for e in entries if is_absolute(reach.classify(e).target)]
+        if elsewhere and not reach.is_here:
             raise BuildFailed(
                 f"'{elsewhere[0]}' is on the machine of the agent: build the knowledge base "
                 f"there with `sleipnir kb build {visit.graph.name} {visit.node_id}`"
             )
-        reach = loading.reach_of(self._settings)
         loaded = loading.load_local(
             visit.directory.resolve(), entries, reach, visit.cancelled.is_set
         )

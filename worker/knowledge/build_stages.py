@@ -107,8 +107,8 @@ class BuildStages:
             raise BuildFailed("its documents are no longer kept; start the build again")
         loaded = loading.Loaded.from_bytes(content)
         if loading.has_pages(order.entries):
-            reach = loading.reach_of(self._settings)
-            loaded += loading.load_pages(order.entries, reach, visit.cancelled.is_set)
+            reach = loading.reach_here(self._settings, visit.cancelled)
+            loaded += loading.load_pages(order.entries, reach, visit.cancelled.is_set, loaded)
             if visit.cancelled.is_set():
                 raise BuildFailed("cancelled: the run is over")
             loaded.require_whole()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -18,16 +20,22 @@ from sleipnir.graphs.knowledge.sources import (
     classify,
     extension_of,
     files_of,
+    loader_names,
+    may_read,
     source_of,
 )
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.knowledge.errors import BuildFailed
 from sleipnir.worker.knowledge.index import SourceText
+from sleipnir.worker.knowledge.loaders import Loaders, loaders_here, own_loaders
+from sleipnir.worker.visit.cancellation import Cancellation
 
 _PAGE_TIME_S = 16.0
 _MOST_SHOWN = 20
 # The kinds of entries that any worker can read.
 _PAGES = ("url", "crawl")
+# Loaders that read pages instead of us, where they are configured.
+_LOADERS_OF_PAGES: Mapping[str, str] = {"url": "url", "crawl": "recursive_url"}
 # A source, and how to read it.
 _Document: TypeAlias = tuple[str, Callable[[], SourceText]]
 # What stands around the text of a page.
@@ -50,24 +58,45 @@ _SUBTYPES = {"plain": "txt", "javascript": "js", "markdown": "md", "x-python": "
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What documents may be read."""
+    """What documents may be read, and with which commands."""
 
-    document_bytes: int
-    absolute_paths: bool = False
-    private_addresses: bool = False
+    settings: Settings
+    loaders: Loaders
+    is_here: bool  # on the machine that the agent is on
+
+    @property
+    def document_bytes(self) -> int:
+        return self.settings.rag_document_max_bytes
+
+    @property
+    def absolute_paths(self) -> bool:
+        return self.is_here and self.settings.rag_absolute_paths
+
+    def classify(self, entry: str) -> Entry:
+        """An entry of `documents`, by the loaders that its machine is configured with."""
+        return classify(entry, loader_names(self.settings.document_loaders))
+
+    def require_loader(self, name: str) -> None:
+        """Check that a command may be run here.
+
+        Raises:
+            SourceError: only the machine of the agent may.
+        """
+        if name not in self.loaders.names:
+            raise SourceError(
+                f"the loader '{name}' runs on the machine of the agent: build the knowledge base "
+                "there with `sleipnir kb build`"
+            )
 
 
-def reach_of(settings: Settings, *, here: bool = False) -> Reach:
-    """What may be read under these settings.
+def reach_here(settings: Settings, cancellation: Cancellation | None = None) -> Reach:
+    """What may be read on the machine that the agent is on."""
+    return Reach(settings, loaders_here(settings, cancellation), is_here=True)
 
-    Args:
-        here: whether on the machine that the agent is on.
-    """
-    return Reach(
-        settings.rag_document_max_bytes,
-        absolute_paths=here and settings.rag_absolute_paths,
-        private_addresses=settings.allow_private_addresses,
-    )
+
+def reach_elsewhere(settings: Settings, cancellation: Cancellation) -> Reach:
+    """What a worker may read, wherever it runs."""
+    return Reach(settings, own_loaders(settings, cancellation), is_here=False)
 
 
 @dataclass(slots=True)
@@ -78,6 +107,7 @@ class Loaded:
     found: list[tuple[int, SourceText]] = field(default_factory=list)
     failed: list[tuple[int, str, str]] = field(default_factory=list)  # source, reason
     warnings: list[str] = field(default_factory=list)
+    loaders: list[str] = field(default_factory=list)  # that have read pages
 
     @property
     def documents(self) -> list[SourceText]:
@@ -102,6 +132,7 @@ class Loaded:
             self.found + other.found,
             self.failed + other.failed,
             self.warnings + other.warnings,
+            self.loaders + other.loaders,
         )
 
     def require_whole(self) -> Sequence[SourceText]:
@@ -122,7 +153,7 @@ class Loaded:
 
     def to_bytes(self) -> bytes:
         """As the stages of a build hand it on: JSON lines, the documents last."""
-        head = {"failed": self.failed, "warnings": self.warnings}
+        head = {"failed": self.failed, "warnings": self.warnings, "loaders": self.loaders}
         rows = ([place, text.source, text.ext, text.text] for place, text in self.found)
         return "\n".join(map(json.dumps, [head, *rows])).encode()
 
@@ -133,6 +164,7 @@ class Loaded:
             [(place, SourceText(*text)) for place, *text in rows],
             [(place, source, why) for place, source, why in head["failed"]],
             head["warnings"],
+            head["loaders"],
         )
 
 
@@ -147,23 +179,38 @@ def load_local(
     """
 
     def documents_of(entry: Entry) -> Iterator[_Document]:
-        if entry.kind not in _PAGES:
+        loader = _LOADERS_OF_PAGES.get(entry.kind)
+        if entry.kind == "loader":
+            yield from _loaded(directory, entry, reach)
+        elif loader in reach.settings.document_loaders:
+            yield from _pages_of(loader, entry, reach)
+        elif entry.kind == "local":
             for file in files_of(directory, entry.target, allow_absolute=reach.absolute_paths):
                 yield source_of(directory, file), _reader(directory, file, reach)
 
-    return _load(entries, documents_of, stopped)
+    loaded = _load(entries, documents_of, reach, stopped)
+    loaded.loaders = sorted(_LOADERS_OF_PAGES.values() & reach.settings.document_loaders.keys())
+    return loaded
 
 
-def load_pages(entries: Sequence[str], reach: Reach, stopped: Callable[[], bool]) -> Loaded:
-    """Read the pages among the entries, which any worker can; see `load_local`."""
+def load_pages(
+    entries: Sequence[str], reach: Reach, stopped: Callable[[], bool], had: Loaded
+) -> Loaded:
+    """Read the pages among the entries, which any worker can; see `load_local`.
+
+    Args:
+        had: what was loaded of the entries already.
+    """
 
     def documents_of(entry: Entry) -> Iterator[_Document]:
+        if _LOADERS_OF_PAGES.get(entry.kind) in had.loaders:
+            return
         if entry.kind == "url":
             yield entry.text, lambda: _page(entry.text, reach)
         if entry.kind == "crawl":
             raise SourceError("whole sites cannot be read in this version; name single pages")
 
-    return _load(entries, documents_of, stopped)
+    return _load(entries, documents_of, reach, stopped)
 
 
 def has_pages(entries: Sequence[str]) -> bool:
@@ -174,10 +221,11 @@ def has_pages(entries: Sequence[str]) -> bool:
 def _load(
     entries: Sequence[str],
     documents_of: Callable[[Entry], Iterator[_Document]],
+    reach: Reach,
     stopped: Callable[[], bool],
 ) -> Loaded:
     loaded, seen = Loaded(), set()
-    for place, entry in enumerate(map(classify, entries)):
+    for place, entry in enumerate(map(reach.classify, entries)):
         try:
             for source, read in documents_of(entry):
                 if source in seen or stopped():
@@ -192,6 +240,52 @@ def _load(
     return loaded
 
 
+def _loaded(directory: Path, entry: Entry, reach: Reach) -> Iterator[_Document]:
+    """The documents that a loader makes of what stands behind its name."""
+    target, name = entry.target, entry.loader
+    reach.require_loader(name)
+    if entry.is_local:
+        allowed = may_read(directory, entry, allow_absolute=reach.absolute_paths)
+        if not allowed:
+            raise SourceError("it lies outside the agent directory")
+        target = str(directory / Path(target).expanduser())
+    for made in reach.loaders.texts_of(name, target):
+        text = SourceText(_source_of_loaded(entry, made.path), "txt", made.text)
+        yield text.source, partial(_plain, text)
+
+
+def _pages_of(loader: str, entry: Entry, reach: Reach) -> Iterator[_Document]:
+    """The documents that a loader makes of a URL: one text, or the pages below it."""
+    reach.require_loader(loader)
+    text = reach.loaders.text_of(loader, entry.target)
+    if entry.kind == "url":
+        yield entry.text, partial(_plain, SourceText(entry.text, "txt", text))
+        return
+    try:
+        pages = [SourceText(page["path"], "txt", page["text"]) for page in json.loads(text)]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        wanted = '[{"path": …, "text": …}, …]'
+        raise SourceError(f"the loader '{loader}' did not print {wanted}") from error
+    for page in pages:
+        yield str(page.source), partial(_plain, page)
+
+
+def _source_of_loaded(entry: Entry, path: str | None) -> str:
+    if path is None:
+        return entry.text
+    if path.startswith(entry.text):
+        return path
+    if path.startswith(entry.target):
+        return f"{entry.loader}:{path}"
+    return f"{entry.text}/{path}"
+
+
+def _plain(document: SourceText) -> SourceText:
+    if "\0" in document.text:
+        raise SourceError("it is not text: it has NUL bytes")
+    return document
+
+
 def _reader(directory: Path, file: Path, reach: Reach) -> Callable[[], SourceText]:
     return lambda: _file(directory, file, reach)
 
@@ -200,21 +294,35 @@ def _file(directory: Path, file: Path, reach: Reach) -> SourceText:
     source = source_of(directory, file)
     if not (reach.absolute_paths or file.resolve().is_relative_to(directory)):
         raise SourceError("the symlink leads outside the agent directory")
+    name = extension_of(source)
+    if name in loader_names(reach.settings.document_loaders):
+        return _converted(source, file, name, reach)
     try:
         text = read_text(file, reach.document_bytes, encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise SourceError("it is not text in UTF-8") from error
     except (OSError, RuntimeError, ValueError) as error:
         raise SourceError(reason(error)) from error
-    if "\0" in text:
-        raise SourceError("it is not text: it has NUL bytes")
-    return SourceText(source, extension_of(source), text)
+    return _plain(SourceText(source, name, text))
+
+
+def _converted(source: str, file: Path, name: str, reach: Reach) -> SourceText:
+    """What a loader makes of a file."""
+    reach.require_loader(name)
+    try:
+        size = file.stat().st_size
+    except OSError as error:
+        raise SourceError(reason(error)) from error
+    if size > reach.document_bytes:
+        raise SourceError(f"it is larger than {reach.document_bytes / MIB:g} MiB")
+    return _plain(SourceText(source, "txt", reach.loaders.text_of(name, str(file))))
 
 
 def _page(url: str, reach: Reach) -> SourceText:
+    private = reach.settings.allow_private_addresses
     try:
         request = Request(url, headers={"User-Agent": "sleipnir"})
-        response = fetch(request, timeout_s=_PAGE_TIME_S, allow_private=reach.private_addresses)
+        response = fetch(request, timeout_s=_PAGE_TIME_S, allow_private=private)
     except FetchError as error:
         raise SourceError(str(error)) from error
     if not 200 <= response.status < 300:
@@ -227,8 +335,18 @@ def _page(url: str, reach: Reach) -> SourceText:
     if kind.startswith(_MEDIA):
         raise SourceError(f"it is {kind}, not text")
     if name := _FORMATS.get(kind):
-        raise SourceError(f"it is {name}, which no loader reads in this version")
+        return _download(url, name, response.body, reach)
     return SourceText(url, _page_extension(url, kind), response.text)
+
+
+def _download(url: str, name: str, content: bytes, reach: Reach) -> SourceText:
+    """What a loader makes of a page that is a file of another format."""
+    if name not in reach.loaders.names:
+        raise SourceError(f"it is {name}: configure a loader for it, document_loaders.{name}")
+    with tempfile.TemporaryDirectory(prefix="sleipnir-page-") as directory:
+        file = Path(directory, f"page.{name}")
+        file.write_bytes(content)
+        return _plain(SourceText(url, "txt", reach.loaders.text_of(name, str(file))))
 
 
 def _page_extension(url: str, kind: str) -> str:

@@ -16,6 +16,7 @@ PAGES = {
     "/moved": redirect("/cats"),
     "/photo": Page(b"\x89PNG", "image/png"),
     "/paper": Page(b"%PDF-1.7", "application/pdf"),
+    "/table": Page(b"PK", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
     "/gone": Page("no", status=404),
 }
 
@@ -74,7 +75,8 @@ def test_a_private_address_is_refused(engine: Engine, site: WebServer, path: str
     ("path", "words"),
     [
         ("/photo", "it is image/png, not text"),
-        ("/paper", "it is pdf"),
+        ("/paper", "it cannot be read as pdf"),
+        ("/table", "it is xlsx: configure a loader for it, document_loaders.xlsx"),
         ("/gone", "HTTP status 404"),
         ("/**", "whole sites cannot be read"),
     ],

@@ -79,9 +79,7 @@ class Replay:
             raise ModelCallFailed(call.error)
         return Reply(call.reply, NO_USAGE, "replayed")
 
-    def exactly(
-        self, asked: dict[str, Any], caller: Caller, digest: str
-    ) -> Mapping[str, Any]:
+    def exactly(self, asked: dict[str, Any], caller: Caller, digest: str) -> Mapping[str, Any]:
         """What the recording of that digest has for this very request.
 
         Raises:

@@ -1,0 +1,193 @@
+"""Documents that commands make text of: files by extension, prefixes, PDF and DOCX."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.worker.knowledge.loading import Loaded, load_local, load_pages, reach_here
+from tests.support.engine import Engine
+
+_CONTENT_TYPES = (
+    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    '<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-'
+    'officedocument.wordprocessingml.document.main+xml"/></Types>'
+)
+_RELATIONS = (
+    '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    '<Relationship Id="r1" Target="word/document.xml" Type="http://schemas.openxmlformats.org/'
+    'officeDocument/2006/relationships/officeDocument"/></Relationships>'
+)
+_DOCUMENT = (
+    '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
+    "<w:p><w:r><w:t>Wombats dig burrows.</w:t></w:r></w:p></w:body></w:document>"
+)
+_PDF_OBJECTS = (
+    b"<</Type/Catalog/Pages 2 0 R>>",
+    b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+    b"<</Type/Page/Parent 2 0 R/Contents 4 0 R/Resources<</Font<</F 5 0 R>>>>>>",
+    b"<</Length 38>> stream\nBT /F 12 Tf (Otters hold hands.) Tj ET\nendstream",
+    b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+)
+
+
+def pdf() -> bytes:
+    data, places = b"%PDF-1.4\n", []
+    for number, content in enumerate(_PDF_OBJECTS, 1):
+        places.append(len(data))
+        data += b"%d 0 obj %s endobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    start = len(data)
+    data += b"xref\n0 6\n0000000000 65535 f \n" + table
+    return data + b"trailer <</Root 1 0 R/Size 6>>\nstartxref\n%d\n%%%%EOF\n" % start
+
+
+def docx() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("[Content_Types].xml", _CONTENT_TYPES)
+        archive.writestr("_rels/.rels", _RELATIONS)
+        archive.writestr("word/document.xml", _DOCUMENT)
+    return buffer.getvalue()
+
+
+def load(directory: Path, *entries: str, **settings: Any) -> Loaded:
+    reach = reach_here(Settings(**settings))
+    return load_local(directory, entries, reach, lambda: False)
+
+
+def failure_of(directory: Path, *entries: str, **settings: Any) -> str:
+    loaded = load(directory, *entries, **settings)
+    assert loaded.documents == []
+    [(_, why)] = loaded.failures
+    return why
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "notes.odt").write_text("hello")
+    (tmp_path / "paper.pdf").write_bytes(pdf())
+    (tmp_path / "letter.docx").write_bytes(docx())
+    return tmp_path
+
+
+def test_pdf_and_docx_are_read_without_any_setting(directory: Path) -> None:
+    loaded = load(directory, "*.{pdf,docx}")
+
+    texts = {document.source: document.text.strip() for document in loaded.documents}
+    assert texts == {"./letter.docx": "Wombats dig burrows.", "./paper.pdf": "Otters hold hands."}
+    assert {document.ext for document in loaded.documents} == {"txt"}
+
+
+@pytest.mark.parametrize("name", ["broken.pdf", "broken.docx"])
+def test_a_file_that_is_not_what_its_name_says_is_told(directory: Path, name: str) -> None:
+    (directory / name).write_text("no such thing")
+
+    assert f"it cannot be read as {name.partition('.')[2]}" in failure_of(directory, name)
+
+
+def test_a_command_makes_the_text_of_files_with_its_extension(directory: Path) -> None:
+    command = "sh -c 'tr a-z A-Z < $1; printf \" $0\"' $HOME"
+
+    [document] = load(directory, "notes.odt", document_loaders={"odt": command}).documents
+
+    # No shell but the one that it names: what looks like a variable stays as it is.
+    assert (document.source, document.text) == ("./notes.odt", "HELLO $HOME")
+
+
+def test_a_command_may_write_a_file_instead(directory: Path) -> None:
+    loaders = {"odt": "sh -c 'echo chatter; cat $1 > $2'"}
+
+    [document] = load(directory, "notes.odt", document_loaders=loaders).documents
+
+    assert document.text == "hello"
+
+
+def test_a_prefix_hands_its_path_on_and_may_give_many_documents(directory: Path) -> None:
+    paths = ("git:b/x", "b/y", "z")
+    (directory / "out.json").write_text(json.dumps([{"path": p, "contents": p} for p in paths]))
+    (directory / "b").mkdir()
+    loaders = {"git": f"sh -c 'cat {directory}/out.json; : $1'", "echo": "printf %s $1"}
+
+    loaded = load(
+        directory, "git:b", "echo:https://there", "pdf:paper.pdf", document_loaders=loaders
+    )
+
+    assert [document.source for document in loaded.documents] == [
+        *("git:b/x", "git:b/y", "git:b/z", "echo:https://there", "pdf:paper.pdf")
+    ]
+    assert loaded.documents[3].text == "https://there"
+
+
+def test_a_prefix_leads_no_further_than_a_path(directory: Path) -> None:
+    assert "outside" in failure_of(directory, "x:../y", document_loaders={"x": "cat $1"})
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("no-such-program $1", "needs 'no-such-program', which is missing"),
+        ("sh -c 'echo that went wrong >&2; exit 3; $1'", "exit code 3: that went wrong"),
+        ("sh -c 'sleep 600; $1'", "took longer than 1 s (tool_timeout)"),
+        ("sh -c 'yes; $1'", "made more than 0.5 MiB (rag_document_max_bytes)"),
+        ("cat", "the command has no $1"),
+        ("cat 'x $1", "No closing quotation"),
+        ("cat {{NO_SUCH_SECRET}} $1", "NO_SUCH_SECRET"),
+        ("sh -c 'printf \"\\377\"; : $1'", "not UTF-8"),
+        ("sh -c ': $1 $2'", "wrote no output"),
+    ],
+)
+def test_what_goes_wrong_with_a_command_is_told(directory: Path, command: str, words: str) -> None:
+    limit = 1 if "sleep" in command else 60
+    why = failure_of(
+        directory,
+        "notes.odt",
+        document_loaders={"odt": command},
+        tool_timeout=limit,
+        rag_document_max_bytes=512 * 1024,
+    )
+
+    assert words in why
+
+
+def test_loaders_of_urls_stand_in_for_reading_pages(directory: Path) -> None:
+    site = '[{"path":"https://x/a","text":"one"},{"path":"https://x/b","text":"two"}]'
+    (directory / "site.json").write_text(site)
+    loaders = {"url": "echo page of $1", "recursive_url": f"cat {directory}/site.json $1.none"}
+    entries = ("https://x/page", "https://x/**")
+    reach = reach_here(Settings(document_loaders=loaders))
+
+    loaded = load_local(directory, entries, reach, lambda: False)
+
+    assert "recursive_url" in loaded.failures[0][1]  # its exit code is 1
+    good = {**loaders, "recursive_url": f"sh -c 'cat {directory}/site.json; : $1'"}
+    reach = reach_here(Settings(document_loaders=good))
+    loaded = load_local(directory, entries, reach, lambda: False)
+    loaded += load_pages(entries, reach, lambda: False, loaded)
+    assert [document.source for document in loaded.require_whole()] == [
+        *("https://x/page", "https://x/a", "https://x/b")
+    ]
+
+
+def test_workers_elsewhere_run_no_command_of_the_settings(engine: Engine) -> None:
+    engine.configure(document_loaders={"odt": "cat $1"})
+    graph = """
+    start: look_up
+    nodes:
+      look_up:
+        type: rag
+        documents: ["*.odt"]
+        embedding_model: none
+        state_updates: {context: "{{output.context}}"}
+        next: z
+      z: {type: end}
+    """
+    run = engine.finish(graph, {"a.odt": "hello"}, prompt="hello")
+
+    assert "sleipnir kb build" in engine.failure(run.run_id).message

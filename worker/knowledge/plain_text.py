@@ -1,0 +1,67 @@
+"""The text of a PDF or DOCX file, in a process of its own: `plain_text FORMAT FILE LIMIT_BYTES`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from sleipnir.lazy import lazy_imports
+
+# Of an extra, and one of them is needed.
+with lazy_imports():
+    import mammoth
+    import pypdf
+
+# One that is compressed a thousand times is no document.
+_MOST_UNPACKED = 20
+
+
+class _Unreadable(Exception):
+    """There is no text to be had; says why."""
+
+
+def _pdf(file: Path, _limit_bytes: int) -> Iterator[str]:
+    # It warns of every flaw that it can live with.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    reader = pypdf.PdfReader(file)
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise _Unreadable("it is encrypted")
+    for page in reader.pages:
+        yield f"{page.extract_text()}\n\n"
+
+
+def _docx(file: Path, limit_bytes: int) -> Iterator[str]:
+    with zipfile.ZipFile(file) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > _MOST_UNPACKED * limit_bytes:
+        raise _Unreadable(f"unpacked it has {unpacked} bytes")
+    with file.open("rb") as stream:
+        yield mammoth.extract_raw_text(stream).value
+
+
+_FORMATS: Mapping[str, Callable[[Path, int], Iterator[str]]] = {"pdf": _pdf, "docx": _docx}
+
+
+def main(name: str, file: str, limit: str) -> int:
+    """Print the text of a file; the exit code."""
+    try:
+        for text in _FORMATS[name](Path(file), int(limit)):
+            sys.stdout.write(text.encode("utf-8", "replace").decode())
+    except ImportError:
+        why = (
+            f"{name} needs the extra: `pip install 'sleipnir[documents]'`; or name a command "
+            f"of your own in document_loaders.{name}"
+        )
+    except Exception as error:  # the libraries have many of their own
+        why = f"it cannot be read as {name}: {error or type(error).__name__}"
+    else:
+        return 0
+    sys.stderr.write(why)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
