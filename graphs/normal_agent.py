@@ -1,12 +1,26 @@
-"""The shape of `config.yaml`: a normal agent, a model in a tool loop."""
+"""The shape of `config.yaml`: a normal agent, a model in a tool loop.
+
+To the engine it is a graph of one node, `TurnNode`, that leads to itself: each visit is a turn of
+its conversation, and ends the run when the model has no calls left.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from sleipnir.graphs.schema import PositiveInt, SkillFields, Variable
+from sleipnir.graphs.schema import (
+    BaseNode,
+    Graph,
+    GraphSettings,
+    Node,
+    PositiveInt,
+    SkillFields,
+    Variable,
+)
 
 NotNegativeInt = Annotated[int, Field(ge=0)]
 
@@ -70,3 +84,59 @@ WITHOUT_EFFECT = (
     "memory",
     "enabled_macros",
 )
+
+# More than anybody can pay for; `agent_max_turns` is the cap that people set.
+_MOST_TURNS = 10**9
+
+
+class TurnNode(BaseNode):
+    """One turn of a normal agent: the model replies, and its calls are carried out."""
+
+    type: Literal["turn"] = "turn"
+    config: NormalAgent
+    # Of its model call, the first included, where a failure may pass.
+    max_attempts: int = 4
+
+
+def graph_of(agent: NormalAgent, name: str) -> Graph:
+    """A normal agent as the engine runs it; `name` is that of its directory."""
+    node_id = turn_node_id(name)
+    node = TurnNode.model_construct(id=node_id, next=node_id, config=agent)
+    return Graph.model_construct(
+        name=name,
+        description=agent.description,
+        model=agent.model,
+        temperature=agent.temperature,
+        top_p=agent.top_p,
+        global_tools=agent.global_tools,
+        mcp_servers=agent.mcp_servers,
+        conversation_starters=agent.conversation_starters,
+        variables=agent.variables,
+        settings=GraphSettings(
+            max_loop_iterations=_MOST_TURNS, max_concurrency=1, log_state_snapshots=False
+        ),
+        start=node_id,
+        # It is no node of the language: what reads graphs from files never makes one.
+        nodes={node_id: cast("Node", node)},
+    )
+
+
+def is_normal(graph: Graph) -> bool:
+    """Whether this is a normal agent as the engine runs it."""
+    return isinstance(graph.nodes.get(graph.start), TurnNode)
+
+
+def turn_node_id(name: str) -> str:
+    """The node that an agent of this name consists of: its name, as far as that can be an id."""
+    return re.sub(r"[\s/\\\x00-\x1f]", "_", name)
+
+
+def not_available(agent: NormalAgent) -> Iterator[str]:
+    """The fields by which an agent asks for what this version cannot do yet."""
+    for field in ("can_spawn_agents", "auto_continue", "skills_enabled"):
+        if getattr(agent, field):
+            yield field
+    if agent.documents:
+        yield "documents"
+    if agent.agent_session is not None:
+        yield "agent_session"

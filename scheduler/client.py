@@ -34,6 +34,7 @@ with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
     from sleipnir.graphs.document import finding as findings
     from sleipnir.scheduler import preparation
+    from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.limits import budget_check
@@ -243,6 +244,7 @@ class Client(Following, SecondChances):
             agents=agent.agents,
             unavailable=agent.unavailable,
             warnings=warnings,
+            facts=machine_facts.machine_facts() if agent.converses else {},
         )
         settings = self.store.settings
         submission.require_fitting(

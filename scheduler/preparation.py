@@ -15,7 +15,7 @@ from typing import Any
 
 from sleipnir.graphs.bundles.archive import Part, pack
 from sleipnir.graphs.bundles.layout import bundle_parts
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
@@ -23,6 +23,7 @@ from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.pointer import UnusablePointer, pointer_file, read_pointer
 from sleipnir.graphs.knowledge.sources import loader_names
+from sleipnir.graphs.normal_agent import NormalAgent, not_available
 from sleipnir.graphs.schema import AgentNode, Graph, RagNode
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.validator import Resources, validate
@@ -42,6 +43,7 @@ class PreparedAgent:
     agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
     unavailable: Mapping[str, str]  # why others of those cannot start, by name
     warnings: tuple[Finding, ...]
+    converses: bool = False  # it, or what it may spawn, is a normal agent
 
 
 class Preparation:
@@ -62,6 +64,7 @@ class Preparation:
         self._digests: dict[Path, str] = {}  # of the bundles stored so far, by directory
         self._agents: dict[str, str] = {}
         self._unavailable: dict[str, str] = {}
+        self._converses = False
 
     def prepare(self, reference: str) -> PreparedAgent:
         """Find, validate and pack the agent, and store its bundles.
@@ -70,17 +73,31 @@ class Preparation:
             AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
             SubmissionRefused: it is of a kind this version cannot run.
         """
-        agent = load_agent(self._search.find(reference))
+        agent = load_agent(self._search.find(reference), os.environ)
         warnings = self._require_valid(agent)
-        if agent.graph is None:
-            raise SubmissionRefused(
-                f"agent '{agent.name}' is defined by a config.yaml; "
-                "such agents are not available in this version"
-            )
+        if agent.normal is not None:
+            self._require_model(agent, agent.normal)
         digest = self._pack(agent)
+        graph = agent.runnable
+        assert graph is not None, "an agent without errors can be run"
         return PreparedAgent(
-            agent.name, agent.graph, digest, self._agents, self._unavailable, warnings
+            agent.name,
+            graph,
+            digest,
+            self._agents,
+            self._unavailable,
+            warnings,
+            converses=self._converses,
         )
+
+    def _require_model(self, agent: Agent, normal: NormalAgent) -> None:
+        """Check that somebody names a model for an agent whose runs have no parent to say it."""
+        if not normal.model and not self._settings.model:
+            message = (
+                "no model set here or as engine default: set 'model' in config.yaml, or "
+                "SLEIPNIR_MODEL to provider:model"
+            )
+            raise InvalidAgent([agent.document.finding("E212", message, "model")])
 
     def _pack(self, agent: Agent) -> str:
         """Store the bundle of an agent and of all it may spawn; returns its digest."""
@@ -88,6 +105,7 @@ class Preparation:
         bundle = pack(parts, self._settings.bundle_limit_bytes)
         self._put_bundle(bundle.digest, bundle.data)
         self._digests[agent.directory] = bundle.digest
+        self._converses = self._converses or agent.normal is not None
         if agent.graph is not None:
             for _, node in agent.graph.nodes_of(AgentNode):
                 self._pack_spawned(node.agent, agent.directory)
@@ -96,10 +114,10 @@ class Preparation:
     def _pack_spawned(self, name: str, directory: Path) -> None:
         """Pack what an agent in that directory spawns by that name, unless that was done."""
         try:
-            child = load_agent(self._search.find(name, directory))
+            child = load_agent(self._search.find(name, directory), os.environ)
             if child.directory not in self._digests:
                 self._require_valid(child)
-        except (AgentNotFound, InvalidAgent) as error:
+        except (AgentNotFound, InvalidAgent, SubmissionRefused) as error:
             # It fails the run that comes to start it; many never do.
             self._unavailable[name] = _first_error(error)
             return
@@ -118,11 +136,22 @@ class Preparation:
         findings = validate(agent, self._resources)
         if any(finding.severity == "error" for finding in findings):
             raise InvalidAgent(findings)
+        if agent.normal is not None:
+            _require_available(agent, agent.normal)
         return findings
 
 
-def _first_error(error: AgentNotFound | InvalidAgent) -> str:
-    if isinstance(error, AgentNotFound):
+def _require_available(agent: Agent, normal: NormalAgent) -> None:
+    """Check that nothing is asked of a normal agent that this version cannot do."""
+    if missing := list(not_available(normal)):
+        raise SubmissionRefused(
+            f"agent '{agent.name}' ({agent.document.file}) uses {listing(missing)}: "
+            "not available in this version; leave it out to run the agent without"
+        )
+
+
+def _first_error(error: AgentNotFound | InvalidAgent | SubmissionRefused) -> str:
+    if not isinstance(error, InvalidAgent):
         return str(error)
     errors = [finding for finding in error.findings if finding.severity == "error"]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

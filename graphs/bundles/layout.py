@@ -6,8 +6,10 @@ functions/tools/<file>   the global tools it uses, and their `.env`
 functions/utils/…        helpers of tools, if it has any tools
 functions/mcp.json       the servers it uses, with the names of secrets, not their values
 knowledge.json           what its knowledge bases are built with, or have been built as
-manifest.json            its name, and the aliases of tools as they were at submission; of an agent
-                         that is part of the engine the name of its graph
+config.yaml              the normal agent, where the environment named another than its own
+manifest.json            its name, the aliases of tools as they were at submission, and what the
+                         environment has changed of a normal agent; of an agent that is part of
+                         the engine the name of its graph
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from sleipnir.lazy import lazy_imports
 
 # Whoever looks for a file in a bundle need not know what one is made of.
 with lazy_imports():
+    from sleipnir.graphs.document import overrides
     from sleipnir.graphs.knowledge import plan as knowledge_plan
     from sleipnir.graphs.tools import library as tool_library
     from sleipnir.graphs.tools import toolbox as toolboxes
@@ -40,6 +43,7 @@ _TOOLS = "functions/tools"
 _UTILS = "functions/utils"
 _MCP_FILE = "functions/mcp.json"
 MANIFEST = "manifest.json"
+CONFIG = "config.yaml"
 
 
 def bundle_parts(
@@ -66,8 +70,13 @@ def bundle_parts(
         parts.append(Part(_MCP_FILE, _json(servers)))
     if plans:
         parts.append(Part(knowledge_plan.PLAN_FILE, knowledge_plan.plans_text(plans)))
-    aliases = dict(_aliases(toolbox, library))
-    parts.append(Part(MANIFEST, _json({"agent": agent.name, "aliases": aliases})))
+    manifest: dict[str, Any] = {"agent": agent.name, "aliases": dict(_aliases(toolbox, library))}
+    if agent.overrides:
+        manifest["overrides"] = dict(agent.overrides)
+    if overrides.CONFIG_FILE in agent.overrides:
+        parts.append(Part(CONFIG, agent.document.file))
+        manifest["overrides"][overrides.CONFIG_FILE] = CONFIG
+    parts.append(Part(MANIFEST, _json(manifest)))
     return parts
 
 
@@ -91,6 +100,15 @@ def built_in_graph(root: Path) -> str | None:
     """
     found = _manifest(root).get("graph")
     return None if found is None else str(found)
+
+
+def overrides_in(root: Path) -> dict[str, str]:
+    """What the environment had changed of a normal agent, as it stands in the manifest.
+
+    Raises:
+        BundleError: the bundle has no manifest.
+    """
+    return dict(_manifest(root).get("overrides", {}))
 
 
 def library_of(root: Path) -> ToolLibrary:

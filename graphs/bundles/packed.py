@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleipnir.graphs.bundles.layout import agent_directory, built_in_graph
+from sleipnir.graphs.bundles.layout import CONFIG, agent_directory, built_in_graph, overrides_in
 from sleipnir.graphs.document.references import GRAPH_FILE
 from sleipnir.graphs.errors import BundleError
 from sleipnir.lazy import lazy_imports
@@ -13,26 +13,37 @@ from sleipnir.lazy import lazy_imports
 # Whoever wants to know the nodes' types alone does without the classes of a graph.
 with lazy_imports():
     from sleipnir.graphs.document import document as documents
-    from sleipnir.graphs.document import loader
+    from sleipnir.graphs.document import loader, overrides
     from sleipnir.graphs.knowledge import build_graph
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.document.loader import Agent
     from sleipnir.graphs.schema import Graph
 
 
 def packed_agent(root: Path) -> tuple[Graph | None, Path]:
-    """The graph in an unpacked bundle, None of a normal agent, and the agent's own directory.
+    """What the engine runs of an unpacked bundle, if that is usable, and the agent's own directory.
 
     Raises:
         BundleError, InvalidAgent, OSError: it cannot be loaded.
     """
     name = built_in_graph(root)
     if name is None:
-        agent = loader.load_agent(agent_directory(root))
-        return agent.graph, agent.directory
+        agent = _bundled_agent(root)
+        return agent.runnable, agent.directory
     if name != build_graph.BUILD_AGENT:
         raise BundleError(f"this version has no graph '{name}' of its own")
     return build_graph.BUILD_GRAPH, root
+
+
+def _bundled_agent(root: Path) -> Agent:
+    """The agent as the environment had changed it at submission."""
+    directory, changes = agent_directory(root), overrides_in(root)
+    if overrides.CONFIG_FILE in changes:
+        changes[overrides.CONFIG_FILE] = str(root / CONFIG)
+    prefix = overrides.environment_prefix(directory.name)
+    environment = {prefix + name: text for name, text in changes.items()}
+    return loader.load_agent(directory, environment)
 
 
 def node_types(root: Path) -> dict[str, str]:

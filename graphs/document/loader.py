@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sleipnir.graphs.document.document import Document, read_document
 from sleipnir.graphs.document.finding import Finding, in_order
+from sleipnir.graphs.document.overrides import CONFIG_FILE, given_overrides, overridden
 from sleipnir.graphs.document.reading import Reading
 from sleipnir.graphs.document.references import AGENT_FILES, GRAPH_FILE
 from sleipnir.graphs.errors import InvalidAgent
-from sleipnir.graphs.normal_agent import NormalAgent
+from sleipnir.graphs.normal_agent import NormalAgent, graph_of
 from sleipnir.graphs.schema import Graph
 
 
@@ -27,10 +29,17 @@ class Agent:
     # Left out of the graph for errors of their own: naming one is no further error.
     broken_nodes: frozenset[str] = frozenset()
     normal: NormalAgent | None = None  # None for a graph agent
+    # What the environment has changed of a normal agent, as `overrides.given_overrides` has it.
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    is_graph: bool = True
 
     @property
-    def is_graph(self) -> bool:
-        return self.document.file.name == GRAPH_FILE
+    def runnable(self) -> Graph | None:
+        """What the engine runs: the graph, of a normal agent its one node; None if there is none.
+
+        Each call makes a normal agent's anew.
+        """
+        return graph_of(self.normal, self.name) if self.normal is not None else self.graph
 
     @property
     def global_tools(self) -> list[str]:
@@ -45,22 +54,32 @@ class Agent:
         return described.mcp_servers if described is not None else []
 
 
-def load_agent(path: Path) -> Agent:
+def load_agent(path: Path, environment: Mapping[str, str] | None = None) -> Agent:
     """Load the agent in a directory, or the one a graph.yaml or config.yaml belongs to.
+
+    Args:
+        environment: what may change a normal agent; None: nothing.
 
     Raises:
         InvalidAgent: the agent file is missing, not the only one, or cannot be read. All
             other errors are in `findings`, and the graph lacks what they are about.
     """
     directory = path.parent if path.name in AGENT_FILES else path
-    document, findings = read_document(_agent_file(directory))
+    name = Path(os.path.abspath(directory)).name  # noqa: PTH100 - a link's own name counts
+    overrides = given_overrides(name, environment or {})
+    file = _agent_file(directory)
+    is_graph = file.name == GRAPH_FILE
+    if not is_graph and CONFIG_FILE in overrides:
+        file = Path(overrides[CONFIG_FILE])
+    document, findings = read_document(file)
     if document is None:
         raise InvalidAgent(findings)
-    name = Path(os.path.abspath(directory)).name  # noqa: PTH100 - a link's own name counts
     reading = Reading(document, name)
-    is_graph = document.file.name == GRAPH_FILE
     graph = reading.graph() if is_graph else None
     normal = None if is_graph else reading.normal_agent()
+    if normal is not None:
+        normal, more = overridden(normal, name, overrides)
+        findings = [*findings, *more]
     return Agent(
         name=name,
         directory=directory.resolve(),
@@ -69,6 +88,8 @@ def load_agent(path: Path) -> Agent:
         findings=in_order([*findings, *reading.findings]),
         broken_nodes=frozenset(reading.broken_nodes),
         normal=normal,
+        is_graph=is_graph,
+        overrides=overrides if normal is not None else {},
     )
 
 

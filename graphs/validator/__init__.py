@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 from sleipnir.graphs.document.finding import Finding, in_order
 from sleipnir.graphs.document.loader import Agent
-from sleipnir.graphs.tools.toolbox import Toolbox
 from sleipnir.graphs.validator import (
     agents,
     files,
@@ -75,13 +74,22 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     ignored.agent_nodes_bring_no_tools,
 )
 
+# Of these a `config.yaml` has what they look at, too.
+RULES_OF_NORMAL: tuple[Callable[[Context], Iterator[Finding]], ...] = (
+    files.environment_files_can_be_read,
+    tools.servers_are_configured,
+    tools.global_tools_exist,
+    tools.tool_files_are_usable,
+    keys.variables_can_be_told_apart,
+)
+
 
 def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
     """Everything wrong or odd about an agent, in file order; loading's findings included.
 
     With `settings.validate_before_run: false` only what loading itself cannot do without
     (E0xx) is left. Of a normal agent its
-    tools, documents and models are looked at.
+    variables, tools, documents and models are looked at.
     """
     graph = agent.graph
     if graph is None:
@@ -96,9 +104,12 @@ def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
 def _findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
     if agent.normal is None:
         return
-    toolbox = Toolbox(agent.global_tools, resources.library(), agent.directory)
-    yield from toolbox.findings
-    yield from tool_files.global_tools_exist(agent, toolbox)
+    graph = agent.runnable
+    assert graph is not None
+    context = Context(agent, graph, resources)
+    for rule in RULES_OF_NORMAL:
+        yield from rule(context)
+    toolbox = context.toolbox
     yield from tool_files.instructions_can_be_made(agent, toolbox)
     yield from tool_files.machine_has_what_tools_need(agent, toolbox.functions, resources)
     yield from knowledge.findings_of_normal(agent, resources)

@@ -33,6 +33,7 @@ from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.store.keys import new_run_id
 
 with lazy_imports():
+    from sleipnir.graphs import normal_agent
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.runs import submit
 
@@ -115,6 +116,9 @@ _PARAMETERS = (
     click.option(
         "--ask", is_flag=True, help="Ask before a tool that requires confirmation is called."
     ),
+    click.option(
+        "--yes", "confirmed", is_flag=True, help="Call such tools of a normal agent unasked."
+    ),
 )
 
 
@@ -136,6 +140,7 @@ class Submission:
     session: str | None
     headless: bool
     ask: bool
+    confirmed: bool
 
     def submit(
         self,
@@ -159,10 +164,12 @@ class Submission:
         """
         prepared = client.prepare(self.agent)
         if self.session is not None:
-            raise click.UsageError(
-                f"--session continues a normal agent's conversation; '{prepared.name}' is a "
-                "graph agent, each of its runs is on its own"
+            reason = (
+                "sessions are not available in this version"
+                if normal_agent.is_normal(prepared.graph)
+                else f"'{prepared.name}' is a graph agent, each of its runs is on its own"
             )
+            raise click.UsageError(f"--session continues a normal agent's conversation; {reason}")
         pinned = attached or self.workdir is not None
         machine = client.machine_with_files() if pinned else None
         request = replace(
@@ -192,6 +199,7 @@ class Submission:
             workdir=str((self.workdir or Path()).absolute()),
             headless=self.headless,
             guarded=self.ask,
+            confirmed=self.confirmed,
             timeout_s=self.timeout,
             strict=self.strict,
             labels=dict(self.labels),

@@ -77,6 +77,13 @@ class Settings:
     )
     agents_dir: Paths = _setting((), description="directories to look for agents in")
     model: str | None = _setting(None, description="default model: `provider:model`, or an alias")
+    temperature: float | None = _setting(
+        None, ge=0, description="of normal agents that name neither a model nor a temperature"
+    )
+    top_p: float | None = _setting(None, ge=0, description="the same, for nucleus sampling")
+    agent_max_turns: int = _setting(
+        0, ge=0, description="turns after which a run of a normal agent fails; 0: no limit"
+    )
     models: ModelSettings = _setting(
         ModelSettings(),
         description="aliases, keys, limits, prices and budgets of models; JSON in the environment",

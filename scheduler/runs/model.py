@@ -169,6 +169,10 @@ class RunContext:
     agents: Mapping[str, str] = field(default_factory=dict)
     # Why others of those cannot start, by the same name.
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    converses: bool = False  # its agent is a normal one
+    model: str | None = None  # of the parent: that of a normal agent which names none
+    # What prompts may say of the machine that submitted it, by name; none if no prompt can.
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         values = {name: getattr(self, name) for name in self.__slots__}

@@ -28,6 +28,7 @@ from sleipnir.scheduler.runs.failures import with_failures
 from sleipnir.scheduler.runs.model import Status
 
 _WIDTH = 120
+_TURN = "turn"  # the type of the node that normal agents consist of
 
 
 def render(event: Event) -> list[str]:
@@ -79,10 +80,13 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
 
 def _submitted(event: RunSubmitted) -> Iterator[str]:
     start, node_type = event.start
-    yield f"graph: {event.agent} (start: {start})"
+    yield (
+        f"agent: {event.agent}" if node_type == _TURN else f"graph: {event.agent} (start: {start})"
+    )
     for warning in event.warnings:
         yield f"warning {warning}"
-    yield f"{start} ({node_type})"
+    if node_type != _TURN:
+        yield f"{start} ({node_type})"
 
 
 def _step(event: StepCommitted) -> Iterator[str]:
@@ -95,6 +99,9 @@ def _step(event: StepCommitted) -> Iterator[str]:
     for route in event.dropped:
         yield f"warning route {route} was dropped, an end node finished"
     targets = ", ".join(node for node, _ in following)
+    if following and following[0][1] == _TURN:
+        yield f"turn {event.step + 1}"
+        return
     if len(departures) == 1 and departures[0].failure is None and targets:
         yield f"{departures[0].id} -> {targets}"
     elif len(departures) > 1 and targets:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sleipnir.graphs.document.document import printable
 from sleipnir.graphs.errors import MissingVariables
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
@@ -32,6 +33,7 @@ class Request:
     workdir: str | None = None
     machine: str | None = None  # the only one whose workers may take the run
     guarded: bool = False  # whether guarded tools ask a person
+    confirmed: bool = False  # guarded tools of a normal agent do not ask
     headless: bool = False  # nobody is there to ask
     strict: bool = False  # a failure that the graph would outlive ends the run
     recorded: bool = False  # its model calls are to be
@@ -54,6 +56,7 @@ def new_run(
     agents: Mapping[str, str],
     unavailable: Mapping[str, str] | None = None,
     warnings: tuple[str, ...] = (),
+    facts: Mapping[str, str] | None = None,
 ) -> NewRun:
     """A root run.
 
@@ -61,16 +64,19 @@ def new_run(
         digest: of the agent's bundle.
         agents: bundle digests of all agents that the graph may spawn, by name.
         unavailable: why others of those cannot start, by name.
+        facts: what prompts of normal agents may say of this machine.
 
     Raises:
         SubmissionRefused: for a label that is not valid, an undeclared variable, one without
-            value (E215), or a seed that is not JSON.
+            value (E215), or a seed that is not JSON; of a normal agent for any seed.
     """
     require_declared(agent, graph.variables, request.variables)
+    if is_normal(graph):
+        _require_no_seeds(agent, request.state)
     _require_asking(graph, request.answers)
     require_labels(request.labels)
     run_id = request.run_id or new_run_id()
-    context = _context(run_id, graph, request, agents, unavailable or {})
+    context = _context(run_id, graph, request, agents, unavailable or {}, facts or {})
     return NewRun(
         run_id=run_id,
         agent=agent,
@@ -85,6 +91,14 @@ def new_run(
         labels=dict(request.labels),
         warnings=warnings,
     )
+
+
+def _require_no_seeds(agent: str, state: Mapping[str, Any]) -> None:
+    if state:
+        raise SubmissionRefused(
+            f"--set gives a state to begin with; '{agent}' is a normal agent, which has none: "
+            "say it in the prompt, or in a variable (--var)"
+        )
 
 
 def _require_asking(graph: Graph, answers: Iterable[str]) -> None:
@@ -104,6 +118,7 @@ def _context(
     request: Request,
     agents: Mapping[str, str],
     unavailable: Mapping[str, str],
+    facts: Mapping[str, str],
 ) -> RunContext:
     """What all visits of a root run share."""
     return RunContext(
@@ -111,7 +126,8 @@ def _context(
         batch=request.batch,
         workdir=request.workdir,
         machine=request.machine,
-        guarded=request.guarded,
+        # Graphs decide for themselves what they do; a model is kept from it unless told otherwise.
+        guarded=not request.confirmed if is_normal(graph) else request.guarded,
         headless=request.headless,
         strict=request.strict,
         recorded=request.recorded,
@@ -124,6 +140,8 @@ def _context(
         answers=dict(request.answers),
         agents=dict(agents),
         unavailable=dict(unavailable),
+        converses=is_normal(graph),
+        facts=dict(facts),
     )
 
 
@@ -206,12 +224,14 @@ def child_run(
     prompt: str,
     run_id: str | None = None,
     state: Mapping[str, Any] | None = None,
+    model: str | None = None,
 ) -> NewRun:
     """The child run of an agent node; it sees the values given for its root.
 
     Args:
         run_id: a new one of `new_child_id`; None: any.
         state: seeds over the graph's `initial_state`.
+        model: that its parent names; None: whatever its parent's parent does.
 
     Raises:
         SubmissionRefused: if a variable of the child has no value.
@@ -231,6 +251,8 @@ def child_run(
             secrets=_secrets(graph),
             answers={},
             streamed=False,
+            converses=is_normal(graph),
+            model=model or parent.model,
         ),
         timeout_s=graph.settings.timeout,
         parent=f"{parent_run} {parent_visit}",
@@ -251,7 +273,9 @@ def _secrets(graph: Graph) -> tuple[str, ...]:
 def _seeds(
     graph: Graph, variables: Mapping[str, str], state: Mapping[str, Any], prompt: str
 ) -> dict[str, str]:
-    """The first state, key → JSON text: later sources win."""
+    """The first state, key → JSON text: later sources win. A normal agent has no use for one."""
+    if is_normal(graph):
+        return {"initial_prompt": seed_text("initial_prompt", prompt)}
     secrets = set(_secrets(graph))
     plain = {name: value for name, value in variables.items() if name not in secrets}
     merged = {**plain, **graph.initial_state, **state, "initial_prompt": prompt}

@@ -36,7 +36,7 @@ def run_document(
         "error": error_document(run, failures),
         "failures": failure_documents(failures),
         "failed_nodes": run.failed_nodes,
-        "state": dict(state),
+        "state": {} if run.context.converses else dict(state),
         "usage": run.usage.to_json(),
         "elapsed_s": elapsed_s(run, now_ms),
         "steps": steps,

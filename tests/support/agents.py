@@ -38,6 +38,19 @@ class Agents:
             (directory / path).write_text(dedent(text))
         return directory
 
+    def write_normal(self, name: str, config: str, files: Mapping[str, str] | None = None) -> Path:
+        """Write a normal agent: its `config.yaml`, and its other files."""
+        directory = self.write(name, "", {"config.yaml": config, **(files or {})})
+        (directory / "graph.yaml").unlink()
+        return directory
+
+    def submit_normal(
+        self, config: str, files: Mapping[str, str] | None = None, /, **request: Any
+    ) -> str:
+        """Write the normal agent `talker` and submit it; returns the run's id."""
+        self.write_normal("talker", config, files)
+        return self.client.submit(self.client.prepare("talker"), Request(**request))
+
     def submit(self, graph: str, files: Mapping[str, str] | None = None, /, **request: Any) -> str:
         """Write the agent `tested` and submit it; returns the run's id."""
         return self.submit_agent("tested", graph, files, **request)

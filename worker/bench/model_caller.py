@@ -101,6 +101,12 @@ class _NoTools:
     def resolve(self, _visit: object) -> Toolset:
         return NO_TOOLS
 
+    def resolve_all(self, _visit: object) -> Toolset:
+        return NO_TOOLS
+
+    def make_instructions(self, _visit: object) -> Never:
+        raise AssertionError("a model is asked, nothing else")
+
 
 class _NoConversation:
     """Of one question: there is nothing to go on with, nothing to record."""

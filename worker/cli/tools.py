@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -131,7 +132,7 @@ def _workbench(options: Options, reference: str | None) -> Iterator[Workbench]:
         with manual_call.global_tools(settings, search) as bench:
             yield bench
         return
-    agent = loader.load_agent(search.find(reference))
+    agent = loader.load_agent(search.find(reference), os.environ)
     if agent.graph is None and agent.normal is None:
         raise InvalidAgent(agent.findings)
     yield manual_call.Workbench(agent, settings, search)

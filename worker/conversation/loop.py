@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from sleipnir.graphs.state import encode
@@ -21,6 +23,7 @@ from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.visit.outcome import Asked
 
 _NARRATED_CHARACTERS = 2_000  # of a failure
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Parked(Exception):
@@ -54,8 +57,32 @@ def converse(
         if not reply.calls:
             return texts
         if turn < max_iterations:
-            messages += [reply.message, *_Turn(calls, toolset, reply).results()]
+            messages += carry_out(calls, toolset, reply)
     raise IterationsExhausted(f"hit max_iterations ({max_iterations}) while still calling tools")
+
+
+def carry_out(
+    calls: ModelCalls, toolset: Toolset, reply: Reply, refused: Mapping[str, Any] = _NONE
+) -> list[Message]:
+    """What the last reply adds to the conversation: itself, and the result of each of its calls.
+
+    Args:
+        refused: calls that are not carried out, by id, and what they get for a result.
+
+    Raises:
+        ConversationTooLarge, Parked: as `converse`.
+    """
+    reply = _without_repeated_ids(reply)
+    return [reply.message, *_Turn(calls, toolset, reply, refused).results()]
+
+
+def _without_repeated_ids(reply: Reply) -> Reply:
+    """Of calls with the same id the last one counts."""
+    calls = reply.message.get("tool_calls") or ()
+    distinct = {call["id"]: call for call in calls}
+    if len(distinct) == len(calls):
+        return reply
+    return replace(reply, message={**reply.message, "tool_calls": list(distinct.values())})
 
 
 class _Turn:
@@ -64,11 +91,14 @@ class _Turn:
     Of a reply with more calls than the limit the first are carried out.
     """
 
-    def __init__(self, calls: ModelCalls, toolset: Toolset, reply: Reply) -> None:
+    def __init__(
+        self, calls: ModelCalls, toolset: Toolset, reply: Reply, refused: Mapping[str, Any]
+    ) -> None:
         self._visit = calls.visit
         self._timeout_s = calls.timeout_s
         self._transcript = calls.transcript
         self._tools = toolset.tools
+        self._refused = refused
         limits = self._visit.limits
         self._calls = reply.calls[: limits.calls]
         # These are not carried out, so there is nothing of them to record.
@@ -137,8 +167,10 @@ class _Turn:
             self._keep(call, outcome.value, monotonic() - began)
 
     def _call(self, call: ToolCall) -> Completed | NeedsConfirmation:
+        if call.call_id in self._refused:
+            return Completed(self._refused[call.call_id])
         try:
-            arguments = _arguments(call)
+            arguments = parse_arguments(call)
         except ValueError as error:
             return _refused(f"{call.name}: {error}")
         tool = self._tools.get(call.name)
@@ -168,6 +200,8 @@ class _Turn:
 
     def _failure(self, value: Any) -> str | None:
         """In a line what went wrong, None if nothing did; tools say it at the end of stderr."""
+        if isinstance(value, Mapping) and "tool_call_loop_alert" in value:
+            return "refused: the model repeats this call"
         if not (isinstance(value, Mapping) and "tool_call_error" in value):
             return None
         said = str(value.get("stderr", "")).strip().rpartition("\n")[2]
@@ -175,8 +209,12 @@ class _Turn:
         return self._visit.mask(reason)[:_NARRATED_CHARACTERS]
 
 
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    """The call's arguments: a JSON object, or a string that holds one."""
+def parse_arguments(call: ToolCall) -> dict[str, Any]:
+    """The call's arguments: a JSON object, or a string that holds one.
+
+    Raises:
+        ValueError: they are neither.
+    """
     value: Any = call.arguments.strip() or "{}"
     for _ in range(2):
         if isinstance(value, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,21 @@ class ToolResolver:
 
     def resolve(self, visit: Visit[LlmNode]) -> Toolset:
         """The functions that a node lists: exactly these, in its order."""
-        selection = visit.agent.toolbox.select(visit.node.tools or ())
+        return self._resolved(visit.agent.toolbox.select(visit.node.tools or ()), visit)
+
+    def resolve_all(self, visit: Visit[Any]) -> Toolset:
+        """All functions of the visit's agent: global tools, its own, those of its servers."""
+        functions = visit.agent.toolbox.functions
+        return self._resolved(ToolSelection(functions, tuple(visit.graph.mcp_servers)), visit)
+
+    def make_instructions(self, visit: Visit[Any]) -> Completed | NeedsConfirmation:
+        """Call the function `_instructions` of the agent's tools file, which it has."""
+        function = visit.agent.toolbox.instructions
+        assert function is not None, "validated before the run"
+        call = ToolInvocation(function.name, {}, f"{visit.idempotency_key}:{function.name}")
+        return self._call(function, visit, replace(call, timeout_s=visit.seconds_left(None)))
+
+    def _resolved(self, selection: ToolSelection, visit: Visit[Any]) -> Toolset:
         tools = [self._of_file(function, visit) for function in selection.functions]
         found, warnings = self._of_servers(selection, visit)
         around = self.recording.around
@@ -46,7 +60,7 @@ class ToolResolver:
         return ResolvedTool(function.declaration(), partial(self._call, function, visit))
 
     def _of_servers(
-        self, selection: ToolSelection, visit: Visit[LlmNode]
+        self, selection: ToolSelection, visit: Visit[Any]
     ) -> tuple[Sequence[ResolvedTool], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()

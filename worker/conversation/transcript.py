@@ -6,7 +6,8 @@ order, and is answered from the record as far as that goes.
 
 Entries of a visit, in the order they were made:
     {"reply": message, "usage": […]}             of the model, or of the extractor
-    {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1
+    {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1; of what comes
+                                                 before the first reply the turn is 0
     {"turn": n, "call": id, "question": text}    a guarded call asked a person, and the visit parked
     {"turn": n, "call": id, "answer": text}      the person's answer
     {"attempt": n, "usage": […]}                 the attempt failed; what follows is a fresh one
@@ -96,8 +97,8 @@ class Transcript:
         key = (self._turn, call_id)
         return key in self._results, self._results.get(key)
 
-    def keep_result(self, call_id: str, value: Any, event: ToolCalled) -> None:
-        """A call of the last reply was carried out."""
+    def keep_result(self, call_id: str, value: Any, event: ToolCalled | None) -> None:
+        """A call of the last reply was carried out, or something before the first reply."""
         self._append({"turn": self._turn, "call": call_id, "result": value}, event)
 
     def question(self, call_id: str, text: str) -> dict[str, Any]:
@@ -134,7 +135,8 @@ class Transcript:
         if "attempt" in entry:
             self._taken_bytes = 0
             self._replies.clear()
-            self._results.clear()
+            # What comes before the conversation is no part of the attempt.
+            self._results = {key: kept for key, kept in self._results.items() if key[0] == 0}
             self._answers.clear()
         elif "reply" in entry:
             self._replies.append(Reply(entry["reply"], Usage(*entry["usage"])))

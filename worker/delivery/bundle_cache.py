@@ -12,6 +12,7 @@ from sleipnir.graphs.bundles.archive import unpack
 from sleipnir.graphs.bundles.packed import packed_agent
 from sleipnir.graphs.errors import BundleError, InvalidAgent
 from sleipnir.graphs.files import reason
+from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 
@@ -79,7 +80,7 @@ class BundleCache:
         except Exception as error:
             raise BundleError(f"bundle {digest}: {error!r}") from error
         if graph is None:
-            raise BundleError("agents defined by a config.yaml are not available in this version")
+            raise BundleError(f"bundle {digest}: it has no usable graph")
         # A library may take seconds to import: better now, beside the nodes before the call.
         self._expect_calls(_models_in(graph))
         loaded = LoadedAgent(digest, graph, target, directory)
@@ -92,4 +93,9 @@ class BundleCache:
 
 def _models_in(graph: Graph) -> set[str | None]:
     """The models that nodes of a graph call, by their names there."""
-    return {node.model or graph.model for node in graph.nodes.values() if isinstance(node, LlmNode)}
+    asking = (LlmNode, TurnNode)
+    return {
+        getattr(node, "model", None) or graph.model
+        for node in graph.nodes.values()
+        if isinstance(node, asking)
+    }

@@ -14,6 +14,7 @@ from sleipnir.worker.executors.llm import run_llm
 from sleipnir.worker.executors.map import run_map
 from sleipnir.worker.executors.rag import run_rag
 from sleipnir.worker.executors.script import run_script
+from sleipnir.worker.executors.turn import run_turn
 from sleipnir.worker.visit.outcome import Outcome
 
 EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
@@ -26,4 +27,5 @@ EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
     "map": run_map,
     "rag": run_rag,
     "script": run_script,
+    "turn": run_turn,  # no node of the language: what normal agents consist of
 }

@@ -9,6 +9,7 @@ from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.template import render_strict
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
+from sleipnir.worker.conversation.retries import is_transient, pause_s
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract, schema_hint
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.executors.updates import update_state
@@ -17,16 +18,6 @@ from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
-
-# The words, in lower case, by which a failure counts as passing.
-TRANSIENT = (
-    "timed out",
-    "rate limit",
-    "429",
-    "connection reset",
-    "connection refused",
-    "produced no output",
-)
 
 
 @dataclass
@@ -123,7 +114,9 @@ def _after_failure(visit: Visit[LlmNode], calls: ModelCalls, failure: _LlmFailed
     if left is not None and left <= 0:
         return _tolerated(visit, calls, f"timed out after {visit.node.timeout:g}s")
     if _may_try_again(visit, failure):
-        delay_s = _within_limit(calls, max(_delay_s(visit), failure.retry_after_s))
+        delay_s = _within_limit(
+            calls, max(pause_s(visit.attempt, visit.limits), failure.retry_after_s)
+        )
         return Postponed(delay_s, visit.mask(failure.reason), calls.usage)
     return _tolerated(visit, calls, failure.reason)
 
@@ -135,18 +128,11 @@ def _within_limit(calls: ModelCalls, delay_s: float) -> float:
 
 
 def _may_try_again(visit: Visit[LlmNode], failure: _LlmFailed) -> bool:
-    reason = failure.reason.lower()
     return (
         failure.repeatable
         and visit.attempt < visit.node.max_attempts
-        and any(words in reason for words in TRANSIENT)
+        and is_transient(failure.reason)
     )
-
-
-def _delay_s(visit: Visit[LlmNode]) -> float:
-    limits = visit.limits
-    # The exponent is bounded because attempts are not.
-    return min(limits.retry_base_s * 2.0 ** min(visit.attempt - 1, 64), limits.retry_max_s)
 
 
 def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:

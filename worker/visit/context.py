@@ -38,6 +38,10 @@ class VisitLimits:
     check_s: float = DEFAULT_LIMIT_S  # of processor time, to check a value against a schema
     retry_base_s: float = 0.5  # first pause before a model call is repeated; it doubles
     retry_max_s: float = 30.0
+    agent_turns: int = 0  # of a normal agent's run; 0: as many as it takes
+    # Of normal agents that name neither a model nor these.
+    temperature: float | None = None
+    top_p: float | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> VisitLimits:
@@ -55,6 +59,9 @@ class VisitLimits:
             check_s=settings.check_timeout_s,
             retry_base_s=settings.retry_base_s,
             retry_max_s=settings.retry_max_s,
+            agent_turns=settings.agent_max_turns,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
         )
 
 

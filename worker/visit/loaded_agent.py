@@ -11,6 +11,7 @@ from sleipnir.graphs.dataflow import declared_writes, reads
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.knowledge.plan import KnowledgePlan, read_plans
 from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references
 from sleipnir.graphs.tools.toolbox import Toolbox
@@ -75,6 +76,8 @@ class LoadedAgent:
 
 def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:
     node = graph.nodes[node_id]
+    if is_normal(graph):
+        return None  # every turn before it
     if isinstance(node, LlmNode | AgentNode) and node.output_schema is not None:
         return None  # it may write keys that the schema does not list
     if isinstance(node, MapNode):

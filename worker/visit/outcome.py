@@ -49,6 +49,7 @@ class Ended:
 
     writes: dict[str, Any]
     output: str
+    usage: Usage = NO_USAGE  # as of `Wrote`
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelRequest, Reply
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.visit.run_log import RunLog
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ class ToolService(Protocol):
 
     def resolve(self, visit: Visit[Any]) -> Toolset:
         """The functions that an llm node's model may call."""
+
+    def resolve_all(self, visit: Visit[Any]) -> Toolset:
+        """All functions that an agent has."""
+
+    def make_instructions(self, visit: Visit[Any]) -> Completed | NeedsConfirmation:
+        """What the agent's function `_instructions` returns."""
 
 
 class ConversationService(Protocol):

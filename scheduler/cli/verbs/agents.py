@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ def agents(options: Options, name: str | None) -> None:
     """List the agents that can be named, or show one."""
     search = agent_search(settings_of(options))
     if name is not None:
-        _show(options, loader.load_agent(search.find(name)))
+        _show(options, loader.load_agent(search.find(name), os.environ))
         return
     rows = [_row(agent_name, directory) for agent_name, directory in search.names().items()]
     if options.json:
@@ -48,7 +49,7 @@ def agents(options: Options, name: str | None) -> None:
 
 def _row(name: str, directory: Path) -> dict[str, Any]:
     try:
-        agent = loader.load_agent(directory)
+        agent = loader.load_agent(directory, os.environ)
     except InvalidAgent:
         kind, description = "invalid", f"see: sleipnir validate {name}"
     else:

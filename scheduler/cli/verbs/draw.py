@@ -110,6 +110,8 @@ def _graph_of_agent(options: Options, reference: str) -> Graph:
 def _graph_of_run(client: Client, run_id: str, step: int | None) -> tuple[Graph, Colours]:
     """The graph as it was when the run began, and what the run had done after a step, or now."""
     run = client.queries.run(run_id)
+    if run.context.converses:
+        raise click.UsageError(f"run {run_id} is of a normal agent; it has no graph to draw")
     if step is None:
         return client.graph_of(run), progress_of(run, client.queries)
     return client.graph_of(run), _progress_after(client, run_id, step)

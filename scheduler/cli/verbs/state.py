@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.agents import memory
 from sleipnir.scheduler.cli.arguments import run_argument
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -43,6 +44,8 @@ def state(options: Options, run_id: str, key: str | None, step: int | None, diff
             _print_changes(records, run_id, step, key, as_json=options.json)
             return
         values = records.state(run_id) if step is None else _after(client, run_id, step)
+        if key is None and records.run(run_id).context.converses:
+            values = memory.summary_of(values)
     if key is not None and key not in values:
         raise click.UsageError(
             f"no '{key}' in the state (it has: {', '.join(values) or 'nothing'})"

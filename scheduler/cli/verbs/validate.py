@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,7 @@ def _check(
     reference: str, resources: Resources, *, asks: bool
 ) -> tuple[tuple[Finding, ...], tuple[Unasked, ...]]:
     try:
-        agent = loader.load_agent(resources.search.find(reference))
+        agent = loader.load_agent(resources.search.find(reference), os.environ)
         findings = validator.validate(agent, resources)
     except InvalidAgent as error:  # nothing in it can be read
         return error.findings, ()

@@ -76,7 +76,7 @@ def _log_failure(delivery: Delivery, text: str) -> None:
 
 def usage_of(outcome: Wrote | Ended | Failed) -> Usage:
     """What the visit used and no conversation has recorded."""
-    return NO_USAGE if isinstance(outcome, Ended) else outcome.usage
+    return outcome.usage
 
 
 def _texts(visit: Visit[Any], outcome: Wrote | Ended, settings: Settings) -> dict[str, str]:

@@ -79,6 +79,7 @@ def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
         parent_visit=delivery.lease.visit,
         agent=spawned.agent,
         prompt=spawned.prompt,
+        model=delivery.visit.graph.model,
     )
 
 

@@ -1,0 +1,84 @@
+"""What environment variables change of a normal agent, wherever its `config.yaml` comes from.
+
+The name of each begins with the agent's, in capitals and with `_` for `-`: `CODER_MODEL`.
+`<AGENT>_VARIABLES` is read where values of variables are collected.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.normal_agent import NormalAgent
+
+CONFIG_FILE = "CONFIG_FILE"  # is read instead of the directory's own
+_UNSET = "null"
+
+
+def environment_prefix(agent: str) -> str:
+    """What the variables of an agent begin with, its underscore included."""
+    return agent.upper().replace("-", "_") + "_"
+
+
+def given_overrides(agent: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The overrides of an agent that are set and not empty, by their name without the prefix."""
+    prefix = environment_prefix(agent)
+    found = ((name, environment.get(prefix + name, "")) for name in (CONFIG_FILE, *_READERS))
+    return {name: text for name, text in found if text}
+
+
+def overridden(
+    normal: NormalAgent, agent: str, overrides: Mapping[str, str]
+) -> tuple[NormalAgent, list[Finding]]:
+    """The agent with what `given_overrides` says; E610 for each that cannot be read."""
+    changes: dict[str, Any] = {}
+    findings = []
+    for name, text in overrides.items():
+        if name == CONFIG_FILE:
+            continue
+        try:
+            changes[name.lower()] = _value(name, text)
+        except ValueError as error:
+            variable = environment_prefix(agent) + name
+            findings.append(Finding("E610", f"{variable} in the environment: {error}"))
+    return normal.model_copy(update=changes), findings
+
+
+def _value(name: str, text: str) -> Any:
+    if text == _UNSET:
+        return NormalAgent.model_fields[name.lower()].get_default(call_default_factory=True)
+    return _READERS[name](text)
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"expected a number, got '{text}'")
+    return number
+
+
+def _names(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"expected a JSON array of strings, got '{text}'")
+    return found
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "MODEL": str,
+    "TEMPERATURE": _number,
+    "TOP_P": _number,
+    "AGENT_SESSION": str,
+    "INSTRUCTIONS": str,
+    "GLOBAL_TOOLS": _names,
+    "MCP_SERVERS": _names,
+}

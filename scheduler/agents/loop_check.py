@@ -1,0 +1,59 @@
+"""Whether a model goes round in circles: the same call again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function as far as its repetition goes."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much repetition is borne, and how much of it is shown to the model."""
+
+    repeats: int  # equal calls in a row before the next one is refused
+    shown: int
+
+    @property
+    def window(self) -> int:
+        """How many of the last calls have to be known."""
+        return self.repeats * self.shown
+
+
+OF_ROOT = Bounds(repeats=2, shown=3)
+OF_CHILD = Bounds(repeats=4, shown=10)
+
+_HINT = (
+    "You have made this call with the same arguments before and have its result. Use that "
+    "result, call another tool or call it with other arguments, or ask for help."
+)
+
+
+def alert(call: Call, recorded: Sequence[Call], bounds: Bounds) -> dict[str, Any] | None:
+    """What a call gets for a result that repeats the last ones; None if it is to be carried out.
+
+    Args:
+        recorded: the calls of the turns before, oldest first; refused ones too.
+    """
+    last = recorded[-bounds.repeats :]
+    if len(last) < bounds.repeats or any(earlier != call for earlier in last):
+        return None
+    message = (
+        f"'{call.name}' was called {bounds.repeats} times in a row with the same arguments; "
+        "this call was not carried out"
+    )
+    found: dict[str, Any] = {"error": {"message": message, "code": 400, "hint": _HINT}}
+    if len(recorded) >= bounds.shown:
+        found["call_history"] = [
+            {"name": earlier.name, "parameters": dict(earlier.arguments)}
+            for earlier in recorded[-bounds.shown :]
+        ]
+    return {"tool_call_loop_alert": found}

@@ -1,0 +1,47 @@
+"""What a run of a normal agent remembers: it lies in the run's state, a key for each turn.
+
+A turn writes what it adds to the conversation and nothing else, so that the last one costs what
+the first did; history, forks and retries see it as they see any state.
+
+    initial_prompt   what the user said
+    turn <n>         the messages that turn n has added, from 1; the first begins with the prompt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Message: TypeAlias = Mapping[str, Any]
+
+PROMPT = "initial_prompt"
+_TURN = "turn "
+
+
+def turn_key(number: int) -> str:
+    """Where a turn's messages are."""
+    return f"{_TURN}{number}"
+
+
+def messages_of(state: Mapping[str, Any]) -> list[Message]:
+    """The conversation so far."""
+    return [message for key in _turns_in(state) for message in state[key]]
+
+
+def _turns_in(keys: Iterable[str]) -> list[str]:
+    numbers = sorted(int(key.removeprefix(_TURN)) for key in keys if key.startswith(_TURN))
+    return [turn_key(number) for number in numbers]
+
+
+def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What people are shown of a conversation in the place of a state."""
+    return {"messages": len(messages_of(state)), "todos": [], "tasks": []}
+
+
+def last_text(messages: Sequence[Message]) -> str:
+    """What the model said last, if anything; since the user did."""
+    for message in reversed(messages):
+        text: Any = message.get("content")
+        if message["role"] == "assistant" and isinstance(text, str) and text.strip():
+            return text
+    return ""

@@ -1,0 +1,87 @@
+"""The prompt of a normal agent: its instructions, rendered once and then the same for all turns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.normal_agent import NormalAgent, TurnNode
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.agents.memory import PROMPT
+from sleipnir.worker.conversation.tool_set import Toolset
+from sleipnir.worker.conversation.transcript import Transcript
+from sleipnir.worker.llm.client import Message
+from sleipnir.worker.tools.call import NeedsConfirmation
+from sleipnir.worker.tools.result import DONE
+from sleipnir.worker.visit.context import Visit
+
+_REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
+_INSTRUCTIONS = "_instructions"
+
+
+def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) -> list[Message]:
+    """What a conversation begins with: the prompt, if there is any, and what the user said.
+
+    Raises:
+        NodeFailed: R602, `_instructions` failed or returned nothing.
+    """
+    config = visit.node.config
+    text = _dynamic(visit, transcript) if config.dynamic_instructions else config.instructions
+    rendered = render("\n\n".join([text, *sections(config)]), _values(visit, toolset)).strip()
+    system = [{"role": "system", "content": rendered}] if rendered else []
+    return [*system, {"role": "user", "content": visit.state[PROMPT]}]
+
+
+def sections(config: NormalAgent) -> Iterable[str]:
+    """What the engine adds to instructions about the tools it adds."""
+    return ()
+
+
+def render(text: str, values: Mapping[str, str]) -> str:
+    """The text with each `{{name}}` that has a value replaced, in one pass."""
+    return _REFERENCE.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def _values(visit: Visit[TurnNode], toolset: Toolset) -> dict[str, str]:
+    return {
+        **visit.context.facts,
+        "__cwd__": str(visit.workdir()),
+        "__tools__": "\n".join(_listed(toolset)),
+        **visit.context.variables,
+    }
+
+
+def _listed(toolset: Toolset) -> Iterable[str]:
+    """A line for each function."""
+    for number, declaration in enumerate(toolset.declarations, 1):
+        function = declaration["function"]
+        first_line = str(function.get("description", "")).strip().partition("\n")[0]
+        yield f"{number}. {function['name']}: {first_line}"
+
+
+def _dynamic(visit: Visit[TurnNode], transcript: Transcript) -> str:
+    """What `_instructions` returns; it is called once, however often the turn is begun."""
+    known, value = transcript.result_of(_INSTRUCTIONS)
+    if not known:
+        outcome = visit.services.tools.make_instructions(visit)
+        if isinstance(outcome, NeedsConfirmation):
+            raise NodeFailed("R602", f"{_INSTRUCTIONS} asked a question: {outcome.question}")
+        value = _text_of(outcome.value)
+        transcript.keep_result(_INSTRUCTIONS, value, None)
+    return str(value)
+
+
+def _text_of(value: Any) -> str:
+    """The text of a result; anything but text is shown as JSON."""
+    if isinstance(value, Mapping):
+        if "tool_call_error" in value:
+            said = str(value.get("stderr", "")).strip()
+            reason = f"{value['tool_call_error']}{f': {said}' if said else ''}"
+            raise NodeFailed("R602", f"the instructions could not be made: {reason}")
+        value = value["output"] if value.keys() == {"output"} else value
+    text = value if isinstance(value, str) else encode(value)
+    if text == DONE or not text.strip():
+        raise NodeFailed("R602", f"{_INSTRUCTIONS} returned no instructions")
+    return text

@@ -1,0 +1,130 @@
+"""One turn of a normal agent: the model replies, its calls are carried out, and the next follows.
+
+The conversation lies in the state (worker/agents/memory.py). While a turn is under way, its reply
+and the results of its calls are in the visit's transcript, as those of an `llm` node are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.scheduler.agents.loop_check import OF_CHILD, OF_ROOT, Call, alert
+from sleipnir.scheduler.agents.memory import last_text, messages_of, turn_key
+from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.worker.agents.prompt import opening
+from sleipnir.worker.conversation.loop import Parked, carry_out, parse_arguments
+from sleipnir.worker.conversation.retries import is_transient, pause_s
+from sleipnir.worker.llm.caller import MustWait
+from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply, ToolCall
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Deferred, Ended, Outcome, Postponed, Wrote
+
+
+def run_turn(visit: Visit[TurnNode]) -> Outcome:
+    """Take the next turn of the conversation.
+
+    Raises:
+        NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns.
+    """
+    calls = _model_calls(visit)
+    toolset = visit.services.tools.resolve_all(visit)
+    before = messages_of(visit.state)
+    try:
+        added = [] if before else opening(visit, toolset, calls.transcript)
+        messages = [*before, *added]
+        reply = calls.ask(messages, toolset.declarations)
+        if not reply.calls:
+            return _answer(visit, calls, messages, added, reply)
+        _require_another_turn(visit, calls)
+        added += carry_out(calls, toolset, reply, _repeated(visit, before, reply))
+    except ModelCallFailed as error:
+        return _after_failure(visit, calls, error)
+    except Parked as parked:
+        return parked.asked
+    except MustWait as wait:
+        return Deferred(wait.delay_s, visit.mask(wait.reason), wait.for_person)
+    return Wrote(
+        {turn_key(visit.step): added},
+        visit.node.targets,
+        usage=calls.usage,
+        warnings=() if before else toolset.warnings,
+    )
+
+
+def _model_calls(visit: Visit[TurnNode]) -> ModelCalls:
+    """The agent's own model and settings, else those of its parent and the engine."""
+    config, limits = visit.node.config, visit.limits
+    inherits = config.model is None
+    model = config.model or visit.context.model or visit.services.models.default or ""
+    return ModelCalls(
+        visit,
+        model,
+        temperature=limits.temperature
+        if inherits and config.temperature is None
+        else config.temperature,
+        top_p=limits.top_p if inherits and config.top_p is None else config.top_p,
+    )
+
+
+def _answer(
+    visit: Visit[TurnNode],
+    calls: ModelCalls,
+    messages: Sequence[Message],
+    added: Sequence[Message],
+    reply: Reply,
+) -> Ended:
+    """The model has no calls left: what it said last is the result."""
+    text = reply.text if reply.text.strip() else last_text(messages)
+    if not text:
+        raise ModelCallFailed("produced no output")
+    return Ended({turn_key(visit.step): [*added, reply.message]}, text, usage=calls.usage)
+
+
+def _require_another_turn(visit: Visit[TurnNode], calls: ModelCalls) -> None:
+    most = visit.limits.agent_turns
+    if 0 < most <= visit.step:
+        raise NodeFailed(
+            "R603", f"still calling tools after {most} turns (agent_max_turns)", calls.usage
+        )
+
+
+def _repeated(visit: Visit[TurnNode], before: Sequence[Message], reply: Reply) -> Mapping[str, Any]:
+    """Calls that go round in circles, by id, and what each gets for a result."""
+    bounds = OF_CHILD if visit.context.depth else OF_ROOT
+    recorded: list[Call] = []
+    for message in reversed(before):
+        if len(recorded) >= bounds.window:
+            break
+        recorded[:0] = _recordable(Reply(message, NO_USAGE).calls)
+    found = {}
+    for call in reply.calls:
+        for each in _recordable([call]):
+            refused = alert(each, recorded[-bounds.window :], bounds)
+            if refused is not None:
+                found[call.call_id] = refused
+    return found
+
+
+def _recordable(calls: Sequence[ToolCall]) -> list[Call]:
+    """Those whose arguments can be read."""
+    found = []
+    for call in calls:
+        try:
+            found.append(Call(call.name, parse_arguments(call)))
+        except ValueError:
+            continue
+    return found
+
+
+def _after_failure(
+    visit: Visit[TurnNode], calls: ModelCalls, failure: ModelCallFailed
+) -> Postponed:
+    reason = visit.mask(failure.message)
+    if not (failure.may_pass and visit.attempt < visit.node.max_attempts and is_transient(reason)):
+        raise NodeFailed("R601", f"the model call failed: {reason}", calls.usage)
+    delay_s = max(pause_s(visit.attempt, visit.limits), failure.retry_after_s or 0.0)
+    return Postponed(delay_s, reason, calls.usage)
