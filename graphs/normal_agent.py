@@ -133,7 +133,7 @@ def turn_node_id(name: str) -> str:
 
 def not_available(agent: NormalAgent) -> Iterator[str]:
     """The fields by which an agent asks for what this version cannot do yet."""
-    for field in ("can_spawn_agents", "auto_continue", "skills_enabled"):
+    for field in ("can_spawn_agents", "skills_enabled"):
         if getattr(agent, field):
             yield field
     if agent.documents:

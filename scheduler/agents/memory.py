@@ -5,6 +5,7 @@ the first did; history, forks and retries see it as they see any state.
 
     initial_prompt   what the user said
     turn <n>         the messages that turn n has added, from 1; the first begins with the prompt
+    todos            the todo list, once there is one
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from sleipnir.scheduler.agents.todo import TodoList
+
 Message: TypeAlias = Mapping[str, Any]
 
 PROMPT = "initial_prompt"
+TODOS = "todos"
 _TURN = "turn "
 
 
@@ -35,7 +39,13 @@ def _turns_in(keys: Iterable[str]) -> list[str]:
 
 def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """What people are shown of a conversation in the place of a state."""
-    return {"messages": len(messages_of(state)), "todos": [], "tasks": []}
+    todos = todos_of(state).shown()["todos"]
+    return {"messages": len(messages_of(state)), "todos": todos, "tasks": []}
+
+
+def todos_of(state: Mapping[str, Any]) -> TodoList:
+    """The todo list."""
+    return TodoList.from_json(state[TODOS]) if TODOS in state else TodoList()
 
 
 def last_text(messages: Sequence[Message]) -> str:

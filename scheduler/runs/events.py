@@ -132,6 +132,17 @@ class VisitDelayed:
 
 
 @dataclass(frozen=True, slots=True)
+class Continued:
+    """A model stopped with open items on its todo list, and was told to go on."""
+
+    kind: ClassVar[str] = "continued"
+    node: str
+    number: int  # how often by now
+    of: int  # at most
+    open: int  # items
+
+
+@dataclass(frozen=True, slots=True)
 class ChildStarted:
     """A node started a child run."""
 
@@ -222,6 +233,7 @@ Event: TypeAlias = (
     | ToolCalled
     | RetryScheduled
     | VisitDelayed
+    | Continued
     | ChildStarted
     | ItemCommitted
     | QuestionAsked

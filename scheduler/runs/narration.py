@@ -7,6 +7,7 @@ from typing import assert_never
 
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
+    Continued,
     Event,
     ItemCommitted,
     ModelCalled,
@@ -62,6 +63,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case VisitDelayed():
             until = "for a person" if event.for_person else f"{event.delay_s:.1f}s"
             yield f"  waiting {until}: {event.reason}"
+        case Continued(_, number, most, still_open):
+            yield f"  auto-continue {number}/{most}, {still_open} open"
         case ChildStarted():
             yield f"  agent {event.agent}: run {event.run_id}"
         case ItemCommitted():

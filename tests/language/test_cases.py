@@ -9,6 +9,7 @@
     links    symbolic links by path
     engine   what the engine around it offers; a field of `Resources`, `tool_files`, the text of
              its `mcp_json`, or the `programs` of this machine
+    environment  of whoever submits it
     given    values of variables, as at submission
     finds    all findings as `line:column: CODE [node] message`; a second line is the hint,
              which may be left out. `$DIR` is the agent's directory.
@@ -97,7 +98,7 @@ def with_nodes(graph: str, many: int) -> str:
 def find(directory: Path, case: dict[str, Any]) -> tuple[Finding, ...]:
     """What loading, validation and, if values are given, submission find."""
     try:
-        agent = load_agent(directory)
+        agent = load_agent(directory, case.get("environment"))
         if "given" in case and agent.graph is not None:
             resolve_variables(agent.graph, case["given"])
     except (InvalidAgent, MissingVariables) as error:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
-from sleipnir.graphs.normal_agent import NormalAgent, TurnNode
+from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.agents.memory import PROMPT
+from sleipnir.worker.agents.texts import sections
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.client import Message
@@ -32,11 +33,6 @@ def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) ->
     rendered = render("\n\n".join([text, *sections(config)]), _values(visit, toolset)).strip()
     system = [{"role": "system", "content": rendered}] if rendered else []
     return [*system, {"role": "user", "content": visit.state[PROMPT]}]
-
-
-def sections(config: NormalAgent) -> Iterable[str]:
-    """What the engine adds to instructions about the tools it adds."""
-    return ()
 
 
 def render(text: str, values: Mapping[str, str]) -> str:

@@ -115,6 +115,7 @@ class _Turn:
             known, value = self._transcript.result_of(call.call_id)
             if known:
                 self._values[call.call_id] = value
+                self._repeat_effect(call)
             else:
                 left.append(call)
         if left:
@@ -185,6 +186,12 @@ class _Turn:
         key = f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
         left_s = visit.seconds_left(self._timeout_s)
         return tool.call(ToolInvocation(call.name, arguments, key, tuple(answers), left_s))
+
+    def _repeat_effect(self, call: ToolCall) -> None:
+        """What a known call has done for the commit of this turn, for this try of it."""
+        tool = self._tools.get(call.name)
+        if tool is not None and tool.in_commit:
+            self._call(call)
 
     def _keep(self, call: ToolCall, value: Any, elapsed_s: float) -> None:
         event = ToolCalled(

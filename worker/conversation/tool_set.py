@@ -29,6 +29,8 @@ class ResolvedTool:
     call: Callable[[ToolInvocation], Completed | NeedsConfirmation]
     # Calls of one turn may run side by side; all others keep their order.
     overlaps: bool = False
+    # What it does lies in the commit of the turn: it is called again where a turn is taken up.
+    in_commit: bool = False
 
     @property
     def name(self) -> str:

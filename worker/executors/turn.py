@@ -7,16 +7,28 @@ and the results of its calls are in the visit's transcript, as those of an `llm`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.scheduler.agents.loop_check import OF_CHILD, OF_ROOT, Call, alert
-from sleipnir.scheduler.agents.memory import last_text, messages_of, turn_key
+from sleipnir.scheduler.agents.memory import (
+    TODOS,
+    last_text,
+    messages_of,
+    todos_of,
+    turn_key,
+)
+from sleipnir.scheduler.agents.todo import Notebook
+from sleipnir.scheduler.runs.events import Continued
 from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.prompt import opening
+from sleipnir.worker.agents.texts import continuation
 from sleipnir.worker.conversation.loop import Parked, carry_out, parse_arguments
 from sleipnir.worker.conversation.retries import is_transient, pause_s
+from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply, ToolCall
@@ -30,15 +42,16 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     Raises:
         NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns.
     """
-    calls = _model_calls(visit)
-    toolset = visit.services.tools.resolve_all(visit)
+    calls, notebook = _model_calls(visit), Notebook(todos_of(visit.state))
+    toolset = _toolset(visit, notebook)
     before = messages_of(visit.state)
     try:
         added = [] if before else opening(visit, toolset, calls.transcript)
         messages = [*before, *added]
         reply = calls.ask(messages, toolset.declarations)
         if not reply.calls:
-            return _answer(visit, calls, messages, added, reply)
+            outcome = _stop(visit, calls, notebook, messages, added, reply)
+            return replace(outcome, warnings=() if before else toolset.warnings)
         _require_another_turn(visit, calls)
         added += carry_out(calls, toolset, reply, _repeated(visit, before, reply))
     except ModelCallFailed as error:
@@ -48,11 +61,26 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     except MustWait as wait:
         return Deferred(wait.delay_s, visit.mask(wait.reason), wait.for_person)
     return Wrote(
-        {turn_key(visit.step): added},
+        _writes(visit, added, notebook),
         visit.node.targets,
         usage=calls.usage,
         warnings=() if before else toolset.warnings,
     )
+
+
+def _toolset(visit: Visit[TurnNode], notebook: Notebook) -> Toolset:
+    """All functions of the agent, then those of the engine."""
+    found = visit.services.tools.resolve_all(visit)
+    own = todo_tools(notebook) if visit.node.config.auto_continue else ()
+    return replace(found, tools={**found.tools, **{tool.name: tool for tool in own}})
+
+
+def _writes(visit: Visit[TurnNode], added: Sequence[Message], notebook: Notebook) -> dict[str, Any]:
+    """What the turn adds to the state; a todo list that is as it was is no change."""
+    writes: dict[str, Any] = {turn_key(visit.step): added}
+    if notebook.todos != todos_of(visit.state):
+        writes[TODOS] = notebook.todos.to_json()
+    return writes
 
 
 def _model_calls(visit: Visit[TurnNode]) -> ModelCalls:
@@ -70,18 +98,30 @@ def _model_calls(visit: Visit[TurnNode]) -> ModelCalls:
     )
 
 
-def _answer(
+def _stop(
     visit: Visit[TurnNode],
     calls: ModelCalls,
+    notebook: Notebook,
     messages: Sequence[Message],
     added: Sequence[Message],
     reply: Reply,
-) -> Ended:
-    """The model has no calls left: what it said last is the result."""
-    text = reply.text if reply.text.strip() else last_text(messages)
-    if not text:
+) -> Wrote | Ended:
+    """The model has no calls left: it is told to go on, or what it said last is the result."""
+    config, text = visit.node.config, reply.text
+    if not text.strip() and not last_text(messages):
         raise ModelCallFailed("produced no output")
-    return Ended({turn_key(visit.step): [*added, reply.message]}, text, usage=calls.usage)
+    added = [*added, reply.message] if text.strip() else added
+    todos = notebook.todos
+    if config.auto_continue and todos.is_to_continue(text, config.max_auto_continues):
+        notebook.todos = todos = todos.continued_after(text)
+        visit.services.narration.narrate(
+            Continued(visit.node_id, todos.continued, config.max_auto_continues, todos.open)
+        )
+        reminder = {"role": "user", "content": continuation(config, todos)}
+        writes = _writes(visit, [*added, reminder], notebook)
+        return Wrote(writes, visit.node.targets, usage=calls.usage)
+    output = text if text.strip() else last_text(messages)
+    return Ended(_writes(visit, added, notebook), output, usage=calls.usage)
 
 
 def _require_another_turn(visit: Visit[TurnNode], calls: ModelCalls) -> None:

@@ -50,6 +50,7 @@ class Ended:
     writes: dict[str, Any]
     output: str
     usage: Usage = NO_USAGE  # as of `Wrote`
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     except _ValueTooLarge as error:
         _log_failure(delivery, f"R021: {error}")
         return Branch({}, failure=Failure("R021", str(error), node_id), timing=timing)
+    if outcome.warnings:
+        timing["warnings"] = list(outcome.warnings)
     if isinstance(outcome, Ended):
         return Branch(writes, ended=True, output=outcome.output, timing=timing)
     failures = _failures(delivery.visit, outcome)
@@ -44,8 +46,6 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
         timing["handled"] = True
     elif failures:
         timing["failed"] = failures.failed
-    if outcome.warnings:
-        timing["warnings"] = list(outcome.warnings)
     return Branch(
         writes, outcome.targets, tolerated=outcome.failure, failures=failures, timing=timing
     )

@@ -1,0 +1,100 @@
+"""The todo list of a run, and whether a model that stops is told to go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """One thing to do."""
+
+    id: int
+    desc: str
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TodoList:
+    """What is to be done, and how often the model was told to go on with it."""
+
+    goal: str = ""
+    todos: tuple[Todo, ...] = ()
+    continued: int = 0  # since the user said something
+    # What the model had said when it was told so last; None once the list has changed since.
+    stopped_with: str | None = None
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> TodoList:
+        """The reverse of `to_json`."""
+        return cls(**{**fields, "todos": tuple(Todo(**each) for each in fields["todos"])})
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "goal": self.goal,
+            "todos": self.shown()["todos"],
+            "continued": self.continued,
+            "stopped_with": self.stopped_with,
+        }
+
+    def shown(self) -> dict[str, Any]:
+        """As the model and people see it."""
+        todos = [{"id": each.id, "desc": each.desc, "done": each.done} for each in self.todos]
+        return {"goal": self.goal, "todos": todos}
+
+    @property
+    def open(self) -> int:
+        """How many items are not done."""
+        return sum(not each.done for each in self.todos)
+
+    def begun(self, goal: str) -> TodoList:
+        """An empty list with a goal."""
+        return self._changed(goal=goal, todos=())
+
+    def with_task(self, desc: str) -> tuple[TodoList, int]:
+        """The list with one more item, and that item's id."""
+        number = max((each.id for each in self.todos), default=0) + 1
+        return self._changed(todos=(*self.todos, Todo(number, desc))), number
+
+    def with_done(self, number: int) -> TodoList:
+        """The list with an item marked as done.
+
+        Raises:
+            KeyError: there is no such item.
+        """
+        if all(each.id != number for each in self.todos):
+            raise KeyError(number)
+        todos = tuple(replace(each, done=each.done or each.id == number) for each in self.todos)
+        return self if todos == self.todos else self._changed(todos=todos)
+
+    def cleared(self) -> TodoList:
+        """Nothing to do, and nothing said of going on with it."""
+        return TodoList()
+
+    def _changed(self, **changes: Any) -> TodoList:
+        return replace(self, stopped_with=None, **changes)
+
+    def is_to_continue(self, text: str, most: int) -> bool:
+        """Whether a model that stops with this text is told to go on."""
+        return self.open > 0 and self.continued < most and text.strip() != self.stopped_with
+
+    def continued_after(self, text: str) -> TodoList:
+        """The list once the model was told to go on."""
+        return replace(self, continued=self.continued + 1, stopped_with=text.strip())
+
+    def rendered(self) -> str:
+        """As it stands in prompts."""
+        done = len(self.todos) - self.open
+        lines = [f"Goal: {self.goal}"] if self.goal else []
+        lines.append(f"Progress: {done}/{len(self.todos)} completed")
+        lines += [f"  {'✓' if each.done else '○'} {each.id}. {each.desc}" for each in self.todos]
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class Notebook:
+    """The todo list as the calls of one turn change it, one after the other."""
+
+    todos: TodoList = field(default_factory=TodoList)

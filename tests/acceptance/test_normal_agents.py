@@ -1,0 +1,109 @@
+"""Normal agents on the command line: run, looked at, and left waiting for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Sleipnir
+from tests.support.model_server import ModelServer, Script, calls, says
+
+CONFIG = """
+description: Adds.
+model: openai:m
+instructions: You add for {{who}}.
+variables: [{name: who, description: Whom., default: Ann}]
+conversation_starters: [What is 2 + 3?]
+"""
+TOOLS = '''
+def add(a: int, b: int) -> int:
+    """Adds two numbers."""
+    print("adding")
+    return a + b
+
+
+def wipe(what: str) -> str:
+    """Removes something."""
+    from sleipnir.tool import guard
+
+    guard(f"Really wipe {what}?")
+    return f"wiped {what}"
+'''
+
+
+@pytest.fixture(scope="module")
+def sleipnir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sleipnir]:
+    """The command, an engine, and a normal agent with a scripted model."""
+    script = Script()
+    script.when(
+        lambda request: "add" in request.messages[1]["content"],
+        calls(("add", {"a": 2, "b": 3}), text="Let me see."),
+        says("It is 5."),
+    )
+    script.when(lambda request: request.messages[-1]["role"] == "tool", says("Wiped."))
+    script.when(lambda request: True, calls(("wipe", {"what": "it"})))
+    with ModelServer(script=script) as server:
+        sleipnir = Sleipnir(
+            tmp_path_factory.mktemp("normal"),
+            OPENAI_BASE_URL=server.base_url,
+            OPENAI_API_KEY="sk-only-for-this-test",
+        )
+        write(sleipnir.project / "agents" / "adder")
+        with sleipnir.up():
+            yield sleipnir
+
+
+def write(directory: Path) -> None:
+    directory.mkdir(parents=True)
+    (directory / "config.yaml").write_text(CONFIG)
+    (directory / "tools.py").write_text(TOOLS)
+
+
+def test_a_normal_agent_is_run_and_shown(sleipnir: Sleipnir) -> None:
+    done = sleipnir("run", "adder", "add 2 and 3")
+    (row,) = (sleipnir.json("ps", "--agent", "adder"),)
+    shown = sleipnir.json("show", row["run_id"])
+
+    assert (done.returncode, done.stdout) == (0, "It is 5.\n")
+    assert "▸ agent: adder\n" in done.stderr
+    assert "▸   tool add: " in done.stderr
+    assert "▸ turn 2\n" in done.stderr
+    assert (shown["state"], shown["steps"]) == ({}, 2)
+    assert [(node["id"], node["type"], node["visits"]) for node in shown["nodes"]] == [
+        ("adder", "agent", 2)
+    ]
+    state = sleipnir.json("state", row["run_id"])
+    assert state == {"messages": 5, "todos": [], "tasks": []}
+    assert "Let me see." in sleipnir("logs", row["run_id"]).stdout
+
+
+def test_what_it_is_to_be_asked_about_waits(sleipnir: Sleipnir) -> None:
+    waits = sleipnir.json("run", "adder", "wipe it")
+    run_id = waits["run_id"]
+    answered = sleipnir("answer", run_id, "yes")
+    watched = sleipnir("watch", run_id)
+    unasked = sleipnir("run", "adder", "wipe it", "--yes")
+
+    assert (waits["status"], waits["question"]["kind"]) == ("waiting", "confirm")
+    assert answered.returncode == 0
+    assert watched.returncode == 0
+    assert sleipnir.json("show", run_id)["output"] == "Wiped."
+    assert (unasked.returncode, unasked.stdout) == (0, "Wiped.\n")
+
+
+def test_a_normal_agent_is_listed_and_checked(sleipnir: Sleipnir) -> None:
+    shown = sleipnir("agents", "adder").stdout
+    valid = sleipnir("validate", "adder")
+    seeded = sleipnir("run", "adder", "add", "--set", "a=1")
+    unknown = sleipnir("run", "adder", "add", "--var", "whom=Bob")
+    drawn = sleipnir("draw", "adder")
+
+    assert "adder (normal agent" in shown
+    assert "who: Whom. (default: Ann)" in shown
+    assert "What is 2 + 3?" in shown
+    assert valid.returncode == 0
+    assert (seeded.returncode, drawn.returncode, unknown.returncode) == (2, 2, 2)
+    assert "normal agent, which has none" in seeded.stderr
+    assert "no variable 'whom'" in unknown.stderr

@@ -1,0 +1,173 @@
+"""The todo list of a run, and models that are told to go on with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.runs.events import Continued
+from sleipnir.scheduler.store.errors import RedisError
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, calls, says
+
+CONFIG = """
+model: openai:m
+instructions: Work.
+auto_continue: true
+"""
+
+
+def results(server: ModelServer) -> list[Any]:
+    sent = server.requests[-1].messages
+    return [json.loads(each["content"]) for each in sent if each["role"] == "tool"]
+
+
+def users(server: ModelServer) -> list[str]:
+    return [each["content"] for each in server.requests[-1].messages if each["role"] == "user"]
+
+
+def test_a_list_is_kept_with_the_run(engine: Engine, server: ModelServer) -> None:
+    server.script.add(
+        calls(
+            ("todo__init", {"goal": "tea"}),
+            ("todo__add", {"task": "boil"}),
+            ("todo__add", {"task": "pour"}),
+            ("todo__done", {"id": "1"}),
+        ),
+        calls(("todo__list", {})),
+        calls(("todo__clear", {})),
+        says("Enough."),
+    )
+
+    run_id = engine.submit_normal(CONFIG)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Enough."
+    init, boil, pour, done, shown, _ = results(server)
+    assert init["status"] == done["status"] == "ok"
+    assert (boil, pour) == ({"status": "ok", "id": 1}, {"status": "ok", "id": 2})
+    assert shown == {
+        "goal": "tea",
+        "todos": [
+            {"id": 1, "desc": "boil", "done": True},
+            {"id": 2, "desc": "pour", "done": False},
+        ],
+    }
+    checkpoints = list(engine.queries.checkpoints(run_id))
+    assert ["todos" in each.writes for each in checkpoints[1:]] == [True, False, True, False]
+
+
+def test_mistakes_are_results(engine: Engine, server: ModelServer) -> None:
+    server.script.add(
+        calls(
+            ("todo__add", {"task": " "}),
+            ("todo__add", {}),
+            ("todo__add", {"task": 5}),
+            ("todo__done", {"id": 3}),
+            ("todo__done", {"id": "third"}),
+            ("todo__init", {"goal": None}),
+        ),
+        says("I see."),
+    )
+
+    run_id = engine.submit_normal(CONFIG)
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded"
+    assert [next(iter(result)) for result in results(server)] == [
+        "error",
+        "tool_call_error",
+        "tool_call_error",
+        "error",
+        "error",
+        "tool_call_error",
+    ]
+
+
+def test_a_model_that_stops_early_is_told_to_go_on(engine: Engine, server: ModelServer) -> None:
+    server.script.add(
+        calls(("todo__add", {"task": "boil"})),
+        says("I will boil."),
+        calls(("todo__done", {"id": 1})),
+        says("Boiled."),
+    )
+
+    run_id = engine.submit_normal(CONFIG, prompt="Tea.")
+    engine.drive()
+
+    assert engine.run(run_id).output == "Boiled."
+    first, reminder = users(server)
+    assert first == "Tea."
+    assert reminder.endswith("\n\nProgress: 0/1 completed\n  ○ 1. boil")
+    assert "automatic" in reminder
+    told = engine.events(run_id, Continued)
+    assert [(event.number, event.of, event.open) for event in told] == [(1, 10, 1)]
+
+
+def test_it_is_told_so_often_at_most(engine: Engine, server: ModelServer) -> None:
+    config = CONFIG + "max_auto_continues: 2\ncontinuation_prompt: Go on.\n"
+    server.script.add(
+        calls(("todo__add", {"task": "boil"})), says("One."), says("Two."), says("Three.")
+    )
+
+    run_id = engine.submit_normal(config)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Three."
+    assert [text.partition("\n")[0] for text in users(server)[1:]] == ["Go on."] * 2
+
+
+def test_the_same_words_again_end_the_run(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("todo__add", {"task": "boil"})), says("Later."), says("Later."))
+
+    run_id = engine.submit_normal(CONFIG)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Later."
+    assert len(server.requests) == 3
+
+
+def test_the_prompt_says_how_and_the_switches_hold(engine: Engine, server: ModelServer) -> None:
+    server.when(lambda _: True, says("Hello."))
+
+    for config in (CONFIG, CONFIG + "inject_todo_instructions: false\n", "model: openai:m"):
+        engine.submit_normal(config)
+    engine.drive()
+
+    told = ["todo__done" in request.messages[0]["content"] for request in server.requests]
+    offered = [
+        [tool["function"]["name"] for tool in request.body.get("tools", ())]
+        for request in server.requests
+    ]
+    assert told == [True, False, False]
+    assert [sum(name.startswith("todo__") for name in names) for names in offered] == [5, 5, 0]
+
+
+def test_what_a_lost_worker_had_noted_is_noted_once(
+    engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.script.add(
+        calls(("todo__add", {"task": "boil"}), ("todo__add", {"task": "pour"})),
+        calls(("todo__list", {})),
+        says("Enough."),
+    )
+    advance = engine.store.visits.advance
+
+    def refuse(*_: object, **__: object) -> str:
+        raise RedisError
+
+    monkeypatch.setattr(engine.store.visits, "advance", refuse)
+    engine.submit_normal(CONFIG + "max_auto_continues: 0\n")
+    with pytest.raises(RedisError):
+        engine.drive()
+    monkeypatch.setattr(engine.store.visits, "advance", advance)
+    engine.clock.move(60)
+    engine.tick()
+    engine.drive()
+
+    added, *_, shown = results(server)
+    assert added == {"status": "ok", "id": 1}
+    assert [each["desc"] for each in shown["todos"]] == ["boil", "pour"]
+    assert len(server.requests) == 3

@@ -1,0 +1,78 @@
+"""What a function of the engine's own is made of: its parameters, checked, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from sleipnir.graphs.tools.function import declaration_of
+from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation
+from sleipnir.worker.tools.call import Completed
+
+Arguments: TypeAlias = Mapping[str, Any]
+
+_TYPES: Mapping[str, type] = {"string": str, "array": list}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: a text, a whole number, or a list of texts."""
+
+    kind: Literal["string", "integer", "array"]
+    description: str
+    required: bool = True
+
+    def schema(self) -> dict[str, Any]:
+        items = {"items": {"type": "string"}} if self.kind == "array" else {}
+        return {"type": self.kind, "description": self.description, **items}
+
+    def problem(self, value: Any) -> str | None:
+        """Why a value is not one for this parameter; the function looks at integers itself."""
+        wanted = _TYPES.get(self.kind)
+        if wanted is not None and not isinstance(value, wanted):
+            return f"must be {'a string' if self.kind == 'string' else 'an array of strings'}"
+        if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+            return "must be an array of strings"
+        return None
+
+
+def builtin(
+    name: str,
+    description: str,
+    parameters: Mapping[str, Parameter],
+    act: Callable[[Arguments], Any],
+    *,
+    in_commit: bool = False,
+) -> ResolvedTool:
+    """A function whose result is what `act` makes of arguments that fit."""
+
+    def call(invocation: ToolInvocation) -> Completed:
+        problems = misfits(parameters, invocation.arguments)
+        if problems:
+            return Completed({"tool_call_error": f"{name}: {'; '.join(problems)}"})
+        return Completed(act(invocation.arguments))
+
+    return ResolvedTool(declare(name, description, parameters), call, in_commit=in_commit)
+
+
+def declare(name: str, description: str, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The function as chat models are told of it."""
+    properties = {key: parameter.schema() for key, parameter in parameters.items()}
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    required = [key for key, parameter in parameters.items() if parameter.required]
+    if required:
+        schema["required"] = required
+    return declaration_of(name, description, schema)
+
+
+def misfits(parameters: Mapping[str, Parameter], arguments: Arguments) -> list[str]:
+    """What is wrong with arguments; those that are not known are passed over."""
+    found = []
+    for key, parameter in parameters.items():
+        if arguments.get(key) is None:
+            if parameter.required:
+                found.append(f"missing required argument '{key}'")
+        elif problem := parameter.problem(arguments[key]):
+            found.append(f"'{key}' {problem}")
+    return found

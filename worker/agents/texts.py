@@ -1,0 +1,39 @@
+"""What the engine says to models by itself: sections of prompts, and messages without a user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sleipnir.graphs.normal_agent import NormalAgent
+from sleipnir.scheduler.agents.todo import TodoList
+
+TODO_SECTION = """\
+## Todo list
+
+For work of more than a few steps keep a todo list:
+
+- `todo__init`: begin a list with the goal that is reached when all of it is done
+- `todo__add`: add one item
+- `todo__done`: mark an item as done
+- `todo__list`: show the list
+- `todo__clear`: empty the list
+
+First write the list, then work on it. Mark each item as soon as it is done, one at a time. If the
+request is called off or turns into another one, clear the list at once. If you stop while items are
+open, you are reminded of them automatically."""
+
+_CONTINUATION = """\
+[automatic message] Items of your todo list are still open. Check that a result is right before you
+mark its item as done. Break a broad item into items of one purpose each with `todo__add` before you
+begin it. Now go on with the next open item by calling tools; do not announce it."""
+
+
+def sections(config: NormalAgent) -> Iterator[str]:
+    """What a prompt says of the tools that the engine adds, in their order."""
+    if config.auto_continue and config.inject_todo_instructions:
+        yield TODO_SECTION
+
+
+def continuation(config: NormalAgent, todos: TodoList) -> str:
+    """What a model is told that stops while its list has open items."""
+    return f"{config.continuation_prompt or _CONTINUATION}\n\n{todos.rendered()}"
