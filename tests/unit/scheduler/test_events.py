@@ -9,6 +9,7 @@ import pytest
 
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
+    Continued,
     Departure,
     Event,
     ItemCommitted,
@@ -46,6 +47,7 @@ EVENTS: list[Event] = [
     ToolCalled("a", "t", 3, None),
     RetryScheduled("a", 2, 3, 0.5, "429"),
     VisitDelayed("a", 0.5, "its turn has not come"),
+    Continued("coder", 1, 10, 2),
     ChildStarted("a", "h", "ab12"),
     ItemCommitted("m", 0, None, ("w",)),
     ItemCommitted("m", 0, "no", done=1, total=2),
