@@ -78,9 +78,9 @@ def _rests_for(client: Client, run: Run) -> str | None:
 
 
 def _node_types(client: Client, run: Run) -> Mapping[str, str]:
+    if run.context.converses:
+        return dict.fromkeys(run.visits, "agent")
     try:
-        if run.context.converses:
-            return dict.fromkeys(run.visits, "agent")
         return client.node_types(run)
     except BundleError:
         return {}
