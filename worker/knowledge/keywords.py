@@ -17,6 +17,10 @@ with warnings.catch_warnings():
     from whoosh.query import Or, Term
     from whoosh.scoring import BM25F
 
+    from sleipnir.worker.knowledge import unpickling
+
+unpickling.restrict()
+
 _FIELD = "text"
 _MEMORY_MB = 64
 # Words of a question beyond these say nothing more about it.
@@ -40,7 +44,8 @@ class Keywords:
 
     def __init__(self, directory: Path) -> None:
         storage = FileStorage(str(directory), readonly=True)
-        self._index = storage.open_index()
+        # Its own schema would be unpickled.
+        self._index = storage.open_index(schema=Schema(**{_FIELD: TEXT(phrase=False)}))
         self._analyzer = StemmingAnalyzer()
         self._searcher = self._index.searcher(weighting=BM25F(B=0.75, K1=1.5))
         self._lock = Lock()  # its readers and its stemmer are not made for several threads

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Sequence
 from math import log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,3 +157,26 @@ def test_vectors_get_length_one_and_a_zero_vector_stays() -> None:
     made = normalised([[3.0, 4.0], [0.0, 0.0]])
 
     assert np.allclose(made, [[0.6, 0.8], [0.0, 0.0]])
+
+
+class _Evil:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self._file,)
+
+
+def test_an_index_from_elsewhere_cannot_run_code(tmp_path: Path) -> None:
+    build(tmp_path / "index", KEYWORDS_ONLY)
+    [toc] = (tmp_path / "index" / "keywords").glob("*.toc")
+    content = toc.read_bytes()
+    harmless = content[content.rindex(bytes([0x80, pickle.HIGHEST_PROTOCOL])) :]  # the segments
+
+    toc.write_bytes(content.removesuffix(harmless) + pickle.dumps(_Evil(tmp_path / "ran")))
+    with pytest.raises(IndexUnusable, match="refused"):
+        Index(tmp_path / "index")
+
+    toc.write_bytes(content)
+    assert search(Index(tmp_path / "index"), "dogs", 5, None)
+    assert not (tmp_path / "ran").exists()
