@@ -20,7 +20,8 @@ import click
 from sleipnir.graphs.json_schema import json_schema
 from sleipnir.graphs.models import PROVIDER_KEYS
 from sleipnir.graphs.schema import BaseNode, Section, WritingNode
-from sleipnir.scheduler.cli.app import VERBS, cli
+from sleipnir.scheduler.cli.app import GROUPS, VERBS, cli
+from sleipnir.scheduler.cli.help.examples import EXAMPLES, lines_of
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.settings import FIELDS, PREFIX, Settings
 from sleipnir.scheduler.testing.cases import CaseFields, Expected, OutputFields
@@ -185,6 +186,17 @@ def _verb(
     yield from ("```", "", *_paragraphs(command.help or ""))
     if rows := [row for row in _flags(command, context) if row not in common]:
         yield from ("", *_table(("option", ""), rows))
+    if command.name in EXAMPLES:
+        yield from ("", "```text", *lines_of(command.name), "```")
+
+
+def _verb_groups() -> Iterator[str]:
+    """What to use for what."""
+    rows = (
+        [title.lower(), ", ".join(f"[{verb}](#{verb})" for verb in verbs)]
+        for title, verbs in GROUPS.items()
+    )
+    yield from _table(("to", "use"), rows)
 
 
 def _common_options() -> Iterator[str]:
@@ -260,6 +272,7 @@ _PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "common-fields": _common_fields,
     "case-fields": _case_fields,
     "verbs": _verbs,
+    "verb-groups": _verb_groups,
     "common-options": _common_options,
     "settings": _settings,
     "model-keys": _model_keys,

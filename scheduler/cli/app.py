@@ -10,10 +10,11 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.endings import end_by, hear_termination, minding_readers
@@ -23,6 +24,7 @@ from sleipnir.scheduler.errors import Terminated
 
 with lazy_imports():
     from sleipnir.scheduler.cli import exit_codes
+    from sleipnir.scheduler.cli.help import examples
 
 VERBS: Mapping[str, tuple[str, str]] = {
     "run": ("sleipnir.scheduler.cli.verbs.run:run", "Run an agent and wait for its result."),
@@ -97,7 +99,23 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Measure what nodes cost, beside bare Celery.",
     ),
     "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
+    "help": ("sleipnir.scheduler.cli.verbs.help:help_", "Show the help of a verb."),
+    "completion": (
+        "sleipnir.scheduler.cli.verbs.completion:completion",
+        "Print a script that completes commands in a shell.",
+    ),
 }
+# What for: each verb stands in one of them.
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Run an agent": ("run", "submit", "batch"),
+    "See how runs are doing": ("ps", "batches", "show", "watch", "logs", "state"),
+    "Answer, or stop": ("inbox", "answer", "cancel"),
+    "Give a run a second chance": ("retry", "fork", "diff"),
+    "Work on agents": ("validate", "draw", "agents", "kb", "tools", "init", "schema", "test"),
+    "Operate": ("up", "worker", "scheduler", "limits", "monitor", "doctor", "bench"),
+    "Find your way": ("help", "completion"),
+}
+_HELP_FLAGS = ("-h", "--help")
 # What people type who know other tools, where no letters are alike.
 _OTHER_NAMES: Mapping[str, str] = {
     "attach": "watch",
@@ -156,23 +174,34 @@ class _Verbs(click.Group):
             if other := _OTHER_NAMES.get(name):
                 raise click.UsageError(f"no such command '{name}'; did you mean '{other}'?", ctx)
             raise click.NoSuchCommand(name, possibilities=VERBS, ctx=ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None and any(flag in args for flag in _HELP_FLAGS):
+            examples.add_to(found[1], name)
+        return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # Click's own would load every verb for its line of help.
+        verbs = (verb for verb in VERBS if verb.startswith(incomplete))
+        flags = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(verb, help=VERBS[verb][1]) for verb in verbs), *flags]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
+        width = max(map(len, VERBS))
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb.ljust(width), VERBS[verb][1]) for verb in verbs])
 
 
 @click.group(
     cls=_Verbs,
     subcommand_metavar="VERB [ARGS]...",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": [*_HELP_FLAGS]},
 )
 @engine_options
 def cli(**_: object) -> None:
     """Run graph agents, durably.
 
-    `sleipnir VERB --help` shows the options of a verb.
+    `sleipnir help VERB` shows the options of a verb, and examples.
     """
 
 

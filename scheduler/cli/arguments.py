@@ -26,6 +26,8 @@ with lazy_imports():
     from sleipnir.scheduler.store.queries import filters
 
 if TYPE_CHECKING:
+    from redis import Redis
+
     from sleipnir.scheduler.store.queries import RunQueries
 
 T = TypeVar("T")
@@ -53,7 +55,7 @@ def complete_runs(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Ids of the newest runs."""
-    page = _ask(ctx, lambda found: found.list_runs(filters.RunFilter(), _MOST_COMPLETIONS))
+    page = ask_engine(ctx, lambda found: found.list_runs(filters.RunFilter(), _MOST_COMPLETIONS))
     return [
         CompletionItem(row.run_id, help=f"{row.agent}, {row.status}")
         for row in (page.entries if page else ())
@@ -65,12 +67,40 @@ def complete_batches(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Names of the batches that were active last."""
-    page = _ask(ctx, lambda found: found.list_batches(_MOST_COMPLETIONS))
+    page = ask_engine(ctx, lambda found: found.list_batches(_MOST_COMPLETIONS))
     return [
         CompletionItem(row.name, help=f"{row.ended} of {row.runs} runs are over")
         for row in (page.entries if page else ())
         if row.name.startswith(incomplete)
     ]
+
+
+def complete_logged_nodes(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Nodes with something in the log of the run that was typed."""
+    run_id = _typed_run(ctx)
+    entries = ask_engine(ctx, lambda found: found.logs(found.resolve(run_id))) or ()
+    nodes = dict.fromkeys(str(entry["node"]) for entry in entries)
+    return [CompletionItem(node) for node in nodes if node.startswith(incomplete)]
+
+
+def complete_asking_nodes(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Places of open questions of the run that was typed."""
+    run_id = _typed_run(ctx)
+    asked = ask_engine(ctx, lambda found: found.questions_of_tree(found.resolve(run_id))) or ()
+    return [
+        CompletionItem(question.place, help=question.text)
+        for question in asked
+        if question.place.startswith(incomplete)
+    ]
+
+
+def _typed_run(ctx: click.Context) -> str:
+    # After an option that has no value yet, click leaves arguments where they were.
+    return str(ctx.params.get("run_id") or next(iter(ctx.args), ""))
 
 
 # An agent as `AgentSearch` takes it: a name or a path.
@@ -182,14 +212,19 @@ def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
             yield from (found.parent.name for found in directory.glob(f"*/{file}"))
 
 
-def _ask(ctx: click.Context, question: Callable[[RunQueries], T]) -> T | None:
-    """What an engine says that is there: completion starts nothing, and says nothing else."""
+def ask_engine(ctx: click.Context, question: Callable[[RunQueries], T]) -> T | None:
+    """What the queries of an engine say that is running."""
+    return ask_redis(ctx, lambda client: question(queries.RunQueries(client)))
+
+
+def ask_redis(ctx: click.Context, question: Callable[[Redis], T]) -> T | None:
+    """What the Redis of an engine says: completion starts none, and says nothing else."""
     redis_url = ctx.params.get("redis") or ctx.find_root().params.get("redis")
     try:
         found = connect.settings_of(options.Options(redis=redis_url)).redis_url
         embedded = place.Place(data_dir()).recorded_engine()
         if found is None and embedded is not None:
             found = embedded[0].redis_url
-        return question(queries.RunQueries(connection.connect(found))) if found else None
+        return question(connection.connect(found)) if found else None
     except (SleipnirError, store_errors.RedisError):
         return None

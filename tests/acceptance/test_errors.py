@@ -194,3 +194,19 @@ def test_the_error_object_of_an_invalid_agent_has_its_findings(sleipnir: Sleipni
 
     assert error["code"] == "invalid_agent"
     assert "here" in [finding["node"] for finding in error["findings"]]
+
+
+def test_help_is_that_of_the_verb_with_its_examples(sleipnir: Sleipnir) -> None:
+    done = sleipnir("help", "run")
+
+    assert done.returncode == 0
+    assert done.stdout == sleipnir("run", "--help").stdout
+    assert "\n    sleipnir run log-digest sample\n" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_for_the_shell(sleipnir: Sleipnir, shell: str) -> None:
+    done = sleipnir("completion", shell)
+
+    assert done.returncode == 0
+    assert f"_SLEIPNIR_COMPLETE={shell}_complete" in done.stdout

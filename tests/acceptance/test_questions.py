@@ -251,3 +251,12 @@ def test_answer_without_a_text_asks(sleipnir: Sleipnir) -> None:
 
     assert terminal.end() == (0, "")
     wait_until(lambda: sleipnir.json("show", run_id)["output"] == "refused", "it went on")
+
+
+def test_nodes_that_ask_are_completed(sleipnir: Sleipnir) -> None:
+    run_id = parked(sleipnir)
+
+    typed = {"COMP_WORDS": f"sleipnir answer {run_id} --node ", "COMP_CWORD": "4"}
+    done = sleipnir(_SLEIPNIR_COMPLETE="bash_complete", **typed)
+
+    assert done.stdout == "plain,approve\n"

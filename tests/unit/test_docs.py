@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
@@ -27,8 +29,9 @@ from sleipnir.graphs.schema import (
 )
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
-from sleipnir.scheduler.cli.app import VERBS
+from sleipnir.scheduler.cli.app import GROUPS, VERBS, cli
 from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.help.examples import EXAMPLES
 from sleipnir.scheduler.config.settings import FIELDS as ENGINE_SETTINGS
 from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import NO_USAGE, Question, Run, RunContext, RunRow, Status
@@ -70,6 +73,39 @@ def graphs_in_pages() -> Iterator[Any]:
 
 
 # ---- examples
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_has_two_examples_that_it_takes(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in ("lines.jsonl", "people.csv"):  # what the examples name
+        (tmp_path / file).touch()
+
+    context = click.Context(cli, info_name="sleipnir", **cli.context_settings)
+
+    calls = [shlex.split(call) for _, call in EXAMPLES[verb] if not call.startswith("eval ")]
+    for name, *words in calls:
+        assert name == verb
+        take(context, cli.get_command(context, verb), words)
+
+    assert len(EXAMPLES[verb]) >= 2
+
+
+def take(context: click.Context, command: click.Command | None, words: list[str]) -> None:
+    """Read words as a command's arguments, up to what is for the shell."""
+    assert command is not None
+    ours = words[: next((n for n, word in enumerate(words) if word in ("<", ">", "|")), None)]
+    if isinstance(command, click.Group):
+        inner = click.Context(command, context, command.name)
+        take(inner, command.get_command(inner, ours[0]), ours[1:])
+    else:
+        command.make_context(command.name, ours, context)
+
+
+def test_a_verb_stands_in_one_group() -> None:
+    assert sorted(verb for verbs in GROUPS.values() for verb in verbs) == sorted(VERBS)
 
 
 @pytest.mark.parametrize("text", list(graphs_in_pages()))

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from sleipnir.scheduler.cli.arguments import run_argument
+from sleipnir.scheduler.cli.arguments import complete_asking_nodes, run_argument
 from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.prompts import ask
@@ -16,7 +16,12 @@ from sleipnir.scheduler.cli.terminal import is_terminal
 @click.command
 @run_argument
 @click.argument("text", required=False)
-@click.option("--node", metavar="NODE", help="Which question, of several: a node, or MAP/INDEX.")
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=complete_asking_nodes,
+    help="Which question, of several: a node, or MAP/INDEX.",
+)
 @common_options(json=True)
 def answer(options: Options, run_id: str, text: str | None, node: str | None) -> None:
     """Answer RUN's question, or that of its child run, with TEXT.

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_batches
+from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.paging import cursor_option, limit_option
@@ -27,6 +27,7 @@ _LIMIT = 100
     "agents",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_agents,
     help="Only questions of this agent's runs. Repeatable: of any of them.",
 )
 @click.option(

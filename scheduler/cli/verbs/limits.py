@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.arguments import ask_redis
+from sleipnir.scheduler.cli.connect import open_client, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.errors import SleipnirError
 
 with lazy_imports():
     from sleipnir.scheduler.cli import formatting, run_result
     from sleipnir.scheduler.limits import commands as limit_commands
     from sleipnir.scheduler.limits import money, report, rules
+    from sleipnir.scheduler.store import rate_limiter
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.limits.commands import LimitCommands
@@ -25,11 +30,40 @@ _PAUSES = ("PAUSED", "UNTIL", "WAITING", "WHY")
 _BUDGETS = ("BUDGET", "LIMIT", "FROM", "SPENT", "RESERVED", "LEFT", "ON EXCESS", "WAITING")
 
 
+def _complete_names(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of limits that hold, of pauses and of budgets."""
+    return [CompletionItem(name) for name in _names(ctx) if name.startswith(incomplete)]
+
+
+def _complete_settings(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """`NAME.SETTING` of those names."""
+    known = (
+        f"{name}.{setting}"
+        for name in _names(ctx)
+        for setting in (rules.BUDGET_SETTINGS if name in rules.SCOPES else rules.LIMIT_SETTINGS)
+    )
+    return [CompletionItem(place) for place in known if place.startswith(incomplete)]
+
+
+def _names(ctx: click.Context) -> list[str]:
+    changes = ask_redis(ctx, lambda client: rate_limiter.RateLimiter(client).notices().changes)
+    names = {*rules.SCOPES, *(place.rpartition(".")[0] for place in changes or ())}
+    with suppress(SleipnirError):  # settings that the verb itself would complain of
+        configured = settings_of(Options()).models
+        names.update(configured.providers, configured.limits)
+    return sorted(names)
+
+
 @click.command
 @click.option(
     "--set",
     "changes",
     multiple=True,
+    shell_complete=_complete_settings,
     metavar="NAME.SETTING=VALUE",
     help="Change a limit or budget for all workers; `none` removes it. Repeatable.",
 )
@@ -37,12 +71,23 @@ _BUDGETS = ("BUDGET", "LIMIT", "FROM", "SPENT", "RESERVED", "LEFT", "ON EXCESS",
     "--unset",
     "unset",
     multiple=True,
+    shell_complete=_complete_settings,
     metavar="NAME.SETTING",
     help="Revert to the configured value. Repeatable.",
 )
-@click.option("--pause", metavar="NAME", help="Block all calls until --resume.")
+@click.option(
+    "--pause",
+    metavar="NAME",
+    shell_complete=_complete_names,
+    help="Block all calls until --resume.",
+)
 @click.option("--reason", default="manual", show_default=True, help="Reason for --pause.")
-@click.option("--resume", metavar="NAME", help="End a pause, or renew a used-up budget.")
+@click.option(
+    "--resume",
+    metavar="NAME",
+    shell_complete=_complete_names,
+    help="End a pause, or renew a used-up budget.",
+)
 @common_options(json=True)
 def limits(
     options: Options,

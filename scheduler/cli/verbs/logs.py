@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sleipnir.scheduler.cli.arguments import run_argument
+from sleipnir.scheduler.cli.arguments import complete_logged_nodes, run_argument
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal_output import printable, style
@@ -16,7 +16,12 @@ from sleipnir.scheduler.cli.terminal_output import printable, style
 
 @click.command
 @run_argument
-@click.option("--node", metavar="NODE", help="Only entries of this node.")
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=complete_logged_nodes,
+    help="Only entries of this node.",
+)
 @common_options(json=True)
 def logs(options: Options, run_id: str, node: str | None) -> None:
     """Print what RUN's scripts, tools and models said, as stored with it."""

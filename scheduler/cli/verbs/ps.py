@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.many.filters import (
     batch_option,
@@ -41,6 +42,7 @@ _PARAMETERS = (
         "--agent",
         multiple=True,
         metavar="NAME",
+        shell_complete=complete_agents,
         help="Only runs of this agent. Repeatable: of any of them.",
     ),
     batch_option,

@@ -110,6 +110,16 @@ def test_verbs_complete() -> None:
     assert completions("in") == ["inbox", "init"]
 
 
+def test_limits_complete_by_name_and_setting(own_directories: None) -> None:
+    assert completions("limits", "--resume", "da") == ["day"]
+    assert completions("limits", "--set", "day.u") == ["day.usd"]
+
+
+def test_verbs_complete_after_help_too() -> None:
+    assert completions("help", "in") == ["inbox", "init"]
+    assert completions("help", "run", "in") == []
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e999", "soon"])
 def test_only_finite_numbers_above_zero_are_amounts(text: str) -> None:
     with pytest.raises(click.BadParameter):
