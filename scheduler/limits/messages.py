@@ -44,6 +44,9 @@ def reason(delay: Delay, reservation: Reservation | None = None, rules: Rules | 
             return f"{name} is limited to {limit} {words}"
 
 
+_OF_ONE_RUN = ", or go on with more for this run: sleipnir retry RUN --budget USD"
+
+
 def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservation) -> str:
     """Why a budget refuses a call; `spent` as the limiter tells it."""
     limits = []
@@ -56,6 +59,7 @@ def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservatio
         f"budget '{name}' does not allow this model call: its limit is {' and '.join(limits)}, "
         f"spent: {_spent(spent)}, and it may take up to {most}{reservation.worst_tokens} "
         f"tokens; raise it with: sleipnir limits --set {budget.scope}.usd=… (or .tokens=…)"
+        + (_OF_ONE_RUN if budget.scope == "run" else "")
     )
 
 

@@ -54,7 +54,7 @@ class BudgetLine:
     """What one run, one batch or a day has used; `run` and `batch`: what each of them may use."""
 
     name: str
-    origin: str  # configuration | command, or both
+    origin: str  # configuration | command, or both; of one run alone: retry --budget
     usd: float | None
     tokens: int | None
     on_excess: str
@@ -151,12 +151,15 @@ class _LimitReader:
         bounded = {budget.scope: budget for budget in self._rules.budgets}
         # Whether or not anybody has used them.
         shown: dict[str, None] = dict.fromkeys(bounded)
-        shown |= dict.fromkeys(self._queries.budget_names()[:_MOST_BUDGETS]) if bounded else {}
+        shown |= dict.fromkeys(self._queries.budget_names()[:_MOST_BUDGETS])
         for name in shown:
-            if (budget := bounded.get(scope_of(name))) is not None:
-                yield self._budget(name, budget)
+            own_usd = self._queries.own_budget_usd(name) if ":" in name else None
+            if own_usd is not None:
+                yield self._budget(name, self._rules.own_budget(own_usd), "retry --budget")
+            elif (budget := bounded.get(scope_of(name))) is not None:
+                yield self._budget(name, budget, self._origin(budget))
 
-    def _budget(self, name: str, budget: Budget) -> BudgetLine:
+    def _budget(self, name: str, budget: Budget, origin: str) -> BudgetLine:
         cost, tokens, held_cost, held_tokens, granted = self._queries.budget_fields(
             name, "cost", "tokens", "held_cost", "held_tokens", "granted"
         )
@@ -164,7 +167,7 @@ class _LimitReader:
         most = None if budget.tokens is None else budget.tokens * (1 + granted)
         return BudgetLine(
             name=name,
-            origin=self._origin(budget),
+            origin=origin,
             usd=usd,
             tokens=most,
             on_excess=budget.on_excess,

@@ -7,7 +7,7 @@ changes are kept in Redis as texts by `NAME.SETTING`, and go before the configur
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model
@@ -93,6 +93,14 @@ class Rules:
     def budget(self, scope: Scope) -> Budget:
         """The budget of that scope, which may bound nothing."""
         return Budget(scope, **self._values(scope, BUDGET_SETTINGS))
+
+    def budgets_with(self, run_usd: float) -> tuple[Budget, ...]:
+        """All budgets, for a run that has one of its own."""
+        return self.own_budget(run_usd), *(each for each in self.budgets if each.scope != "run")
+
+    def own_budget(self, usd: float) -> Budget:
+        """That of a run alone, which stands in the place of the one that all runs have."""
+        return replace(self.budget("run"), usd=usd, tokens=None)
 
     def origin(self, name: str, setting: str) -> str:
         """Where a setting comes from."""

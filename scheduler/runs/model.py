@@ -165,6 +165,7 @@ class RunContext:
     strict: bool = False  # what its graphs would outlive ends it
     live_tools: bool = False  # whether it calls tools whose results the recording has
     streamed: bool = False  # what models say is passed on while they say it
+    budget_usd: float | None = None  # of the root with its children, over the one of all runs
     # Bundle digests of all agents the graph may spawn, by the name its nodes use.
     agents: Mapping[str, str] = field(default_factory=dict)
     # Why others of those cannot start, by the same name.

@@ -85,6 +85,7 @@ class SecondChances:
         agent: str | PreparedAgent = "same",
         timeout_s: float | None = None,
         shallow: bool = False,
+        budget_usd: float | None = None,
         streamed: bool | None = None,
         keep: bool = True,
     ) -> Run:
@@ -96,6 +97,7 @@ class SecondChances:
             agent: `same` as it began with, `current` as it is now, a path, or prepared.
             timeout_s: another limit of time.
             shallow: begin new child runs in place of those that did not succeed.
+            budget_usd: what the run may use in all its tries, with its children; None: as before.
             streamed: whether somebody reads along while models reply; None: as before.
             keep: wait until it is on disk, as `submit` does.
 
@@ -105,7 +107,9 @@ class SecondChances:
             SubmissionRefused, AgentNotFound, InvalidAgent, BundleError: as `fork`.
             NotKept: it goes on, and that may be lost.
         """
-        request = retries.RetryRequest(from_step, state or {}, agent, timeout_s, shallow, streamed)
+        request = retries.RetryRequest(
+            from_step, state or {}, agent, timeout_s, shallow, budget_usd, streamed
+        )
         retries.retry_run(self, self.queries.run(run_id), request)
         if keep:
             self.keep([run_id])

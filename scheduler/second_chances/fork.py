@@ -107,6 +107,7 @@ def _fork(
         depth=0,
         batch=None,
         recorded=False,
+        budget_usd=None,
         streamed=request.streamed,
     )
     start = moment.frontier[0]

@@ -15,6 +15,9 @@ from sleipnir.scheduler.errors import (
     RunNotFound,
     SubmissionRefused,
 )
+from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.limits.money import dollars
+from sleipnir.scheduler.limits.records import Used
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Run, RunContext, Status
@@ -44,7 +47,13 @@ class RetryRequest:
     agent: str | PreparedAgent = SAME
     timeout_s: float | None = None  # instead of the limit there is
     shallow: bool = False  # new children in place of those that did not succeed
+    budget_usd: float | None = None  # for all tries together; None: as before
     streamed: bool | None = None  # somebody reads along; None: as before
+
+    @property
+    def reaches_children(self) -> bool:
+        """Whether something may be different in child runs too."""
+        return self.agent != SAME or self.budget_usd is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +76,32 @@ def retry_run(client: ClientCore, run: Run, request: RetryRequest) -> None:
     """
     again = prepare_retry(client, run, request)
     client.budget_check.require_budget(run.batch)
+    if request.budget_usd is not None:
+        _begin_budget(client, run, request.budget_usd)
     try:
         client.store.runs.retry(again)
     except NotOver as error:
         raise ActionRefused(f"run {run.run_id} was retried by somebody else meanwhile") from error
     except RunGone as error:
         raise RunNotFound(run.run_id) from error
+
+
+def _begin_budget(client: ClientCore, run: Run, budget_usd: float) -> None:
+    """Count what a run has used so far towards the budget that it is to have.
+
+    Raises:
+        SubmissionRefused: that leaves nothing of it.
+    """
+    usage = run.usage
+    used = Used(usage.prompt_tokens + usage.completion_tokens, usage.cost_usd or 0.0)
+    commands = LimitCommands(client.store)
+    spent = max(commands.spent(f"run:{run.run_id}")[0], used.usd)
+    if spent >= budget_usd:
+        raise SubmissionRefused(
+            f"run {run.run_id} has used {dollars(spent)} in all its tries, so a budget of "
+            f"{dollars(budget_usd)} leaves nothing; --budget takes the sum of all tries"
+        )
+    commands.limiter.begin_own_budget(run.run_id, used)
 
 
 def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> AnotherTry:
@@ -103,7 +132,7 @@ def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> Anothe
         changes=changes,
         checkpoint=_last_checkpoint(client, run, place.step - 1, changes) if changes else "",
         agent=_other_agent(run, chosen, request),
-        children=tuple(_children(client, run, chosen)) if request.agent != SAME else (),
+        children=tuple(_children(client, run, chosen, request)) if request.reaches_children else (),
         limit_ms=_limit_ms(chosen, request),
         shallow=request.shallow,
     )
@@ -160,6 +189,8 @@ def _other_agent(run: Run, chosen: ChosenAgent, request: RetryRequest) -> OtherA
     context = _without_refused_answer(run, chosen.context)
     if request.streamed is not None:
         context = replace(context, streamed=request.streamed)
+    if request.budget_usd is not None:
+        context = replace(context, budget_usd=request.budget_usd)
     if context == run.context and chosen.digest == run.digest:
         return None
     return OtherAgent(run.run_id, chosen.digest, context)
@@ -181,18 +212,28 @@ def _limit_ms(chosen: ChosenAgent, request: RetryRequest) -> str:
     return "-" if limit_s is None else str(int(limit_s * 1000))
 
 
-def _children(client: ClientCore, run: Run, chosen: ChosenAgent) -> Iterator[OtherAgent]:
-    """What the children of a run that did not succeed go on with, as their agents are now."""
+def _children(
+    client: ClientCore, run: Run, chosen: ChosenAgent, request: RetryRequest
+) -> Iterator[OtherAgent]:
+    """What the children of a run that did not succeed go on with, if that is something else."""
     for child in client.queries.children(run.run_id):
         if not child.is_final or child.status == Status.SUCCEEDED:
             continue
-        digest = chosen.context.agents.get(child.agent)
-        if digest is not None and digest != child.digest:
-            yield _other_child(client, child, digest, chosen.context)
-        yield from _children(client, child, chosen)
+        digest = child.digest
+        if request.agent != SAME:
+            digest = chosen.context.agents.get(child.agent, digest)
+        other = _other_child(client, child, digest, chosen.context)
+        if request.budget_usd is not None:
+            other = replace(other, context=replace(other.context, budget_usd=request.budget_usd))
+        if (other.digest, other.context) != (child.digest, child.context):
+            yield other
+        yield from _children(client, child, chosen, request)
 
 
 def _other_child(client: ClientCore, child: Run, digest: str, root: RunContext) -> OtherAgent:
+    """A child with another form of its agent, or with the one it has."""
+    if digest == child.digest:
+        return OtherAgent(child.run_id, digest, child.context)
     graph = client.graph_of(replace(child, digest=digest))
     require_place(graph, child.agent, {node: child.visits.get(node, 1) for node in child.frontier})
     context = replace(

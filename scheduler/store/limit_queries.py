@@ -9,7 +9,9 @@ from typing import Any
 
 import redis
 
+from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.store.clock import RedisClock
+from sleipnir.scheduler.store.keys import run_key
 
 PARTITION = "{limits}"
 SETTINGS = f"{PARTITION}:settings"
@@ -57,6 +59,12 @@ class LimitQueries:
             self._redis.zrevrange(f"{PARTITION}:{kind}", 0, -1) for kind in ("names", "budgets")
         )
         return [name for name in itertools.chain(*names) if name.startswith(("run:", "batch:"))]
+
+    def own_budget_usd(self, budget: str) -> float | None:
+        """What one run alone may use, `budget` as `run:ID`; None if it may what all runs may."""
+        scope, _, run_id = budget.partition(":")
+        context = self._redis.hget(run_key("run", run_id), "context") if scope == "run" else None
+        return RunContext.from_json(context).budget_usd if context else None
 
     def waited_for(self) -> list[str]:
         """The names of everything that calls wait for."""

@@ -137,6 +137,21 @@ class RateLimiter:
             pipe.pexpire(key, self._kept_ms)
             pipe.execute()
 
+    def begin_own_budget(self, run_id: str, used: Used) -> None:
+        """Count what a run that is over has used towards a budget of its own.
+
+        Until now it may have had none, under which nothing of a run is counted.
+        """
+        name = f"run:{run_id}"
+        cost, tokens = self.queries.budget_fields(name, "cost", "tokens")
+        fields = {"cost": max(cost, _nano(used.usd)), "tokens": max(tokens, used.tokens)}
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hset(f"{PARTITION}:budget:{name}", mapping={**fields, "granted": 0})
+            pipe.pexpire(f"{PARTITION}:budget:{name}", self._kept_ms)
+            pipe.zadd(f"{PARTITION}:budgets", {name: self.queries.now_ms()})
+            pipe.pexpire(f"{PARTITION}:budgets", self._kept_ms)
+            pipe.execute()
+
     def wake(self, name: str, limit: int) -> list[str]:
         """Give calls that wait for this name their turn now; returns them, first come first."""
         return list(self._call("wake_calls", name, limit).calls)

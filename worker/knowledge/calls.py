@@ -95,6 +95,7 @@ class EmbeddingCalls:
             run_id=visit.run_id,
             root=visit.context.root or visit.run_id,
             batch=visit.context.batch,
+            budget_usd=visit.context.budget_usd,
             node=visit.node_id,
             key=f"{visit.idempotency_key}:{content_hash(texts[0])[:16]}",
             recorded=visit.context.recorded,

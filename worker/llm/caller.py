@@ -20,6 +20,7 @@ class Caller:
     key: str
     attempt: int = 1  # of the node
     cache_s: float | None = None  # how long replies to equal requests are kept; None: not at all
+    budget_usd: float | None = None  # of the root run alone; None: as all runs have
     recorded: bool = False  # whether the run's calls are recorded
     replay: str | None = None  # digest of the recording that replies instead of a model
     secrets: tuple[str, ...] = ()  # what no recording may hold

@@ -95,6 +95,7 @@ class ModelCalls:
             run_id=visit.run_id,
             root=visit.context.root or visit.run_id,
             batch=visit.context.batch,
+            budget_usd=visit.context.budget_usd,
             node=visit.node_id,
             key=f"{visit.idempotency_key}:{visit.attempt}:{self._asked}",
             attempt=visit.attempt,

@@ -68,6 +68,13 @@ _STATUSES = ("failed", "cancelled", "timed_out", "succeeded")
     help="Another time limit. Default: the whole limit anew.",
 )
 @click.option(
+    "--budget",
+    "budget_usd",
+    type=PositiveNumber(),
+    metavar="USD",
+    help="What each run may use in all, its tries and child runs together.",
+)
+@click.option(
     "--shallow", is_flag=True, help="Start new child runs in place of those that did not succeed."
 )
 @click.option("--wait", is_flag=True, help="Stay attached to the run, as `run` does.")

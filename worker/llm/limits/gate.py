@@ -169,10 +169,10 @@ class Gate:
         return settings.max_wait_s if caller.batch is None else settings.batch_max_wait_s
 
     def _budgets(self, caller: Caller) -> tuple[tuple[str, Budget], ...]:
-        owned = (
-            (owner_of(budget.scope, caller.root, caller.batch), budget)
-            for budget in self._rules.budgets
-        )
+        budgets = self._rules.budgets
+        if caller.budget_usd is not None:
+            budgets = self._rules.budgets_with(caller.budget_usd)
+        owned = ((owner_of(each.scope, caller.root, caller.batch), each) for each in budgets)
         return tuple((owner, budget) for owner, budget in owned if owner is not None)
 
     def _longest_reply(self, model: str) -> int:
