@@ -37,6 +37,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.batches:batches",
         "List batches, and how each stands.",
     ),
+    "dev": (
+        "sleipnir.scheduler.cli.verbs.dev:dev",
+        "Run an agent again whenever its files are saved.",
+    ),
     "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
     "show": (
         "sleipnir.scheduler.cli.verbs.show:show",

@@ -1,0 +1,62 @@
+"""Waits for files to be saved: looks at their times a few times a second."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from sleipnir.scheduler.periodic import pause
+
+# How often it looks; and how long nothing may change before a save is over.
+_EVERY_S = 0.25
+# Of editors, of Git, of Python: no run reads them.
+_IGNORED_ENDINGS = ("~", ".swp", ".tmp", ".pyc")
+
+# Of the last change in ns, and size: by directory, and by path.
+Times: TypeAlias = Mapping[Path, Mapping[str, tuple[int, int]]]
+
+
+class Watch:
+    """Files below some directories.
+
+    Args:
+        directories: tells which, at each look; those that do not exist have no files.
+    """
+
+    def __init__(self, directories: Callable[[], Iterable[Path]]) -> None:
+        self._directories = directories
+        self._seen = self._look()
+
+    def wait(self) -> None:
+        """Return once something was saved since the last call, and nothing is being saved now."""
+        while not _differ(self._seen, found := self._look()):
+            self._seen = found
+            pause(_EVERY_S)
+        while _differ(self._seen, found):
+            self._seen = found
+            pause(_EVERY_S)
+            found = self._look()
+
+    def _look(self) -> Times:
+        return {folder: dict(_files(folder)) for folder in self._directories()}
+
+
+def _differ(before: Times, now: Times) -> bool:
+    """Whether files were saved in directories that were looked at both times."""
+    return any(before[folder] != now[folder] for folder in before.keys() & now.keys())
+
+
+def _files(directory: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    for folder, subfolders, names in os.walk(directory):
+        subfolders[:] = [name for name in subfolders if name[0] != "." and name != "__pycache__"]
+        for name in names:
+            if name.endswith(_IGNORED_ENDINGS) or name.startswith(".#"):
+                continue
+            path = os.path.join(folder, name)  # noqa: PTH118  # thousands of them, again and again
+            try:
+                found = os.stat(path)  # noqa: PTH116
+            except OSError:  # removed meanwhile
+                continue
+            yield path, (found.st_mtime_ns, found.st_size)

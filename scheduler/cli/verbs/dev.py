@@ -1,0 +1,27 @@
+"""`sleipnir dev`: run an agent again whenever its files are saved."""
+
+from __future__ import annotations
+
+import click
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.submission import Submission, submission_parameters
+
+with lazy_imports():
+    from sleipnir.scheduler.cli.development import session
+
+
+@click.command
+@submission_parameters
+@common_options()
+def dev(options: Options, submission: Submission) -> None:
+    """Run AGENT on PROMPT, and again after each save, from the first node that has changed.
+
+    Without a PROMPT it goes on from the agent's last run. Each save is validated; a valid one is
+    run as a fork of the last run, which starts before the first node whose text, script or other
+    files have changed, and is compared with it. Ctrl-C cancels a run, or else ends.
+    """
+    with open_client(options, workers=True) as client:
+        session.Session(client, options, submission).stay()

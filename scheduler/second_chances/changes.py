@@ -1,0 +1,188 @@
+"""What another form of an agent changes: the nodes that a run would do differently with it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sleipnir.graphs.bundles.archive import unpack
+from sleipnir.graphs.bundles.packed import packed_agent
+from sleipnir.graphs.knowledge.plan import PLAN_FILE
+from sleipnir.graphs.schema import (
+    AgentNode,
+    BaseNode,
+    Graph,
+    LlmNode,
+    MapNode,
+    RagNode,
+    ReservedFields,
+    ScriptNode,
+    SkillFields,
+)
+from sleipnir.scheduler.runs.model import Checkpoint
+from sleipnir.scheduler.temporary import OwnDirectory
+
+# Fields of a graph that no node depends on, or that are looked at apart.
+_OF_NO_NODE = {
+    *("name", "description", "version", "conversation_starters", "nodes"),
+    *("start", "initial_state", "variables"),
+    *SkillFields.model_fields,
+    *ReservedFields.model_fields,
+}
+# Fields that only nodes with models depend on; on the others all do.
+_OF_MODELS = {
+    *("model", "temperature", "top_p", "reasoning_effort", "cache", "global_tools", "mcp_servers")
+}
+# Files of an agent that no run reads: its graph is compared as such, its tests run elsewhere.
+_READ_BY_NO_NODE = ("graph.yaml", "README.md", "tests/", "manifest.json")
+_FILES_OF_MODELS = ("functions/", "tools.")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentForm:
+    """An agent as it was packed."""
+
+    graph: Graph
+    files: Mapping[str, str]  # hashes of their contents, by path
+    agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How one form of an agent differs from an earlier one."""
+
+    nodes: frozenset[str]  # that would do something else, or are gone, or new
+    state: Mapping[str, Any]  # keys of `initial_state` with other values
+    elsewhere: bool  # runs begin at another node, or with other keys or variables
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.state or self.elsewhere)
+
+
+def form_of(bundle: bytes, digest: str, agents: Mapping[str, str]) -> AgentForm:
+    """An agent out of its bundle.
+
+    Args:
+        agents: bundle digests of what it may spawn, by name.
+
+    Raises:
+        BundleError, InvalidAgent: it cannot be unpacked, or loaded any more.
+    """
+    with OwnDirectory() as scratch:
+        root = scratch.path / "bundle"
+        unpack(bundle, digest, root)
+        graph, directory = packed_agent(root)
+        assert graph is not None, "only graphs are run"
+        return AgentForm(graph, dict(_hashes(root, directory)), agents)
+
+
+def _hashes(root: Path, directory: Path) -> Iterator[tuple[str, str]]:
+    """Every file of a bundle; those of the agent itself are named as the agent does."""
+    for folder, _, names in os.walk(root):
+        for name in names:
+            file = Path(folder, name)
+            own = file.is_relative_to(directory)
+            place = file.relative_to(directory if own else root).as_posix()
+            yield place, hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def changes_between(old: AgentForm, new: AgentForm) -> Changes:
+    """How a newer form of an agent differs."""
+    nodes = set(_changed_nodes(old, new))
+    # A branch is visited as the map that runs it.
+    nodes |= {
+        name
+        for graph in (old.graph, new.graph)
+        for name, node in graph.nodes_of(MapNode)
+        if node.branch in nodes
+    }
+    before, after = old.graph.initial_state, new.graph.initial_state
+    return Changes(
+        frozenset(nodes),
+        {key: value for key, value in after.items() if before.get(key) != value},
+        old.graph.start != new.graph.start
+        or old.graph.variables != new.graph.variables
+        or bool(before.keys() - after.keys()),
+    )
+
+
+def _changed_nodes(old: AgentForm, new: AgentForm) -> Iterator[str]:
+    kinds = tuple(_changed_kinds(old, new))
+    files = set(_changed_files(old, new))
+    spawned = {
+        name
+        for name in {**old.agents, **new.agents}
+        if old.agents.get(name) != new.agents.get(name)
+    }
+    for name in {**old.graph.nodes, **new.graph.nodes}:
+        before, after = old.graph.nodes.get(name), new.graph.nodes.get(name)
+        same = before is not None and after is not None and _text(before) == _text(after)
+        if not same or isinstance(after, kinds) or _reads(after, files, spawned):
+            yield name
+
+
+def _reads(node: BaseNode | None, files: Collection[str], agents: Collection[str]) -> bool:
+    """Whether a node runs one of these scripts, or one of these agents."""
+    match node:
+        case ScriptNode():
+            return Path(node.script).as_posix() in files
+        case AgentNode():
+            return node.agent in agents
+    return False
+
+
+def _changed_files(old: AgentForm, new: AgentForm) -> Iterator[str]:
+    """Files with other contents, or that only one of them has, but for those no run reads."""
+    for place in {**old.files, **new.files}:
+        if not place.startswith(_READ_BY_NO_NODE) and old.files.get(place) != new.files.get(place):
+            yield place
+
+
+def _changed_kinds(old: AgentForm, new: AgentForm) -> Iterator[type[BaseNode]]:
+    """Types of nodes that are changed as a whole: by a setting, or a file that any may read."""
+    before, after = old.graph, new.graph
+    fields = {
+        name
+        for name in Graph.model_fields.keys() - _OF_NO_NODE
+        if getattr(before, name) != getattr(after, name)
+    }
+    if fields - _OF_MODELS:
+        yield BaseNode
+    if fields:
+        yield LlmNode
+    scripts = {Path(node.script).as_posix() for _, node in after.nodes_of(ScriptNode)}
+    for place in _changed_files(old, new):
+        if place in scripts:
+            continue
+        if place.startswith(_FILES_OF_MODELS):
+            yield LlmNode
+        elif place == PLAN_FILE:
+            yield RagNode
+        else:  # a helper of scripts, or what tools read
+            yield from (ScriptNode, LlmNode)
+
+
+def _text(node: BaseNode) -> Any:
+    return node.model_dump(exclude={"description"})
+
+
+def step_before(
+    changes: Changes, checkpoints: Sequence[Checkpoint], unfinished: Collection[str]
+) -> int | None:
+    """The step of a run after which to go on, to do again what has changed; None: nothing has.
+
+    Args:
+        checkpoints: the run's whole history.
+        unfinished: nodes of a step that it began, and did not finish.
+    """
+    if changes.state:
+        return 0
+    for step, checkpoint in islice(enumerate(checkpoints), 1, None):
+        if not changes.nodes.isdisjoint(checkpoint.nodes):
+            return step - 1
+    return None if changes.nodes.isdisjoint(unfinished) else len(checkpoints) - 1

@@ -1,0 +1,107 @@
+"""Which nodes another form of an agent changes, and where a run goes on for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from textwrap import dedent
+from typing import Any
+
+import pytest
+import yaml
+
+from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.runs.model import Checkpoint
+from sleipnir.scheduler.second_chances.changes import (
+    AgentForm,
+    Changes,
+    changes_between,
+    step_before,
+)
+
+GRAPH = """
+    name: tested
+    model: openai:gpt-4o-mini
+    initial_state: {n: 1, items: [1]}
+    start: ask
+    nodes:
+      ask: {type: llm, prompt: "{{initial_prompt}}", tools: [search], next: each}
+      each: {type: map, over: "{{items}}", as: item, branch: one, collect_into: all, next: work}
+      one: {type: script, script: scripts/one.sh}
+      work: {type: script, script: scripts/work.py, next: child}
+      child: {type: agent, agent: other, prompt: "{{n}}", next: done}
+      done: {type: end}
+"""
+FILES = {
+    "graph.yaml": "1",
+    "scripts/one.sh": "1",
+    "scripts/work.py": "1",
+    "scripts/common.py": "1",
+    "functions/tools/search.py": "1",
+    "README.md": "1",
+    "tests/all.yaml": "1",
+}
+OLD: Mapping[str, Any] = yaml.safe_load(dedent(GRAPH))
+
+
+def form(graph: Mapping[str, Any], other: str = "1", **files: str) -> AgentForm:
+    return AgentForm(Graph.model_validate(graph), FILES | files, {"other": other})
+
+
+def changed(graph: Mapping[str, Any] = OLD, other: str = "1", **files: str) -> Changes:
+    return changes_between(form(OLD), form(graph, other, **files))
+
+
+def with_node(name: str, **fields: Any) -> dict[str, Any]:
+    return {**OLD, "nodes": {**OLD["nodes"], name: {**OLD["nodes"][name], **fields}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "nodes"),
+    [
+        (lambda: changed(), set()),
+        (lambda: changed(with_node("ask", prompt="Now: {{initial_prompt}}")), {"ask"}),
+        (lambda: changed(with_node("ask", description="for people")), set()),
+        (lambda: changed({**OLD, "description": "for people"}), set()),
+        (lambda: changed(**{"graph.yaml": "2", "README.md": "2", "tests/all.yaml": "2"}), set()),
+        (lambda: changed(**{"scripts/work.py": "2"}), {"work"}),
+        (lambda: changed(**{"scripts/one.sh": "2"}), {"one", "each"}),
+        (lambda: changed(**{"scripts/common.py": "2"}), {"ask", "each", "one", "work"}),
+        (lambda: changed(**{"functions/tools/search.py": "2"}), {"ask"}),
+        (lambda: changed(other="2"), {"child"}),
+        (lambda: changed({**OLD, "model": "openai:gpt-5"}), {"ask"}),
+        (lambda: changed({**OLD, "reducers": {"all": "append"}}), set(OLD["nodes"])),
+    ],
+)
+def test_a_node_is_changed_by_what_it_reads(
+    changes: Callable[[], Changes], nodes: set[str]
+) -> None:
+    assert changes().nodes == nodes
+
+
+def test_other_values_to_begin_with_are_told_apart_from_other_beginnings() -> None:
+    other = changed({**OLD, "initial_state": {"n": 2, "items": [1], "more": True}})
+    less = changed({**OLD, "initial_state": {"n": 1}})
+
+    assert (other.state, other.elsewhere, other.nodes) == ({"n": 2, "more": True}, False, set())
+    assert less.elsewhere
+    assert changed({**OLD, "start": "work"}).elsewhere
+
+
+def history(*steps: str) -> list[Checkpoint]:
+    nodes = [(), *((step,) for step in steps)]
+    return [
+        Checkpoint(number, 0, {}, (), {name: {} for name in names})
+        for number, names in enumerate(nodes)
+    ]
+
+
+def test_a_run_goes_on_before_the_first_changed_node_that_it_visited() -> None:
+    work = changed(**{"scripts/work.py": "2", "functions/tools/search.py": "2"})
+
+    assert step_before(work, history("ask", "each", "work", "done"), ()) == 0
+    assert step_before(work, history("each", "work", "each", "work"), ()) == 1
+    assert step_before(work, history("each", "done"), ()) is None
+    # A node that failed is in no step that was finished.
+    assert step_before(work, history("each"), ("work",)) == 1
+    state = changed({**OLD, "initial_state": {"n": 2, "items": [1]}})
+    assert step_before(state, history("each"), ()) == 0
