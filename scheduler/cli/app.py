@@ -115,7 +115,10 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "See how runs are doing": ("ps", "batches", "show", "watch", "logs", "state"),
     "Answer, or stop": ("inbox", "answer", "cancel"),
     "Give a run a second chance": ("retry", "fork", "diff"),
-    "Work on agents": ("validate", "draw", "agents", "kb", "tools", "init", "schema", "test"),
+    "Work on agents": (
+        *("dev", "validate", "test", "draw", "agents"),
+        *("kb", "tools", "init", "schema"),
+    ),
     "Operate": ("up", "worker", "scheduler", "limits", "monitor", "doctor", "bench"),
     "Find your way": ("help", "completion"),
 }

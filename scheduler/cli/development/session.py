@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode
 from sleipnir.scheduler.cli import exit_codes, run_result
 from sleipnir.scheduler.cli.comparison import layout
@@ -86,6 +87,11 @@ class Session:
 
     def _prepared(self) -> PreparedAgent:
         prepared = self._client.prepare(str(self._directory))
+        if is_normal(prepared.graph):
+            raise click.UsageError(
+                f"'{prepared.name}' is a normal agent; dev is for graph agents, whose nodes can "
+                "be run again one by one"
+            )
         for warning in prepared.warnings:
             self._options.say(str(warning))
         names = {node.agent for _, node in prepared.graph.nodes_of(AgentNode)}

@@ -26,6 +26,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Batches, and how each stands", "batches"),
         ("For a program", "batches --limit 100 --json"),
     ),
+    "dev": (
+        ("Run an agent, and again after each save", "dev ./my-agent 'the report'"),
+        ("Go on from its last run", "dev ./my-agent"),
+    ),
     "ps": (
         ("The newest runs", "ps"),
         ("Which failed since yesterday", "ps --status failed --since 24h"),
