@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
@@ -13,7 +14,7 @@ from socket import gethostname
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_shutting_down
+from celery.signals import worker_ready, worker_shutting_down
 
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
@@ -173,6 +174,13 @@ def _start(app: Celery) -> None:
         quiet=True,
     )
     worker.start()
+
+
+@worker_ready.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
+def _collect_garbage(**_: Any) -> None:
+    """From here on, and not in what the start has made: that is there to stay."""
+    gc.freeze()
+    gc.enable()
 
 
 def _allow_many_files() -> None:

@@ -6,9 +6,9 @@ import sys
 
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.periodic import pause
-from sleipnir.worker.__main__ import main
 from sleipnir.worker.bench.agents import PAUSES_MS
 from sleipnir.worker.executors import EXECUTORS
+from sleipnir.worker.process import main
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
 
