@@ -6,6 +6,7 @@ answer at once.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import os
@@ -17,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.endings import end_by, hear_termination, minding_readers
+from sleipnir.scheduler.cli.endings import end_by, hear_termination, leave, minding_readers
 from sleipnir.scheduler.cli.options import engine_options
 from sleipnir.scheduler.cli.terminal_output import protect_terminals
 from sleipnir.scheduler.errors import Terminated
@@ -25,6 +26,9 @@ from sleipnir.scheduler.errors import Terminated
 with lazy_imports():
     from sleipnir.scheduler.cli import exit_codes
     from sleipnir.scheduler.cli.help import examples
+
+# Objects made, and not freed at once, before garbage among them is looked for.
+_GARBAGE = 50_000
 
 VERBS: Mapping[str, tuple[str, str]] = {
     "run": ("sleipnir.scheduler.cli.verbs.run:run", "Run an agent and wait for its result."),
@@ -214,6 +218,8 @@ def cli(**_: object) -> None:
 
 def main() -> None:
     """The `sleipnir` command."""
+    # What is imported stays, and most commands end before they have left garbage.
+    gc.set_threshold(_GARBAGE)
     _have_standard_streams()
     # Texts may hold what the terminal, or UTF-8, has no characters for.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -226,7 +232,7 @@ def main() -> None:
             sys.stdout.flush()
     except Terminated as ended:
         end_by(ended.number)
-    sys.exit(code)
+    leave(code)
 
 
 def _call() -> int:

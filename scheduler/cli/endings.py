@@ -1,11 +1,13 @@
-"""How a command ends that is told to: by the signal itself, once it has cleaned up."""
+"""How a command ends: by itself, or by the signal that tells it to, once it has cleaned up."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
@@ -29,6 +31,19 @@ def minding_readers() -> Iterator[None]:
         yield
     except BrokenPipeError as error:
         raise Terminated(signal.SIGPIPE) from error
+
+
+def leave(code: int) -> NoReturn:
+    """End with an exit code as the interpreter does, except that it is not taken apart.
+
+    That would be a sixth of what a short command takes.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads; not in the stubs
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(code)
 
 
 def end_by(number: int) -> NoReturn:
