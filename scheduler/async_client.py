@@ -202,7 +202,11 @@ class AsyncClient:
         question = await self.open_question(run_id, node)
         text = accepted(question, text, client.store.settings.value_limit_bytes)
         given = client.store.parking.to_answer(
-            question.run_id, question.visit, text, QuestionAnswered(question.node)
+            question.run_id,
+            question.visit,
+            text,
+            QuestionAnswered(question.node),
+            question.call,
         )
         with refusing_answers(question.run_id):
             await store.call("close_wait", *given)

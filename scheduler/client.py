@@ -290,7 +290,9 @@ class Client(Following, SecondChances):
         question = self.open_question(run_id, node)
         text = answers.accepted(question, text, self.store.settings.value_limit_bytes)
         event = events.QuestionAnswered(question.node)
-        self.store.parking.answer(question.run_id, question.visit, text, event=event)
+        self.store.parking.answer(
+            question.run_id, question.visit, text, call=question.call, event=event
+        )
         return question
 
     def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,6 +33,8 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
         return ask_for_text(question, show, read)
     if question.kind == "confirm":
         return ask_for_consent(show, read)
+    if question.kind == "checkbox":
+        return ask_for_several(question.options, show, read)
     options = question.options
     if options and os.environ.get("TERM", "dumb") != "dumb":
         chosen = menu.choose(options, is_open)
@@ -73,3 +76,16 @@ def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
         echo("> ")
         if text := read():
             return text if text in options else numbered.get(text, text)
+
+
+def ask_for_several(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
+    """Any number of the options, by their numbers with commas between, or a text of one's own."""
+    for number, option in enumerate(options, 1):
+        echo(f"  {number}) {option}\n")
+    echo("  enter numbers with commas between, nothing for none, or an answer of your own\n> ")
+    text = read()
+    numbered = {str(number): option for number, option in enumerate(options, 1)}
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if all(part in numbered or part in options for part in parts):
+        return json.dumps([numbered.get(part, part) for part in parts], ensure_ascii=False)
+    return text

@@ -266,6 +266,10 @@ class Wait:
         return self.call, self.kind, allowed_ms, self.detail
 
 
+# What a visit's question is called among the things it waits for, if there is only one.
+QUESTION = "question"
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What a visit asks a person."""
@@ -276,21 +280,25 @@ class Question:
     visit: str
     node: str
     visit_number: int
-    kind: str  # "approval" or "input"
+    kind: str  # "approval" or "input"; what a model wants: "confirm", "ask", "checkbox"
     text: str
     options: tuple[str, ...]
     default: str | None
     validation: str | None
     asked_at: int = 0  # ms
+    call: str = QUESTION  # its id among what the visit waits for
+    allowed_s: float | None = None  # after that the visit goes on without; None: never
 
     @property
     def question_id(self) -> str:
-        return f"{self.run_id}/{self.visit}"
+        if self.call == QUESTION:
+            return f"{self.run_id}/{self.visit}"
+        return f"{self.run_id}/{parse_visit_id(self.visit)[0]}/{self.call}"
 
     @property
     def place(self) -> str:
-        """Where its run asks: a node, or an item of a map as `MAP/INDEX`."""
-        return place_of(self.visit)
+        """Where its run asks: a node, an item of a map as `MAP/INDEX`, or a call of a model."""
+        return place_of(self.visit) if self.call == QUESTION else self.call
 
     def is_asked_by(self, node: str) -> bool:
         """Whether `node` names its place, its node, or the map that its node is the branch of."""

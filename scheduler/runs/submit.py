@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.errors import MissingVariables
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
+from sleipnir.scheduler.agents import asking
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.labels import require_labels
 from sleipnir.scheduler.runs.model import NewRun, RunContext
@@ -103,6 +105,14 @@ def _require_no_seeds(agent: str, state: Mapping[str, Any]) -> None:
 
 def _require_asking(graph: Graph, answers: Iterable[str]) -> None:
     """Check that the nodes that are answered in advance ask something."""
+    if is_normal(graph):
+        for name in answers:
+            if name not in asking.FUNCTIONS:
+                raise SubmissionRefused(
+                    f"--answer names '{printable(name)}'; a normal agent asks by "
+                    f"{listing(asking.FUNCTIONS)}"
+                )
+        return
     for node_id in answers:
         if node_id not in graph.nodes:
             raise SubmissionRefused(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import AnswerRefused, NotWaiting, RunClosed
-from sleipnir.scheduler.runs.model import Lease, NewRun, Question, Usage, Wait, WaitMode
+from sleipnir.scheduler.runs.model import QUESTION, Lease, NewRun, Question, Usage, Wait, WaitMode
 from sleipnir.scheduler.store.record import (
     first_checkpoint,
     flat,
@@ -46,39 +46,34 @@ class Parking:
         self._store = store
 
     def ask(
-        self, lease: Lease, question: Question, *, event: Event | None = None, turn: str = ""
+        self, lease: Lease, *questions: Question, event: Event | None = None, turn: str = ""
     ) -> None:
-        """Park a visit on a question; `turn` is what its conversation records of it."""
-        text = encode(
-            {
-                "root_run_id": question.root_run_id,
-                "agent": question.agent,
-                "node": question.node,
-                "visit_number": question.visit_number,
-                "kind": question.kind,
-                "text": question.text,
-                "options": list(question.options),
-                "default": question.default,
-                "validation": question.validation,
-            }
-        )
-        wait = Wait("question", "question", detail=text)
-        self.park(lease, [wait], event=event, turn=turn)
+        """Park a visit on questions; `turn` is what its conversation records of them."""
+        waits = [Wait(each.call, "question", each.allowed_s, _text_of(each)) for each in questions]
+        self.park(lease, waits, event=event, turn=turn)
 
-    def answer(self, run_id: str, visit: str, answer: str, *, event: Event | None = None) -> None:
+    def answer(
+        self,
+        run_id: str,
+        visit: str,
+        answer: str,
+        *,
+        call: str = QUESTION,
+        event: Event | None = None,
+    ) -> None:
         """Accept the first answer to an open question.
 
         Raises:
             AnswerRefused: if it is not open, or the run is over.
         """
         with refusing_answers(run_id):
-            self._store.call("close_wait", *self.to_answer(run_id, visit, answer, event))
+            self._store.call("close_wait", *self.to_answer(run_id, visit, answer, event, call))
 
     def to_answer(
-        self, run_id: str, visit: str, answer: str, event: Event | None
+        self, run_id: str, visit: str, answer: str, event: Event | None, call: str = QUESTION
     ) -> tuple[str, str, str, str, str]:
         """What `close_wait` is given of an answer."""
-        return run_id, visit, "question", encode({"answer": answer}), self._store.event(event)
+        return run_id, visit, call, encode({"answer": answer}), self._store.event(event)
 
     def park(
         self,
@@ -226,3 +221,21 @@ class Parking:
     def expire(self, run_id: str, visit: str, call: str) -> str:
         """Let a visit go on without something, if its time for that is over; tells its kind."""
         return str(self._store.call("expire_wait", run_id, visit, call).kind)
+
+
+def _text_of(question: Question) -> str:
+    """What is stored of a question; its visit and its call are its name."""
+    fields = {
+        "root_run_id": question.root_run_id,
+        "agent": question.agent,
+        "node": question.node,
+        "visit_number": question.visit_number,
+        "kind": question.kind,
+        "text": question.text,
+        "options": list(question.options),
+        "default": question.default,
+        "validation": question.validation,
+    }
+    if question.allowed_s is not None:
+        fields["allowed_s"] = question.allowed_s
+    return encode(fields)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.scheduler.agents.todo import TodoList
 
-TODO_SECTION = """\
+_TODO_SECTION = """\
 ## Todo list
 
 For work of more than a few steps keep a todo list:
@@ -22,6 +22,20 @@ First write the list, then work on it. Mark each item as soon as it is done, one
 request is called off or turns into another one, clear the list at once. If you stop while items are
 open, you are reminded of them automatically."""
 
+_USER_SECTION = """\
+## Asking the user
+
+Ask for decisions, preferences, and whatever is unclear, by these tools and not in your answer:
+
+- `user__ask` (question, options): one of several options, or the person's own words; returns
+  {"answer": text}
+- `user__confirm` (question): yes or no; returns {"answer": "yes"} or {"answer": "no"}
+- `user__input` (question): a text; returns {"answer": text}
+- `user__checkbox` (question, options): any number of several options; returns {"answers": [text]}
+
+If you work for another agent, your question reaches the people behind it, and you may be told that
+no answer came in time."""
+
 _CONTINUATION = """\
 [automatic message] Items of your todo list are still open. Check that a result is right before you
 mark its item as done. Break a broad item into items of one purpose each with `todo__add` before you
@@ -31,7 +45,8 @@ begin it. Now go on with the next open item by calling tools; do not announce it
 def sections(config: NormalAgent) -> Iterator[str]:
     """What a prompt says of the tools that the engine adds, in their order."""
     if config.auto_continue and config.inject_todo_instructions:
-        yield TODO_SECTION
+        yield _TODO_SECTION
+    yield _USER_SECTION
 
 
 def continuation(config: NormalAgent, todos: TodoList) -> str:

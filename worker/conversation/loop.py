@@ -7,31 +7,38 @@ another worker takes over, or that parked on a question, goes on where it was.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ToolCalled
-from sleipnir.worker.conversation.tool_set import ToolInvocation, Toolset
+from sleipnir.worker.conversation.tool_set import (
+    CallOutcome,
+    ResolvedTool,
+    ToolInvocation,
+    Toolset,
+    Waits,
+)
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
-from sleipnir.worker.visit.outcome import Asked
+from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked, AskedSeveral
 
 _NARRATED_CHARACTERS = 2_000  # of a failure
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Parked(Exception):
-    """The loop goes on when a person has answered."""
+    """The loop goes on when people have answered."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        super().__init__(asked.text)
+    def __init__(self, *asked: Asked) -> None:
+        self.outcome = asked[0] if len(asked) == 1 else AskedSeveral(asked)
+        super().__init__(asked[0].text)
 
 
 class IterationsExhausted(Exception):
@@ -97,7 +104,9 @@ class _Turn:
         self._visit = calls.visit
         self._timeout_s = calls.timeout_s
         self._transcript = calls.transcript
-        self._tools = toolset.tools
+        self._toolset = toolset
+        self._places = _places(reply.calls, toolset.aliases)
+        self._asked: list[Asked] = []
         self._refused = refused
         limits = self._visit.limits
         self._calls = reply.calls[: limits.calls]
@@ -121,6 +130,8 @@ class _Turn:
         if left:
             self._tell_of_surplus()
             self._carry_out(left)
+        if self._asked:
+            raise Parked(*self._asked)
         for call in self._calls:
             yield _tool_message(call, self._values[call.call_id])
         refused = _refused(self._refusal()).value
@@ -151,8 +162,13 @@ class _Turn:
         for future in futures:
             future.result()
 
+    def _tool(self, call: ToolCall) -> ResolvedTool | None:
+        toolset = self._toolset
+        return toolset.tools.get(toolset.aliases.get(call.name, call.name))
+
     def _overlaps(self, call: ToolCall) -> bool:
-        return call.name in self._tools and self._tools[call.name].overlaps
+        tool = self._tool(call)
+        return tool is not None and tool.overlaps
 
     def _one_by_one(self, calls: Sequence[ToolCall]) -> None:
         for call in calls:
@@ -164,32 +180,56 @@ class _Turn:
                 )
             if isinstance(outcome, NeedsConfirmation):
                 turn = self._transcript.question(call.call_id, outcome.question)
-                raise Parked(Asked("confirm", outcome.question, ("yes", "no"), turn=turn))
+                raise Parked(
+                    Asked(
+                        "confirm",
+                        outcome.question,
+                        ("yes", "no"),
+                        turn=turn,
+                        allowed_s=self._toolset.consent_within_s,
+                    )
+                )
+            if isinstance(outcome, Waits):
+                self._asked.append(replace(outcome.asked, call=self._places[call.call_id].wait_id))
+                continue
             self._keep(call, outcome.value, monotonic() - began)
 
-    def _call(self, call: ToolCall) -> Completed | NeedsConfirmation:
+    def _call(self, call: ToolCall) -> CallOutcome:
         if call.call_id in self._refused:
             return Completed(self._refused[call.call_id])
         try:
             arguments = parse_arguments(call)
         except ValueError as error:
             return _refused(f"{call.name}: {error}")
-        tool = self._tools.get(call.name)
+        tool = self._tool(call)
         if tool is None:
             return _refused(f"there is no tool '{call.name}'; use only the tools that are listed")
         answers = self._transcript.answers_to(call.call_id)
         for question, answer in answers.items():
+            if answer == NOT_IN_TIME:
+                return _refused(f"{call.name}: declined, nobody answered in time: {question}")
             if answer != "yes":
                 return _refused(f"{call.name}: declined by a person: {question}")
         visit = self._visit
         # Ids only tell the calls of one reply apart.
         key = f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
         left_s = visit.seconds_left(self._timeout_s)
-        return tool.call(ToolInvocation(call.name, arguments, key, tuple(answers), left_s))
+        place = self._places[call.call_id]
+        return tool.call(
+            ToolInvocation(
+                tool.name,
+                arguments,
+                key,
+                tuple(answers),
+                left_s,
+                place=place.number,
+                arrived=visit.arrived.get(place.wait_id),
+            )
+        )
 
     def _repeat_effect(self, call: ToolCall) -> None:
         """What a known call has done for the commit of this turn, for this try of it."""
-        tool = self._tools.get(call.name)
+        tool = self._tool(call)
         if tool is not None and tool.in_commit:
             self._call(call)
 
@@ -214,6 +254,24 @@ class _Turn:
         said = str(value.get("stderr", "")).strip().rpartition("\n")[2]
         reason = f"{value['tool_call_error']}: {said}" if said else str(value["tool_call_error"])
         return self._visit.mask(reason)[:_NARRATED_CHARACTERS]
+
+
+class _Place(NamedTuple):
+    """A call among those of its function in a reply."""
+
+    number: int  # from 1
+    wait_id: str  # of what it waits for, if it does
+
+
+def _places(calls: Sequence[ToolCall], aliases: Mapping[str, str]) -> dict[str, _Place]:
+    counts: Counter[str] = Counter()
+    found = {}
+    for call in calls:
+        name = aliases.get(call.name, call.name)
+        counts[name] += 1
+        number = counts[name]
+        found[call.call_id] = _Place(number, name if number == 1 else f"{name}/{number}")
+    return found
 
 
 def parse_arguments(call: ToolCall) -> dict[str, Any]:

@@ -13,16 +13,16 @@ from typing import Any
 from sleipnir.scheduler.runs.recording import RecordedToolCall
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.recordings import Recordings
-from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation
+from sleipnir.worker.conversation.tool_set import CallOutcome, ResolvedTool, ToolInvocation
 from sleipnir.worker.llm.recording.redaction import redacted
-from sleipnir.worker.tools.call import Completed, NeedsConfirmation
+from sleipnir.worker.tools.call import Completed
 from sleipnir.worker.visit.context import Visit
 
 # Recordings are large, and the runs of a batch share one.
 _LOADED_AT_ONCE = 8
 _SHOWN_CHARACTERS = 200
 
-_Call = Callable[[ToolInvocation], Completed | NeedsConfirmation]
+_Call = Callable[[ToolInvocation], CallOutcome]
 _Results = Mapping[str, Sequence[RecordedToolCall]]
 
 
@@ -44,9 +44,7 @@ class ToolRecording:
             return replace(tool, call=partial(self._recorded, tool.call, visit))
         return tool
 
-    def _recorded(
-        self, call: _Call, visit: Visit[Any], invocation: ToolInvocation
-    ) -> Completed | NeedsConfirmation:
+    def _recorded(self, call: _Call, visit: Visit[Any], invocation: ToolInvocation) -> CallOutcome:
         outcome = call(invocation)
         if isinstance(outcome, Completed):
             recorded = RecordedToolCall(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from sleipnir.worker.llm.client import Declaration
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
+from sleipnir.worker.visit.outcome import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,18 @@ class ToolInvocation:
     key: str  # equal for every try of this call
     approvals: tuple[str, ...] = ()  # the questions a person said yes to
     timeout_s: float | None = None
+    place: int = 1  # among the calls of this function in its reply
+    arrived: str | None = None  # what came of the thing that it waits for, if it waited for any
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The call's result is what a person answers; it has changed nothing yet."""
+
+    asked: Asked
+
+
+CallOutcome: TypeAlias = Completed | NeedsConfirmation | Waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +39,7 @@ class ResolvedTool:
     """One function: what the model is told of it, and how it is called."""
 
     declaration: Declaration
-    call: Callable[[ToolInvocation], Completed | NeedsConfirmation]
+    call: Callable[[ToolInvocation], CallOutcome]
     # Calls of one turn may run side by side; all others keep their order.
     overlaps: bool = False
     # What it does lies in the commit of the turn: it is called again where a turn is taken up.
@@ -43,6 +56,10 @@ class Toolset:
 
     tools: Mapping[str, ResolvedTool] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # of what could not be offered
+    # Other names under which some of them are called, without being told of.
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    # How long a guarded tool waits for consent; None: for ever.
+    consent_within_s: float | None = None
 
     @property
     def declarations(self) -> list[Declaration]:

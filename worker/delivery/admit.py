@@ -21,6 +21,7 @@ from sleipnir.worker.services import Services
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
+from sleipnir.worker.visit.outcome import NOT_IN_TIME
 from sleipnir.worker.visit.run_log import RunLog
 from sleipnir.worker.visit.services import VisitServices
 
@@ -71,6 +72,7 @@ def make_visit(
         attempt=begun.attempt,
         age_s=begun.age_s,
         resumed_with=_resumption(services.store, lease, node_id, begun),
+        arrived=begun.results,
         secrets=(*(context.variables[name] for name in context.secrets), *agent.secrets),
         began_at=now,
         run_ends_at=None if begun.left_s is None else now + begun.left_s,
@@ -106,7 +108,8 @@ def _resumption(store: RunStore, lease: Lease, node_id: str, begun: Begun) -> An
         return store.parking.read_map(lease.run_id, lease.visit)
     for call in ("question", "child"):
         if call in begun.results:
-            return json.loads(begun.results[call])
+            text = begun.results[call]
+            return json.loads(text) if text else {"answer": NOT_IN_TIME}
     return _answer_ahead(begun.context.answers, node_id, begun.visit_number)
 
 

@@ -54,7 +54,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
             return replace(outcome, warnings=toolset.warnings)
         return outcome
     except Parked as parked:
-        return parked.asked
+        return parked.outcome
     except MustWait as wait:
         delay_s = _within_limit(calls, wait.delay_s)
         return Deferred(delay_s, visit.mask(wait.reason), wait.for_person)

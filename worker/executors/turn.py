@@ -24,6 +24,7 @@ from sleipnir.scheduler.agents.todo import Notebook
 from sleipnir.scheduler.runs.events import Continued
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.agents.builtin.todo import todo_tools
+from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
 from sleipnir.worker.agents.prompt import opening
 from sleipnir.worker.agents.texts import continuation
 from sleipnir.worker.conversation.loop import Parked, carry_out, parse_arguments
@@ -43,8 +44,8 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
         NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns.
     """
     calls, notebook = _model_calls(visit), Notebook(todos_of(visit.state))
-    toolset = _toolset(visit, notebook)
     before = messages_of(visit.state)
+    toolset = _toolset(visit, before, notebook)
     try:
         added = [] if before else opening(visit, toolset, calls.transcript)
         messages = [*before, *added]
@@ -57,7 +58,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     except ModelCallFailed as error:
         return _after_failure(visit, calls, error)
     except Parked as parked:
-        return parked.asked
+        return parked.outcome
     except MustWait as wait:
         return Deferred(wait.delay_s, visit.mask(wait.reason), wait.for_person)
     return Wrote(
@@ -68,11 +69,17 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     )
 
 
-def _toolset(visit: Visit[TurnNode], notebook: Notebook) -> Toolset:
+def _toolset(visit: Visit[TurnNode], before: Sequence[Message], notebook: Notebook) -> Toolset:
     """All functions of the agent, then those of the engine."""
     found = visit.services.tools.resolve_all(visit)
-    own = todo_tools(notebook) if visit.node.config.auto_continue else ()
-    return replace(found, tools={**found.tools, **{tool.name: tool for tool in own}})
+    todo = todo_tools(notebook) if visit.node.config.auto_continue else ()
+    own = (*todo, *user_tools(visit, before))
+    return replace(
+        found,
+        tools={**found.tools, **{tool.name: tool for tool in own}},
+        aliases=ALIASES,
+        consent_within_s=asking_limit_s(visit),
+    )
 
 
 def _writes(visit: Visit[TurnNode], added: Sequence[Message], notebook: Notebook) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sleipnir.graphs.schema import BaseNode, Graph
@@ -20,6 +22,8 @@ from sleipnir.worker.visit.loaded_agent import LoadedAgent
 from sleipnir.worker.visit.services import VisitServices
 
 N = TypeVar("N", bound=BaseNode)
+
+NOTHING_ARRIVED: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ class Visit(NamedTuple, Generic[N]):
     age_s: float = 0.0  # since the visit first began, earlier tries and parking included
     # What the visit parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None
+    # What came of what calls of a model wait for, by their ids; "" where nothing did in time.
+    arrived: Mapping[str, str] = NOTHING_ARRIVED
     secrets: tuple[str, ...] = ()  # values that nobody may see
 
     @property

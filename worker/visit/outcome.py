@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sleipnir.graphs.bundles.archive import Bundle
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, QUESTION, Usage
 
 
 class Nothing:
@@ -53,11 +53,15 @@ class Ended:
     warnings: tuple[str, ...] = ()
 
 
+# What stands for the answer to a question that had its time.
+NOT_IN_TIME = "not answered in time"
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The visit parks until a person answers."""
 
-    kind: str  # "approval" or "input"; "confirm" of a guarded tool
+    kind: str  # "approval" or "input"; of a model's call "confirm", "ask", "checkbox"
     text: str
     options: tuple[str, ...] = ()
     default: str | None = None
@@ -65,6 +69,16 @@ class Asked:
     validation: str | None = None
     # What the visit's conversation records of the question.
     turn: dict[str, Any] | None = None
+    # Its id among what the visit waits for, and after what time the visit goes on without.
+    call: str = QUESTION
+    allowed_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSeveral:
+    """The visit parks until people have answered all of these."""
+
+    questions: tuple[Asked, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +135,9 @@ class Failed:
     usage: Usage = field(default=NO_USAGE)
 
 
-Outcome: TypeAlias = Wrote | Ended | Asked | Spawned | Mapped | Postponed | Deferred | Failed
+Outcome: TypeAlias = (
+    Wrote | Ended | Asked | AskedSeveral | Spawned | Mapped | Postponed | Deferred | Failed
+)
 
 
 def internal_error(node_id: str, reason: str) -> Failed:

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 
-from sleipnir.scheduler.runs.model import FINAL, Question
+from sleipnir.scheduler.runs.model import FINAL, QUESTION, Question
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.indexes import (
@@ -122,11 +122,13 @@ def _open_children(run_ids: Sequence[str]) -> Reads[list[str]]:
     ]
 
 
-def _question(run_id: str, visit: str, text: str, asked_at: int) -> Question:
-    fields = json.loads(text)
+def _question(run_id: str, name: str, text: str, asked_at: int) -> Question:
+    """An open question; its name is its visit, and its call if the visit may have several."""
+    fields, (visit, _, call) = json.loads(text), name.partition(" ")
     return Question(
         run_id=run_id,
         visit=visit,
+        call=call or QUESTION,
         asked_at=asked_at,
         **{**fields, "options": tuple(fields["options"])},
     )

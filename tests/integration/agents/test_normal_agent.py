@@ -58,6 +58,12 @@ def results(server: ModelServer) -> list[Any]:
     return [message["content"] for message in messages(server) if message["role"] == "tool"]
 
 
+def offered(server: ModelServer) -> list[str]:
+    """The functions of the agent itself."""
+    names = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
+    return [name for name in names if not name.startswith("user__")]
+
+
 def system(server: ModelServer) -> str:
     (message,) = (each for each in messages(server) if each["role"] == "system")
     return str(message["content"])
@@ -163,7 +169,9 @@ def test_the_prompt_says_who_and_where(
     assert server.requests[0].messages[0] == server.requests[1].messages[0]
 
 
-def test_an_agent_without_instructions_has_no_prompt(engine: Engine, server: ModelServer) -> None:
+def test_an_agent_without_instructions_is_told_of_its_tools(
+    engine: Engine, server: ModelServer
+) -> None:
     server.script.add(says("Hello."))
 
     run_id = engine.submit_normal("model: openai:m", prompt="Hi.")
@@ -171,6 +179,7 @@ def test_an_agent_without_instructions_has_no_prompt(engine: Engine, server: Mod
 
     assert engine.run(run_id).output == "Hello."
     assert messages(server)[-1] == {"role": "user", "content": "Hi."}
+    assert system(server).startswith("## Asking the user\n")
 
 
 def test_dynamic_instructions_are_made_once_and_rendered(
@@ -201,8 +210,7 @@ def _instructions():
 
     assert engine.run(run_id).status == "succeeded"
     assert system(server).startswith("_instructions for Ann:\n1. add: Adds two numbers.")
-    offered = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
-    assert offered == ["add", "nothing", "wipe"]
+    assert offered(server) == ["add", "nothing", "wipe"]
     assert (tmp_path / "made").read_text() == "x"
 
 
@@ -392,7 +400,7 @@ def test_the_environment_of_the_submission_overrides_the_file(
     body = server.requests[0].body
     assert (body["model"], body["temperature"]) == ("other", 0.5)
     assert system(server).startswith("Be brief.")
-    assert [tool["function"]["name"] for tool in body["tools"]] == ["get_current_time"]
+    assert offered(server) == ["get_current_time"]
 
 
 def test_another_file_may_stand_in_for_the_agent_s_own(
@@ -503,7 +511,7 @@ def test_a_node_runs_a_normal_agent_and_takes_its_result(
     assert run.output == "It is 2."
     assert run.usage.prompt_tokens == 20
     assert server.requests[0].body["model"] == "parent"
-    assert system(server) == "Help x."
+    assert system(server).startswith("Help x.\n\n## Asking the user\n")
     assert messages(server)[1]["content"] == "do it"
     assert set(engine.state(run_id)) == {"initial_prompt", "what", "r"}
     assert_consistent(engine.redis, runs=2)

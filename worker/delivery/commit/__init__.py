@@ -14,6 +14,7 @@ from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import (
     Asked,
+    AskedSeveral,
     Deferred,
     Ended,
     Failed,
@@ -99,6 +100,8 @@ def _make_transition(delivery: Delivery, outcome: Outcome) -> None:
             step.finish(delivery, outcome)
         case Asked():
             parking.ask(delivery, outcome)
+        case AskedSeveral(questions):
+            parking.ask(delivery, *questions)
         case Spawned():
             refused = parking.spawn(delivery, outcome)
             if refused is not None:

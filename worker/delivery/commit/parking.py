@@ -14,7 +14,7 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     VisitDelayed,
 )
-from sleipnir.scheduler.runs.model import NewRun, Question
+from sleipnir.scheduler.runs.model import QUESTION, NewRun, Question
 from sleipnir.scheduler.runs.submit import NestedTooDeep, child_digest, child_run
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.outcome import (
@@ -28,12 +28,16 @@ from sleipnir.worker.visit.outcome import (
 )
 
 
-def ask(delivery: Delivery, asked: Asked) -> None:
-    """Put a question to people, and wait for the answer."""
-    question = _question(delivery, asked)
-    event = QuestionAsked(question.node, question.text, asked.options, asked.default)
+def ask(delivery: Delivery, asked: Asked, *others: Asked) -> None:
+    """Put questions to people, and wait for the answers."""
+    questions = [_question(delivery, each) for each in (asked, *others)]
+    event, *events = [
+        QuestionAsked(each.node, each.text, each.options, each.default) for each in questions
+    ]
+    for other in events:  # a transition tells one
+        delivery.visit.services.narration.narrate(other)
     turn = encode(asked.turn) if asked.turn is not None else ""
-    delivery.services.store.parking.ask(delivery.lease, question, event=event, turn=turn)
+    delivery.services.store.parking.ask(delivery.lease, *questions, event=event, turn=turn)
 
 
 def _question(delivery: Delivery, asked: Asked) -> Question:
@@ -43,13 +47,15 @@ def _question(delivery: Delivery, asked: Asked) -> Question:
         root_run_id=begun.context.root or visit.run_id,
         agent=visit.graph.name,
         visit=delivery.lease.visit,
-        node=visit.node_id,
+        node=visit.node_id if asked.call == QUESTION else asked.call.partition("/")[0],
         visit_number=begun.visit_number,
         kind=asked.kind,
         text=visit.mask(asked.text),
         options=asked.options,
         default=asked.default,
         validation=asked.validation,
+        call=asked.call,
+        allowed_s=asked.allowed_s,
     )
 
 

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.cli.menu import moved
-from sleipnir.scheduler.cli.prompts import ask_for_choice, ask_for_consent, ask_for_text
+from sleipnir.scheduler.cli.prompts import (
+    ask_for_choice,
+    ask_for_consent,
+    ask_for_several,
+    ask_for_text,
+)
 from sleipnir.scheduler.runs.model import Question
 
 
@@ -102,3 +107,19 @@ def test_an_empty_text_without_a_default_is_an_answer() -> None:
 )
 def test_keys_move_through_three_entries_from_the_first(key: str, place: int) -> None:
     assert moved(0, key, 3) == place
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("1,3", '["tea", "rum"]'),
+        ("milk, 1", '["milk", "tea"]'),
+        ("", "[]"),
+        ("something else", "something else"),
+    ],
+)
+def test_several_options_are_chosen_by_number(typed: str, answer: str) -> None:
+    said: list[str] = []
+
+    assert ask_for_several(["tea", "milk", "rum"], said.append, lambda: typed) == answer
+    assert "1) tea" in said[0]

@@ -1,0 +1,72 @@
+"""What a model asks people, and what it is told of their answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from sleipnir.scheduler.runs.consent import consent
+
+AskKind: TypeAlias = Literal["ask", "confirm", "input", "checkbox"]
+
+PREFIX = "user__"
+FUNCTIONS: tuple[str, ...] = tuple(
+    f"{PREFIX}{kind}" for kind in ("ask", "confirm", "input", "checkbox")
+)
+
+_GUIDANCE = (
+    "No person is available. Decide by a sensible default and go on, or stop and say what you "
+    "would need to know."
+)
+
+
+def answered(kind: AskKind, options: Sequence[str], answer: str) -> dict[str, Any]:
+    """The result of a call that was answered."""
+    if kind == "checkbox":
+        return {"answers": chosen(options, answer)}
+    if kind == "confirm":
+        return {"answer": consent(answer) or answer}
+    return {"answer": answer}
+
+
+def chosen(options: Sequence[str], answer: str) -> list[str]:
+    """Which options an answer means: a JSON array, one option, or several with commas between.
+
+    Anything else is one choice of the person's own.
+    """
+    found = _json_array(answer)
+    if found is not None:
+        return found
+    if answer in options:
+        return [answer]
+    parts = [part.strip() for part in answer.split(",")]
+    return parts if all(part in options for part in parts) else [answer]
+
+
+def _json_array(text: str) -> list[str] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_array = isinstance(found, list) and all(isinstance(item, str) for item in found)
+    return found if is_array else None
+
+
+def no_person(kind: AskKind, question: str, options: Sequence[str]) -> dict[str, Any]:
+    """The result of a call in a run that was submitted without a person to ask."""
+    return {
+        "needs_human": True,
+        "action": kind,
+        "question": question,
+        "options": list(options),
+        "guidance": _GUIDANCE,
+    }
+
+
+def timed_out(after_s: float) -> dict[str, Any]:
+    """The result of a call that nobody has answered in time."""
+    return {
+        "error": f"nobody answered within {after_s:g} seconds",
+        "fallback": "Decide by your own judgement and go on.",
+    }

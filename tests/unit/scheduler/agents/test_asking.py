@@ -1,0 +1,33 @@
+"""What a model is told of answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from sleipnir.scheduler.agents.asking import answered, chosen
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ('["tea", "a cake"]', ["tea", "a cake"]),
+        ("tea", ["tea"]),
+        ("tea, milk", ["tea", "milk"]),
+        ("tea, rum", ["tea, rum"]),
+        ("bread, butter", ["bread, butter"]),
+        ("[1]", ["[1]"]),
+        ("[]", []),
+        ("neither", ["neither"]),
+    ],
+)
+def test_choices_are_read_from_a_text(answer: str, expected: list[str]) -> None:
+    assert chosen(["tea", "milk", "bread, butter"], answer) == expected
+
+
+def test_what_each_kind_is_answered_with() -> None:
+    assert answered("ask", ["a"], "b") == {"answer": "b"}
+    assert answered("input", [], "") == {"answer": ""}
+    assert answered("confirm", [], "Y") == {"answer": "yes"}
+    assert answered("confirm", [], "0") == {"answer": "no"}
+    assert answered("confirm", [], "perhaps") == {"answer": "perhaps"}
+    assert answered("checkbox", ["a", "b"], "a,b") == {"answers": ["a", "b"]}
