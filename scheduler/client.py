@@ -290,9 +290,8 @@ class Client(Following, SecondChances):
         question = self.open_question(run_id, node)
         text = answers.accepted(question, text, self.store.settings.value_limit_bytes)
         event = events.QuestionAnswered(question.node)
-        self.store.parking.answer(
-            question.run_id, question.visit, text, call=question.call, event=event
-        )
+        visit, call = question.visit, question.call
+        self.store.parking.answer(question.run_id, visit, text, call=call, event=event)
         return question
 
     def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:

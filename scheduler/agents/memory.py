@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.agents.todo import TodoList
 
 Message: TypeAlias = Mapping[str, Any]
@@ -27,9 +28,9 @@ def turn_key(number: int) -> str:
     return f"{_TURN}{number}"
 
 
-def messages_of(state: Mapping[str, Any]) -> list[Message]:
+def messages_of(state: Snapshot) -> list[Message]:
     """The conversation so far."""
-    return [message for key in _turns_in(state) for message in state[key]]
+    return [message for turn in state.values_of(_turns_in(state)) for message in turn]
 
 
 def _turns_in(keys: Iterable[str]) -> list[str]:
@@ -40,7 +41,8 @@ def _turns_in(keys: Iterable[str]) -> list[str]:
 def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """What people are shown of a conversation in the place of a state."""
     todos = todos_of(state).shown()["todos"]
-    return {"messages": len(messages_of(state)), "todos": todos, "tasks": []}
+    messages = sum(len(state[key]) for key in _turns_in(state))
+    return {"messages": messages, "todos": todos, "tasks": []}
 
 
 def todos_of(state: Mapping[str, Any]) -> TodoList:
