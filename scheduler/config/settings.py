@@ -228,6 +228,9 @@ class Settings:
     rag_document_max_bytes: int = _setting(
         64 * MIB, ge=1, description="largest document of a knowledge base"
     )
+    rag_crawl_max_pages: int = _setting(
+        500, ge=1, description="pages that are read of one site, `https://…/**`"
+    )
     kb_max_bytes: int = _setting(
         512 * MIB, ge=1, description="largest packed knowledge base, as Redis keeps it"
     )

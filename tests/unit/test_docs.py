@@ -381,6 +381,7 @@ BOUNDS_BY_NAME = {
     "program_memory_mb",
     "tool_timeout",
     "mcp_timeout",
+    "rag_crawl_max_pages",
 }
 BOUND_ROW = re.compile(r"^\| (.+?) \| .+ \| .+ \| `(.+?)::(\w+)` \|$", re.MULTILINE)
 

@@ -32,6 +32,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.preparation import rag_defaults
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
+from sleipnir.worker.knowledge.reach import reach_here
 
 with lazy_imports():
     from sleipnir.worker.knowledge import cache, loading
@@ -158,7 +159,7 @@ class AgentBase:
         return found
 
     def _load(self, entries: Sequence[str]) -> loading.Loaded:
-        reach = loading.reach_here(self.settings)
+        reach = reach_here(self.settings)
         return loading.load_local(self.agent.directory, entries, reach, lambda: False)
 
     def _index(self, indexes: Indexes) -> Index:

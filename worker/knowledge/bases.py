@@ -31,6 +31,7 @@ from sleipnir.worker.knowledge.build_stages import (
 )
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
 from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed, NotBuilt, NotYet
+from sleipnir.worker.knowledge.reach import reach_elsewhere, reach_here
 
 # They import faiss and whoosh, which most workers do without.
 with lazy_imports():
@@ -180,9 +181,9 @@ class KnowledgeBases:
             BuildFailed: some are on the machine of the agent, or the run is over.
         """
         settings, entries = self._settings, visit.node.documents
-        reach = loading.reach_elsewhere(settings, visit.cancelled)
+        reach = reach_elsewhere(settings, visit.cancelled)
         if settings.redis_url is not None and is_private(settings.redis_url):
-            reach = loading.reach_here(settings, visit.cancelled)
+            reach = reach_here(settings, visit.cancelled)
         elsewhere = [e for e in entries if is_absolute(reach.classify(e).target)]
         if elsewhere and not reach.is_here:
             raise BuildFailed(

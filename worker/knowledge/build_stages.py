@@ -19,6 +19,7 @@ from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
 from sleipnir.worker.knowledge.errors import BuildFailed, NotYet
+from sleipnir.worker.knowledge.reach import reach_here
 
 # They import faiss and whoosh, which most workers do without.
 with lazy_imports():
@@ -107,7 +108,7 @@ class BuildStages:
             raise BuildFailed("its documents are no longer kept; start the build again")
         loaded = loading.Loaded.from_bytes(content)
         if loading.has_pages(order.entries):
-            reach = loading.reach_here(self._settings, visit.cancelled)
+            reach = reach_here(self._settings, visit.cancelled)
             loaded += loading.load_pages(order.entries, reach, visit.cancelled.is_set, loaded)
             if visit.cancelled.is_set():
                 raise BuildFailed("cancelled: the run is over")

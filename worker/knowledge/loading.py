@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 from sleipnir.graphs.files import MIB, read_text, reason
-from sleipnir.graphs.functions.lib.sleipnir.markdown import from_html
-from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, fetch
 from sleipnir.graphs.knowledge.sources import (
     Entry,
     SourceError,
@@ -24,13 +20,12 @@ from sleipnir.graphs.knowledge.sources import (
     may_read,
     source_of,
 )
-from sleipnir.scheduler.config.settings import Settings
+from sleipnir.worker.knowledge.crawling import crawl
 from sleipnir.worker.knowledge.errors import BuildFailed
 from sleipnir.worker.knowledge.index import SourceText
-from sleipnir.worker.knowledge.loaders import Loaders, loaders_here, own_loaders
-from sleipnir.worker.visit.cancellation import Cancellation
+from sleipnir.worker.knowledge.pages import fetch_page, plain, text_of_page
+from sleipnir.worker.knowledge.reach import Reach
 
-_PAGE_TIME_S = 16.0
 _MOST_SHOWN = 20
 # The kinds of entries that any worker can read.
 _PAGES = ("url", "crawl")
@@ -38,65 +33,6 @@ _PAGES = ("url", "crawl")
 _LOADERS_OF_PAGES: Mapping[str, str] = {"url": "url", "crawl": "recursive_url"}
 # A source, and how to read it.
 _Document: TypeAlias = tuple[str, Callable[[], SourceText]]
-# What stands around the text of a page.
-_CHROME = frozenset(("nav", "footer"))
-_MEDIA = ("image/", "audio/", "video/")
-# What is text inside an archive, or none at all.
-_FORMATS = {
-    "application/pdf": "pdf",
-    "application/rtf": "rtf",
-    "text/rtf": "rtf",
-    "application/vnd.oasis.opendocument.text": "odt",
-    "application/vnd.oasis.opendocument.spreadsheet": "ods",
-    "application/vnd.oasis.opendocument.presentation": "odp",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
-    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
-}
-_SUBTYPES = {"plain": "txt", "javascript": "js", "markdown": "md", "x-python": "py"}
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What documents may be read, and with which commands."""
-
-    settings: Settings
-    loaders: Loaders
-    is_here: bool  # on the machine that the agent is on
-
-    @property
-    def document_bytes(self) -> int:
-        return self.settings.rag_document_max_bytes
-
-    @property
-    def absolute_paths(self) -> bool:
-        return self.is_here and self.settings.rag_absolute_paths
-
-    def classify(self, entry: str) -> Entry:
-        """An entry of `documents`, by the loaders that its machine is configured with."""
-        return classify(entry, loader_names(self.settings.document_loaders))
-
-    def require_loader(self, name: str) -> None:
-        """Check that a command may be run here.
-
-        Raises:
-            SourceError: only the machine of the agent may.
-        """
-        if name not in self.loaders.names:
-            raise SourceError(
-                f"the loader '{name}' runs on the machine of the agent: build the knowledge base "
-                "there with `sleipnir kb build`"
-            )
-
-
-def reach_here(settings: Settings, cancellation: Cancellation | None = None) -> Reach:
-    """What may be read on the machine that the agent is on."""
-    return Reach(settings, loaders_here(settings, cancellation), is_here=True)
-
-
-def reach_elsewhere(settings: Settings, cancellation: Cancellation) -> Reach:
-    """What a worker may read, wherever it runs."""
-    return Reach(settings, own_loaders(settings, cancellation), is_here=False)
 
 
 @dataclass(slots=True)
@@ -208,9 +144,15 @@ def load_pages(
         if entry.kind == "url":
             yield entry.text, lambda: _page(entry.text, reach)
         if entry.kind == "crawl":
-            raise SourceError("whole sites cannot be read in this version; name single pages")
+            crawled = crawl(entry.target, reach, stopped)
+            warnings.extend(crawled.warnings)
+            for document in crawled.documents:
+                yield document.source, partial(plain, document)
 
-    return _load(entries, documents_of, reach, stopped)
+    warnings: list[str] = []
+    loaded = _load(entries, documents_of, reach, stopped)
+    loaded.warnings += warnings
+    return loaded
 
 
 def has_pages(entries: Sequence[str]) -> bool:
@@ -240,6 +182,10 @@ def _load(
     return loaded
 
 
+def _page(url: str, reach: Reach) -> SourceText:
+    return text_of_page(url, fetch_page(url, reach), reach)
+
+
 def _loaded(directory: Path, entry: Entry, reach: Reach) -> Iterator[_Document]:
     """The documents that a loader makes of what stands behind its name."""
     target, name = entry.target, entry.loader
@@ -251,7 +197,7 @@ def _loaded(directory: Path, entry: Entry, reach: Reach) -> Iterator[_Document]:
         target = str(directory / Path(target).expanduser())
     for made in reach.loaders.texts_of(name, target):
         text = SourceText(_source_of_loaded(entry, made.path), "txt", made.text)
-        yield text.source, partial(_plain, text)
+        yield text.source, partial(plain, text)
 
 
 def _pages_of(loader: str, entry: Entry, reach: Reach) -> Iterator[_Document]:
@@ -259,7 +205,7 @@ def _pages_of(loader: str, entry: Entry, reach: Reach) -> Iterator[_Document]:
     reach.require_loader(loader)
     text = reach.loaders.text_of(loader, entry.target)
     if entry.kind == "url":
-        yield entry.text, partial(_plain, SourceText(entry.text, "txt", text))
+        yield entry.text, partial(plain, SourceText(entry.text, "txt", text))
         return
     try:
         pages = [SourceText(page["path"], "txt", page["text"]) for page in json.loads(text)]
@@ -267,7 +213,7 @@ def _pages_of(loader: str, entry: Entry, reach: Reach) -> Iterator[_Document]:
         wanted = '[{"path": …, "text": …}, …]'
         raise SourceError(f"the loader '{loader}' did not print {wanted}") from error
     for page in pages:
-        yield str(page.source), partial(_plain, page)
+        yield str(page.source), partial(plain, page)
 
 
 def _source_of_loaded(entry: Entry, path: str | None) -> str:
@@ -278,12 +224,6 @@ def _source_of_loaded(entry: Entry, path: str | None) -> str:
     if path.startswith(entry.target):
         return f"{entry.loader}:{path}"
     return f"{entry.text}/{path}"
-
-
-def _plain(document: SourceText) -> SourceText:
-    if "\0" in document.text:
-        raise SourceError("it is not text: it has NUL bytes")
-    return document
 
 
 def _reader(directory: Path, file: Path, reach: Reach) -> Callable[[], SourceText]:
@@ -303,7 +243,7 @@ def _file(directory: Path, file: Path, reach: Reach) -> SourceText:
         raise SourceError("it is not text in UTF-8") from error
     except (OSError, RuntimeError, ValueError) as error:
         raise SourceError(reason(error)) from error
-    return _plain(SourceText(source, name, text))
+    return plain(SourceText(source, name, text))
 
 
 def _converted(source: str, file: Path, name: str, reach: Reach) -> SourceText:
@@ -315,43 +255,4 @@ def _converted(source: str, file: Path, name: str, reach: Reach) -> SourceText:
         raise SourceError(reason(error)) from error
     if size > reach.document_bytes:
         raise SourceError(f"it is larger than {reach.document_bytes / MIB:g} MiB")
-    return _plain(SourceText(source, "txt", reach.loaders.text_of(name, str(file))))
-
-
-def _page(url: str, reach: Reach) -> SourceText:
-    private = reach.settings.allow_private_addresses
-    try:
-        request = Request(url, headers={"User-Agent": "sleipnir"})
-        response = fetch(request, timeout_s=_PAGE_TIME_S, allow_private=private)
-    except FetchError as error:
-        raise SourceError(str(error)) from error
-    if not 200 <= response.status < 300:
-        raise SourceError(f"HTTP status {response.status}")
-    if len(response.body) > reach.document_bytes:
-        raise SourceError(f"it is larger than {reach.document_bytes / MIB:g} MiB")
-    kind = response.content_type
-    if kind == "text/html":
-        return SourceText(url, "md", from_html(response.text, response.url, without=_CHROME))
-    if kind.startswith(_MEDIA):
-        raise SourceError(f"it is {kind}, not text")
-    if name := _FORMATS.get(kind):
-        return _download(url, name, response.body, reach)
-    return SourceText(url, _page_extension(url, kind), response.text)
-
-
-def _download(url: str, name: str, content: bytes, reach: Reach) -> SourceText:
-    """What a loader makes of a page that is a file of another format."""
-    if name not in reach.loaders.names:
-        raise SourceError(f"it is {name}: configure a loader for it, document_loaders.{name}")
-    with tempfile.TemporaryDirectory(prefix="sleipnir-page-") as directory:
-        file = Path(directory, f"page.{name}")
-        file.write_bytes(content)
-        return _plain(SourceText(url, "txt", reach.loaders.text_of(name, str(file))))
-
-
-def _page_extension(url: str, kind: str) -> str:
-    subtype = kind.partition("/")[2]
-    if subtype in _SUBTYPES:
-        return _SUBTYPES[subtype]
-    path = PurePosixPath(urlsplit(url).path)
-    return subtype if subtype.isalnum() else extension_of(path.name)
+    return plain(SourceText(source, "txt", reach.loaders.text_of(name, str(file))))

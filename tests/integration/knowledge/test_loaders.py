@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.worker.knowledge.loading import Loaded, load_local, load_pages, reach_here
+from sleipnir.worker.knowledge.loading import Loaded, load_local, load_pages
+from sleipnir.worker.knowledge.reach import reach_here
 from tests.support.engine import Engine
 
 _CONTENT_TYPES = (

@@ -78,7 +78,7 @@ def test_a_private_address_is_refused(engine: Engine, site: WebServer, path: str
         ("/paper", "it cannot be read as pdf"),
         ("/table", "it is xlsx: configure a loader for it, document_loaders.xlsx"),
         ("/gone", "HTTP status 404"),
-        ("/**", "whole sites cannot be read"),
+        ("/nothing/**", "no page could be read"),
     ],
 )
 def test_a_page_that_gives_no_text_fails_the_run_by_name(

@@ -1,0 +1,197 @@
+"""Reads the pages below a URL, as politely as a site may expect."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from threading import Lock
+from time import monotonic
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Response, fetch
+from sleipnir.graphs.knowledge.sources import SourceError
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.periodic import pause
+from sleipnir.worker.knowledge.index import SourceText
+from sleipnir.worker.knowledge.pages import PAGE_TIME_S, USER_AGENT, fetch_page, text_of_page
+from sleipnir.worker.knowledge.reach import Reach
+
+with lazy_imports():
+    import protego
+
+_AT_ONCE = 5
+# What a host is spared between two requests.
+_BETWEEN_REQUESTS_S = 0.1
+_INDEX = "index.html"
+
+
+@dataclass(slots=True)
+class Crawled:
+    """The pages of a site, in the order in which they were found, and what there is to say."""
+
+    documents: list[SourceText] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What one request gave: a text, links to follow, or the reason of neither."""
+
+    url: str
+    document: SourceText | None = None
+    links: Iterable[str] = ()
+    failure: str = ""
+
+
+def crawl(url: str, reach: Reach, stopped: Callable[[], bool]) -> Crawled:
+    """Read the pages below a URL, breadth first, each once.
+
+    Args:
+        url: the pages below its last `/` are read.
+        stopped: whether nobody wants them any more; then some are missing.
+
+    Raises:
+        SourceError: there is no page, or robots.txt cannot be read.
+    """
+    crawler = _Crawler(_start_of(url), reach, stopped)
+    crawled = crawler.run()
+    if not crawled.documents:
+        raise SourceError("; ".join(["no page could be read", *crawled.warnings[:3]]))
+    return crawled
+
+
+class _Crawler:
+    def __init__(self, start: str, reach: Reach, stopped: Callable[[], bool]) -> None:
+        self._start = start
+        self._reach = reach
+        self._stopped = stopped
+        self._pace = _Pace()
+        self._seen = {start}
+
+    def run(self) -> Crawled:
+        robots = self._robots()
+        crawled, waiting = Crawled(), deque([self._start])
+        left = self._reach.settings.rag_crawl_max_pages
+        sources: set[str] = set()
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="crawl") as pool:
+            while waiting and left and not self._stopped():
+                urls = [waiting.popleft() for _ in range(min(len(waiting), _AT_ONCE, left))]
+                left -= len(urls)
+                for page in pool.map(self._page, urls):
+                    if page.failure:
+                        crawled.warnings.append(f"{page.url}: {page.failure}")
+                    if page.document is not None and page.document.source not in sources:
+                        sources.add(page.document.source)
+                        crawled.documents.append(page.document)
+                    new = filter(self._is_new, page.links)
+                    waiting.extend(url for url in new if robots.can_fetch(url, USER_AGENT))
+        if waiting and not left:
+            most = self._reach.settings.rag_crawl_max_pages
+            crawled.warnings.append(f"{self._start}**: {most} pages are read, and there are more")
+        return crawled
+
+    def _robots(self) -> Any:
+        """What the site allows.
+
+        Raises:
+            SourceError: that cannot be told, or not even the first page is allowed.
+        """
+        url = urljoin(self._start, "/robots.txt")
+        self._pace.wait()
+        try:
+            response = fetch(
+                Request(url, headers={"User-Agent": USER_AGENT}),
+                timeout_s=PAGE_TIME_S,
+                allow_private=self._reach.settings.allow_private_addresses,
+            )
+        except FetchError as error:
+            raise SourceError(str(error)) from error
+        if response.status >= 500:
+            raise SourceError(f"{url}: HTTP status {response.status}")
+        rules = protego.Protego.parse(response.text if response.status < 300 else "")
+        if not rules.can_fetch(self._start, USER_AGENT):
+            raise SourceError(f"{url} does not allow it")
+        return rules
+
+    def _page(self, url: str) -> _Page:
+        self._pace.wait()
+        try:
+            response = fetch_page(url, self._reach)
+            source = _without_fragment(response.url)
+            if not source.startswith(self._start):
+                return _Page(url, failure=f"it leads to {source}")
+            document = text_of_page(source, response, self._reach)
+        except SourceError as error:
+            return _Page(url, failure=str(error))
+        links = _links_of(response) if response.content_type == "text/html" else ()
+        return _Page(url, document if document.text.strip() else None, links)
+
+    def _is_new(self, url: str) -> bool:
+        if url in self._seen or not url.startswith(self._start):
+            return False
+        self._seen.add(url)
+        return True
+
+
+class _Pace:
+    """Keeps requests to one host apart, from however many threads they come."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._next_at = 0.0
+
+    def wait(self) -> None:
+        with self._lock:
+            now = monotonic()
+            at = max(now, self._next_at)
+            self._next_at = at + _BETWEEN_REQUESTS_S
+        pause(at - now)
+
+
+class _Links(HTMLParser):
+    """Collects where the links of a page lead to."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[str] = []
+        self.base = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        target = dict(attrs).get("href")
+        if target and tag == "a":
+            self.found.append(target)
+        elif target and tag == "base" and not self.base:
+            self.base = target
+
+
+def _links_of(response: Response) -> Iterator[str]:
+    """The links of a page, absolute and in one form."""
+    links = _Links()
+    links.feed(response.text)
+    try:
+        base = urljoin(response.url, links.base)
+    except ValueError:
+        base = response.url
+    for target in links.found:
+        try:
+            yield _without_fragment(urljoin(base, target.strip()))
+        except ValueError:  # not a URL
+            continue
+
+
+def _start_of(url: str) -> str:
+    """The directory that a crawl stays in."""
+    parts = urlsplit(url)
+    directory = parts.path.rpartition("/")[0]
+    return parts._replace(path=f"{directory}/", query="", fragment="").geturl()
+
+
+def _without_fragment(url: str) -> str:
+    """One form for what is one page."""
+    parts = urlsplit(url)
+    path = parts.path.removesuffix(_INDEX) if parts.path.endswith(f"/{_INDEX}") else parts.path
+    return parts._replace(path=path or "/", fragment="").geturl()

@@ -1,0 +1,98 @@
+"""Pages as documents: fetched, and made text of by their content type."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from sleipnir.graphs.files import MIB
+from sleipnir.graphs.functions.lib.sleipnir.markdown import from_html
+from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Response, fetch
+from sleipnir.graphs.knowledge.sources import SourceError, extension_of
+from sleipnir.worker.knowledge.index import SourceText
+from sleipnir.worker.knowledge.reach import Reach
+
+# What servers, and their robots.txt, know us as.
+USER_AGENT = "sleipnir"
+PAGE_TIME_S = 16.0
+# What stands around the text of a page.
+_CHROME = frozenset(("nav", "footer"))
+_MEDIA = ("image/", "audio/", "video/")
+# What is text inside an archive, or none at all.
+_FORMATS = {
+    "application/pdf": "pdf",
+    "application/rtf": "rtf",
+    "text/rtf": "rtf",
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/vnd.oasis.opendocument.spreadsheet": "ods",
+    "application/vnd.oasis.opendocument.presentation": "odp",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
+}
+_SUBTYPES = {"plain": "txt", "javascript": "js", "markdown": "md", "x-python": "py"}
+
+
+def plain(document: SourceText) -> SourceText:
+    """The document, if it is text.
+
+    Raises:
+        SourceError: it is not.
+    """
+    if "\0" in document.text:
+        raise SourceError("it is not text: it has NUL bytes")
+    return document
+
+
+def fetch_page(url: str, reach: Reach) -> Response:
+    """What the server says, if it says that there is something.
+
+    Raises:
+        SourceError: it cannot be fetched.
+    """
+    private = reach.settings.allow_private_addresses
+    try:
+        request = Request(url, headers={"User-Agent": USER_AGENT})
+        response = fetch(request, timeout_s=PAGE_TIME_S, allow_private=private)
+    except FetchError as error:
+        raise SourceError(str(error)) from error
+    if not 200 <= response.status < 300:
+        raise SourceError(f"HTTP status {response.status}")
+    if len(response.body) > reach.document_bytes:
+        raise SourceError(f"it is larger than {reach.document_bytes / MIB:g} MiB")
+    return response
+
+
+def text_of_page(source: str, response: Response, reach: Reach) -> SourceText:
+    """The text of a page, by the type that its server names.
+
+    Raises:
+        SourceError: it has none.
+    """
+    kind = response.content_type
+    if kind == "text/html":
+        return SourceText(source, "md", from_html(response.text, response.url, without=_CHROME))
+    if kind.startswith(_MEDIA):
+        raise SourceError(f"it is {kind}, not text")
+    if name := _FORMATS.get(kind):
+        return _download(source, name, response.body, reach)
+    return plain(SourceText(source, _page_extension(response.url, kind), response.text))
+
+
+def _download(source: str, name: str, content: bytes, reach: Reach) -> SourceText:
+    """What a loader makes of a page that is a file of another format."""
+    if name not in reach.loaders.names:
+        raise SourceError(f"it is {name}: configure a loader for it, document_loaders.{name}")
+    with tempfile.TemporaryDirectory(prefix="sleipnir-page-") as directory:
+        file = Path(directory, f"page.{name}")
+        file.write_bytes(content)
+        return plain(SourceText(source, "txt", reach.loaders.text_of(name, str(file))))
+
+
+def _page_extension(url: str, kind: str) -> str:
+    subtype = kind.partition("/")[2]
+    if subtype in _SUBTYPES:
+        return _SUBTYPES[subtype]
+    path = PurePosixPath(urlsplit(url).path)
+    return subtype if subtype.isalnum() else extension_of(path.name)
