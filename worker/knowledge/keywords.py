@@ -39,6 +39,11 @@ def write_keywords(directory: Path, texts: Iterable[str]) -> None:
     index.close()
 
 
+def words_of(text: str) -> list[str]:
+    """The words of a text that count in searches, each reduced to its stem."""
+    return [token.text for token in StemmingAnalyzer()(text)]
+
+
 class Keywords:
     """An opened keyword index; may be used from many threads."""
 

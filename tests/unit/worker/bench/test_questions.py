@@ -1,0 +1,42 @@
+"""The questions of the quality benchmark: what they ask for is there, and half ask in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import mean
+
+import pytest
+
+from sleipnir.worker.bench.rag.corpus import Corpus, corpus
+from sleipnir.worker.bench.rag.questions import Question, questions
+from sleipnir.worker.knowledge.keywords import words_of
+
+
+@pytest.fixture(scope="module")
+def searched() -> Corpus:
+    return corpus()
+
+
+def test_there_are_two_questions_for_each_place_and_no_place_is_missing(searched: Corpus) -> None:
+    asked = questions()
+
+    kinds = [question.kind for question in asked]
+    assert kinds.count("verbatim") == kinds.count("reworded") >= 150
+    assert len({question.place for question in asked}) == len(asked) / 2
+    missing = [question.place for question in asked if question.place not in searched.spans]
+    assert not missing, "the packages have changed: ask for something else"
+
+
+def test_other_words_are_other_words(searched: Corpus) -> None:
+    def shared(question: Question) -> float:
+        """How many of a question's words its answer has, in any form."""
+        document = next(d for d in searched.documents if d.source == question.place.source)
+        first, last = searched.spans[question.place]
+        words = set(words_of(question.text))
+        return len(words & set(words_of(document.text[first:last]))) / len(words)
+
+    def average(kind: str, asked: Iterable[Question]) -> float:
+        return mean(shared(question) for question in asked if question.kind == kind)
+
+    assert average("verbatim", questions()) > 0.8
+    assert average("reworded", questions()) < 0.2

@@ -1,0 +1,1 @@
+"""`sleipnir bench rag`: how well and how fast knowledge bases find what is asked for."""

@@ -1,0 +1,94 @@
+"""What is searched: the docstrings of installed packages, a document for each of their modules.
+
+They are read, not imported: the same text on every machine that has the versions of the lock file.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeAlias
+
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.worker.knowledge.index import SourceText
+
+PACKAGES = (
+    *("celery", "click", "dateutil", "jinja2", "kombu", "packaging"),
+    *("requests", "rich", "tornado", "urllib3", "whoosh"),
+)
+_Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class NoCorpus(SleipnirError):
+    """What a benchmark searches is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is described."""
+
+    source: str  # the file of a module, from its package on
+    name: str  # of the class or function in it, with dots
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents, and where in their texts each docstring begins and ends."""
+
+    documents: list[SourceText]
+    spans: dict[Place, tuple[int, int]]
+
+
+def corpus() -> Corpus:
+    """All documents, in the order of their sources.
+
+    Raises:
+        NoCorpus: a package is missing.
+    """
+    documents: list[SourceText] = []
+    spans: dict[Place, tuple[int, int]] = {}
+    for package in PACKAGES:
+        root = _root(package)
+        for file in sorted(root.rglob("*.py")):
+            source = str(file.relative_to(root.parent))
+            text = ""
+            for name, docstring in _docstrings(_parsed(file)):
+                text += f"{name}\n---\n\n" if name else f"{source}\n===\n\n"
+                spans.setdefault(Place(source, name), (len(text), len(text) + len(docstring)))
+                text += docstring + "\n\n"
+            if text:
+                documents.append(SourceText(source, "rst", text))
+    return Corpus(documents, spans)
+
+
+def _root(package: str) -> Path:
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise NoCorpus(f"its documentation is searched, and it is not installed: {package}")
+    return Path(found.submodule_search_locations[0])
+
+
+def _parsed(file: Path) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # older than what Python allows by now
+        return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _docstrings(module: ast.Module) -> Iterator[tuple[str, str]]:
+    """Name and docstring of all that has one, in the order of the file; the module has no name."""
+    if docstring := ast.get_docstring(module):
+        yield "", docstring
+    yield from _docstrings_below(module, "")
+
+
+def _docstrings_below(parent: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, _Definition):
+            if docstring := ast.get_docstring(node):
+                yield prefix + node.name, docstring
+            if isinstance(node, ast.ClassDef):
+                yield from _docstrings_below(node, f"{prefix}{node.name}.")
