@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 
 from sleipnir.worker.bench.rag.corpus import Place
 
-# In the words of the text, or in others.
-Kind: TypeAlias = Literal["verbatim", "reworded"]
+# In the words of the text, in others but for names, in others throughout.
+Kind: TypeAlias = Literal["verbatim", "natural", "reworded"]
 
 _FILE = Path(__file__).with_name("questions.txt")
-_MARKS: dict[str, Kind] = {"=": "verbatim", "~": "reworded"}
+_MARKS: dict[str, Kind] = {"=": "verbatim", "-": "natural", "~": "reworded"}
 
 
 @dataclass(frozen=True, slots=True)

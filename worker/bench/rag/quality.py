@@ -1,0 +1,128 @@
+"""How often a search finds the place of an answer: each leg, both fused, and another library."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import mean
+from typing import Any, get_args
+
+from sleipnir.graphs.knowledge.build_settings import LOCAL, BuildSettings
+from sleipnir.lazy import lazy_imports
+from sleipnir.worker.bench.rag.corpus import Corpus, Place, corpus
+from sleipnir.worker.bench.rag.questions import Kind, questions
+from sleipnir.worker.knowledge import local_model
+from sleipnir.worker.knowledge.index import Chunk, Index, chunks_of, write_index
+from sleipnir.worker.knowledge.search import search
+
+with lazy_imports():
+    import bm25s
+
+REMEDY = "bm25s is not installed beside Sleipnir: pip install 'sleipnir[peers]'"
+SETTINGS = BuildSettings(LOCAL, 1000, 50)
+_TOP_K = 5
+
+# The best chunks for a question, best first, by position.
+Searcher = Callable[[str], Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What one way to search finds among its first five chunks."""
+
+    name: str
+    kind: Kind | None  # of the questions; None: all
+    questions: int
+    recall: float  # share of the questions whose answer is among them
+    mrr: float  # mean of 1 / rank of the first chunk that has it, 0 where none has
+
+
+def is_installed() -> bool:
+    """Whether the other library is there."""
+    return find_spec("bm25s") is not None
+
+
+def quality() -> Iterator[Quality]:
+    """Every way to search, for all questions and for each kind of them.
+
+    Raises:
+        NoCorpus: what is searched is not installed.
+        KnowledgeFailed: the local embedding model is not installed.
+    """
+    searched = corpus()
+    chunks = list(chunks_of(searched.documents, SETTINGS))
+    places = chunks_of_places(searched, chunks)
+    with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
+        vectors = local_model.embed([chunk.text for chunk in chunks])
+        write_index(Path(name), SETTINGS, searched.documents, chunks, vectors)
+        for searcher, find in _searchers(Index(Path(name)), chunks).items():
+            yield from _measured(searcher, find, places)
+
+
+def _measured(name: str, find: Searcher, places: dict[Place, set[int]]) -> Iterator[Quality]:
+    asked = questions()
+    ranks = {question: _rank(find(question.text), places[question.place]) for question in asked}
+    for kind in (None, *get_args(Kind)):
+        found = [ranks[question] for question in asked if kind in (None, question.kind)]
+        recall = mean(rank is not None for rank in found)
+        mrr = mean(1 / rank if rank else 0.0 for rank in found)
+        yield Quality(name, kind, len(found), recall, mrr)
+
+
+def _rank(found: Sequence[int], expected: set[int]) -> int | None:
+    return next((rank for rank, chunk in enumerate(found, 1) if chunk in expected), None)
+
+
+def chunks_of_places(searched: Corpus, chunks: Sequence[Chunk]) -> dict[Place, set[int]]:
+    """Which chunks have a place: at least half of its text, or more of it than all others."""
+    shares: dict[Place, dict[int, float]] = {}
+    places: dict[str, list[Place]] = {}
+    for place in searched.spans:
+        places.setdefault(place.source, []).append(place)
+    texts = {document.source: document.text for document in searched.documents}
+    source, begins = "", 0
+    for number, chunk in enumerate(chunks):
+        begins = texts[chunk.source].index(chunk.text, begins if chunk.source == source else 0)
+        source = chunk.source
+        for place in places[source]:
+            first, last = searched.spans[place]
+            common = min(last, begins + len(chunk.text)) - max(first, begins)
+            if common > 0:
+                shares.setdefault(place, {})[number] = common / (last - first)
+    return {
+        place: {number for number, share in found.items() if share >= min(0.5, max(found.values()))}
+        for place, found in shares.items()
+    }
+
+
+def _searchers(index: Index, chunks: Sequence[Chunk]) -> dict[str, Searcher]:
+    """Ways to search, by name."""
+    numbers = {chunk.position: number for number, chunk in enumerate(chunks)}
+    embed, keywords, vectors = local_model.embed, index.keywords, index.vectors
+    assert vectors is not None, "it was written with vectors"
+    return {
+        "keywords": lambda text: [number for number, _ in keywords.search(text, _TOP_K)],
+        "vectors": lambda text: [number for number, _ in vectors.search(embed([text]), _TOP_K)],
+        "fused": lambda text: [
+            numbers[hit.chunk.position] for hit in search(index, text, _TOP_K, embed)
+        ],
+        "bm25s": _bm25s([chunk.text for chunk in chunks]),
+    }
+
+
+def _bm25s(texts: Sequence[str]) -> Searcher:
+    """Plain BM25 of another library, with its own words and its English stop words."""
+    retriever: Any = bm25s.BM25(k1=1.5, b=0.75)
+    quiet = {"stopwords": "en", "show_progress": False}
+    retriever.index(bm25s.tokenize(list(texts), **quiet), show_progress=False)
+
+    def find(text: str) -> list[int]:
+        words = bm25s.tokenize([text], **quiet)
+        numbers, scores = retriever.retrieve(words, k=_TOP_K, show_progress=False)
+        found = zip(numbers[0].tolist(), scores[0].tolist(), strict=True)
+        return [number for number, score in found if score > 0]
+
+    return find
