@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 
 # Of the archive of an index; another one makes other addresses.
-INDEX_FORMAT = 1
+INDEX_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)

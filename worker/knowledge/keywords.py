@@ -6,20 +6,27 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 with warnings.catch_warnings():
     # Of its source text, while it is compiled: older than what Python allows by now.
     warnings.simplefilter("ignore")
     import whoosh.codec.whoosh3  # noqa: F401  (imported in the middle of its first use else)
-    from whoosh.analysis import StemmingAnalyzer
+    from whoosh.analysis import (
+        STOP_WORDS,
+        IntraWordFilter,
+        LowercaseFilter,
+        RegexTokenizer,
+        StemFilter,
+        StopFilter,
+    )
     from whoosh.fields import TEXT, Schema
     from whoosh.filedb.filestore import FileStorage
     from whoosh.query import Or, Term
     from whoosh.scoring import BM25F
 
-    from sleipnir.worker.knowledge import unpickling
-
-unpickling.restrict()
+# Words that say nothing of what a text is about.
+COMMON_WORDS: frozenset[str] = STOP_WORDS
 
 _FIELD = "text"
 _MEMORY_MB = 64
@@ -27,9 +34,15 @@ _MEMORY_MB = 64
 _MOST_WORDS = 1000
 
 
+def _analyzer() -> Any:
+    """English words by their stems; `connect_timeout` and `ConnectTimeout` also by their parts."""
+    parts = IntraWordFilter(delims="_", splitnums=False, mergewords=True, mergenums=True)
+    return RegexTokenizer(r"\w+") | parts | LowercaseFilter() | StopFilter() | StemFilter()
+
+
 def write_keywords(directory: Path, texts: Iterable[str]) -> None:
     """Make an index of texts in an empty directory of its own; the texts' order numbers them."""
-    schema = Schema(**{_FIELD: TEXT(analyzer=StemmingAnalyzer(), phrase=False, stored=False)})
+    schema = Schema(**{_FIELD: TEXT(analyzer=_analyzer(), phrase=False, stored=False)})
     index = FileStorage(str(directory)).create_index(schema)
     # One process, one commit: one segment, whose numbers are the positions.
     writer = index.writer(limitmb=_MEMORY_MB)
@@ -41,7 +54,7 @@ def write_keywords(directory: Path, texts: Iterable[str]) -> None:
 
 def words_of(text: str) -> list[str]:
     """The words of a text that count in searches, each reduced to its stem."""
-    return [token.text for token in StemmingAnalyzer()(text)]
+    return [token.text for token in _analyzer()(text)]
 
 
 class Keywords:
@@ -49,9 +62,8 @@ class Keywords:
 
     def __init__(self, directory: Path) -> None:
         storage = FileStorage(str(directory), readonly=True)
-        # Its own schema would be unpickled.
-        self._index = storage.open_index(schema=Schema(**{_FIELD: TEXT(phrase=False)}))
-        self._analyzer = StemmingAnalyzer()
+        self._index = storage.open_index()
+        self._analyzer = _analyzer()
         self._searcher = self._index.searcher(weighting=BM25F(B=0.75, K1=1.5))
         self._lock = Lock()  # its readers and its stemmer are not made for several threads
 

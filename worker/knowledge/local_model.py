@@ -1,11 +1,13 @@
 """The static word embeddings of the extra `local`: without a network, a key or usage.
 
-The vector of a text is the mean of its tokens' vectors. Weights and tokenizer are data of the
+The vector of a text is the mean of its tokens' vectors, but for those of common words and marks:
+they would draw all texts towards each other. Weights and tokenizer are data of the
 `wordllama` package, which is not imported itself: it would configure logging and load much else.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -17,6 +19,7 @@ import numpy as np
 from sleipnir.graphs.knowledge.build_settings import LOCAL_MISSING, LOCAL_REMEDY
 from sleipnir.lazy import lazy_imports
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
+from sleipnir.worker.knowledge.keywords import COMMON_WORDS
 from sleipnir.worker.knowledge.vectors import Matrix, normalised
 
 # Of the extra: they may be missing.
@@ -30,37 +33,47 @@ if TYPE_CHECKING:
 _WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
 _TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 _TENSOR = "embedding.weight"
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # of a character that has no token
 _MISSING = f"{LOCAL_MISSING}: {LOCAL_REMEDY}"
 
 
 def embed(texts: Sequence[str]) -> Matrix:
-    """The vectors of texts, of length 1; zero of a text without a token.
+    """The vectors of texts, of length 1; zero of a text without a word that says anything.
 
     Raises:
         KnowledgeFailed: the extra is not installed, or not whole.
     """
-    tokenizer, weights = _model()
+    tokenizer, weights, telling = _model()
     vectors = np.zeros((len(texts), weights.shape[1]), np.float32)
     for row, text in zip(vectors, texts, strict=True):
         # One by one: its batches would use threads of their own.
-        if ids := tokenizer.encode(_encodable(text), add_special_tokens=False).ids:
+        ids = np.asarray(tokenizer.encode(_encodable(text), add_special_tokens=False).ids, np.intp)
+        if len(ids := ids[telling[ids]]):
             weights[ids].mean(axis=0, dtype=np.float32, out=row)
     return normalised(vectors)
 
 
 @cache
-def _model() -> tuple[Any, NDArray[np.float16]]:
+def _model() -> tuple[Any, NDArray[np.float16], NDArray[np.bool_]]:
+    """The tokenizer, a vector for each of its tokens, and whether that one tells anything."""
     found = find_spec("wordllama")
     if found is None or not found.submodule_search_locations:
         raise KnowledgeFailed(_MISSING)
     directory = Path(found.submodule_search_locations[0])
     try:
         weights = safetensors.load_file(directory / _WEIGHTS)[_TENSOR]
-        return tokenizers.Tokenizer.from_file(str(directory / _TOKENIZER)), weights
+        tokenizer = tokenizers.Tokenizer.from_file(str(directory / _TOKENIZER))
     except ImportError as error:
         raise KnowledgeFailed(_MISSING) from error
     except Exception as error:  # tokenizers raises nothing narrower
         raise KnowledgeFailed(f"the model of the extra 'local' cannot be read: {error}") from error
+    tells = [_tells(tokenizer.id_to_token(number) or "") for number in range(len(weights))]
+    return tokenizer, weights, np.array(tells)
+
+
+def _tells(token: str) -> bool:
+    word = token.strip("\N{LOWER ONE EIGHTH BLOCK}").lower()  # a space, to this tokenizer
+    return any(map(str.isalnum, word)) and word not in COMMON_WORDS and not _BYTE.fullmatch(token)
 
 
 def _encodable(text: str) -> str:
