@@ -78,3 +78,15 @@ def test_a_tool_is_measured_beside_its_shell(tmp_path: Path) -> None:
 
     tool, shell = (json.loads(line) for line in done.stdout.splitlines())
     assert tool["median"] > shell["median"] > 0
+
+
+def test_knowledge_bases_are_measured_beside_the_libraries_they_are_built_on(
+    tmp_path: Path,
+) -> None:
+    done = Sleipnir(tmp_path)("bench", "rag", "--chunks", "60", "--json")
+
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["unit"] for row in rows].count("index") == 4
+    build, bare = rows[:2]
+    assert build["ratio"] == pytest.approx(build["median"] / bare["median"])

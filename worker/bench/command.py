@@ -10,10 +10,11 @@ import click
 from sleipnir.worker.bench.arena import BACKLOG, STORED, open_arena
 from sleipnir.worker.bench.cases import CASES, LARGE
 from sleipnir.worker.bench.peers import REMEDY, is_installed, peers
-from sleipnir.worker.bench.rows import Row
+from sleipnir.worker.bench.rag.command import rag
+from sleipnir.worker.bench.table import HEAD, line
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--only", multiple=True, type=click.Choice(list(CASES)), help="Only this.")
 @click.option(
     "--rounds",
@@ -43,7 +44,9 @@ from sleipnir.worker.bench.rows import Row
     "--peers", "with_peers", is_flag=True, help="Measure LangGraph beside it, and nothing else."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.pass_context
 def bench(
+    context: click.Context,
     only: tuple[str, ...],
     rounds: int,
     backlog: int,
@@ -56,6 +59,8 @@ def bench(
     Starts a Redis and workers of its own and removes them. Times are noisy on a busy machine:
     trust the ratios, whose two sides are measured in turns.
     """
+    if context.invoked_subcommand is not None:
+        return
     if with_peers and only:
         raise click.UsageError("--peers is a measurement of its own: leave out --only")
     if with_peers and not is_installed():
@@ -63,12 +68,12 @@ def bench(
     chosen = only or CASES.keys() - LARGE
     cases = [peers] if with_peers else [CASES[name] for name in CASES if name in chosen]
     if not as_json:
-        click.echo(f"{'':44}{'unit':>9}{'median':>11}{'min':>9}{'ratio':>8}{'cpu':>9}{'cmds':>7}")
+        click.echo(HEAD)
     with open_arena() as arena:
         arena.backlog, arena.stored = backlog, stored
         for case in cases:
             for row in case(arena, rounds):
-                click.echo(json.dumps(asdict(row)) if as_json else _line(row))
+                click.echo(json.dumps(asdict(row)) if as_json else line(row))
     if not as_json:
         base = "Sleipnir" if with_peers else "the baseline"
         click.echo(
@@ -77,11 +82,4 @@ def bench(
         )
 
 
-def _line(row: Row) -> str:
-    def shown(value: float | None, digits: int = 2) -> str:
-        return "-" if value is None else f"{value:.{digits}f}"
-
-    return (
-        f"{row.name:44}{row.unit:>9}{shown(row.median):>11}{shown(row.minimum):>9}"
-        f"{shown(row.ratio):>8}{shown(row.cpu):>9}{shown(row.commands, 1):>7}"
-    )
+bench.add_command(rag)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections.abc import Sequence
+from importlib import import_module
 from math import log
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from sleipnir.worker.knowledge.index import (
     chunks_of,
     write_index,
 )
+from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
 from sleipnir.worker.knowledge.search import output_of, search
 from sleipnir.worker.knowledge.vectors import Matrix, VectorsUnusable, normalised
 
@@ -83,6 +85,44 @@ def test_keyword_scores_are_those_of_bm25(tmp_path: Path) -> None:
     }
     assert [position for position, _ in found] == sorted(expected, key=lambda p: -expected[p])
     assert dict(found) == pytest.approx(expected, rel=1e-3)
+
+
+def test_scores_are_those_of_whoosh_itself(tmp_path: Path) -> None:
+    words = [f"word{number}" for number in range(40)]
+    rng = np.random.default_rng(7)
+    texts = [" ".join(rng.choice(words, rng.integers(1, 60))) for _ in range(300)]
+    write_keywords(tmp_path, texts)
+    whoosh, query_of, scoring = (
+        import_module(f"whoosh.{name}") for name in ("index", "query", "scoring")
+    )
+    index = whoosh.open_dir(str(tmp_path), readonly=True)
+
+    for query in ("word1", "word2 word3 word3 word39", "word5 nowhere"):
+        terms = query_of.Or([query_of.Term("text", word) for word in set(query.split())])
+        with index.searcher(weighting=scoring.BM25F(B=0.75, K1=1.5)) as searcher:
+            theirs = {n: score for score, n in searcher.search(terms, limit=None).top_n}
+        ours = Keywords(tmp_path).search(query, 300)
+
+        assert dict(ours) == pytest.approx(theirs)
+        assert ours == sorted(ours, key=lambda hit: (-hit[1], hit[0]))
+        assert Keywords(tmp_path).search(query, 5) == ours[:5]
+
+
+def test_identifiers_are_found_by_their_parts(tmp_path: Path) -> None:
+    texts = ["raises ConnectionRefusedError", "set connect_timeout", "E207 of urllib3", "the of"]
+    write_keywords(tmp_path, texts)
+    keywords = Keywords(tmp_path)
+
+    for query, position in (
+        ("connection refused", 0),
+        ("connectionrefusederror", 0),
+        ("timeouts", 1),
+        ("connectTimeout", 1),
+        ("E207", 2),
+        ("urllib3", 2),
+    ):
+        assert keywords.search(query, 1)[0][0] == position, query
+    assert keywords.search("of the", 5) == []
 
 
 def test_equal_scores_come_in_the_order_of_the_chunks(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TypeAlias
 
@@ -43,15 +43,15 @@ class Corpus:
     spans: dict[Place, tuple[int, int]]
 
 
-def corpus() -> Corpus:
-    """All documents, in the order of their sources.
+def corpus(packages: Sequence[str] = PACKAGES) -> Corpus:
+    """All documents of packages, in the order of their sources.
 
     Raises:
         NoCorpus: a package is missing.
     """
     documents: list[SourceText] = []
     spans: dict[Place, tuple[int, int]] = {}
-    for package in PACKAGES:
+    for package in packages:
         root = _root(package)
         for file in sorted(root.rglob("*.py")):
             source = str(file.relative_to(root.parent))
@@ -66,7 +66,7 @@ def corpus() -> Corpus:
 
 
 def _root(package: str) -> Path:
-    found = find_spec(package)
+    found = PathFinder.find_spec(package)  # what is imported may hide its own place
     if found is None or not found.submodule_search_locations:
         raise NoCorpus(f"its documentation is searched, and it is not installed: {package}")
     return Path(found.submodule_search_locations[0])

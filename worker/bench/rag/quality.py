@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from sleipnir.graphs.knowledge.build_settings import LOCAL, BuildSettings
 from sleipnir.lazy import lazy_imports
-from sleipnir.worker.bench.rag.corpus import Corpus, Place, corpus
+from sleipnir.worker.bench.rag.corpus import PACKAGES, Corpus, Place, corpus
 from sleipnir.worker.bench.rag.questions import Kind, questions
 from sleipnir.worker.knowledge import local_model
 from sleipnir.worker.knowledge.index import Chunk, Index, chunks_of, write_index
@@ -45,14 +45,14 @@ def is_installed() -> bool:
     return find_spec("bm25s") is not None
 
 
-def quality() -> Iterator[Quality]:
-    """Every way to search, for all questions and for each kind of them.
+def quality(packages: Sequence[str] = PACKAGES) -> Iterator[Quality]:
+    """Every way to search, for all questions about packages and for each kind of them.
 
     Raises:
         NoCorpus: what is searched is not installed.
         KnowledgeFailed: the local embedding model is not installed.
     """
-    searched = corpus()
+    searched = corpus(packages)
     chunks = list(chunks_of(searched.documents, SETTINGS))
     places = chunks_of_places(searched, chunks)
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
@@ -63,7 +63,7 @@ def quality() -> Iterator[Quality]:
 
 
 def _measured(name: str, find: Searcher, places: dict[Place, set[int]]) -> Iterator[Quality]:
-    asked = questions()
+    asked = [question for question in questions() if question.place in places]
     ranks = {question: _rank(find(question.text), places[question.place]) for question in asked}
     for kind in (None, *get_args(Kind)):
         found = [ranks[question] for question in asked if kind in (None, question.kind)]

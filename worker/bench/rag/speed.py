@@ -1,0 +1,140 @@
+"""What building, opening and searching a knowledge base take, beside bare libraries."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.worker.bench.rag import texts
+from sleipnir.worker.bench.rag.questions import questions
+from sleipnir.worker.bench.rows import Row, Sample, row
+from sleipnir.worker.knowledge import building
+from sleipnir.worker.knowledge.index import Chunk, Index, SourceText, write_index
+from sleipnir.worker.knowledge.search import search
+
+with lazy_imports():
+    import sqlite3
+
+    from whoosh import analysis, fields
+    from whoosh.filedb import filestore
+
+_TOP_K = 5
+_OPENINGS = 15
+_LIMIT_BYTES = 4 * 1024**3
+_PEAK = "from sleipnir.worker.bench.rag.speed import print_peak; print_peak({count})"
+
+
+def speed(count: int) -> Iterator[Row]:
+    """All that is measured with that many chunks.
+
+    Raises:
+        NoCorpus: what the chunks are made of is not installed.
+    """
+    chunks, vectors = texts.chunks(count), texts.vectors(count)
+    documents = [SourceText("./0.txt", "txt", "")]
+    bare = _times(1, lambda: _in_directory(lambda path: _bare_whoosh(path, chunks)))
+    fts5 = _times(1, lambda: _fts5(chunks).close())
+    build = _times(
+        1, lambda: building.build(texts.SETTINGS, documents, chunks, vectors, _LIMIT_BYTES)
+    )
+    of = f"{count:,} chunks"
+    yield row(f"build and pack, {of}", "index", 1, build, bare)
+    yield row("bare whoosh, its keywords", "index", 1, bare, bare)
+    yield row("SQLite FTS5, its keywords", "index", 1, fts5, bare)
+    yield _memory(count)
+    with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
+        write_index(Path(name), texts.SETTINGS, documents, chunks, vectors)
+        yield row(f"open, {of}", "index", 1, _times(_OPENINGS, lambda: Index(Path(name))), None)
+        yield from _queries(Index(Path(name)), chunks, of)
+
+
+def _queries(index: Index, chunks: Sequence[Chunk], of: str) -> Iterator[Row]:
+    """Each leg and both, without the embedding of the query."""
+    asked = [question.text for question in questions()]
+    vector = texts.vectors(1)
+    assert index.vectors is not None, "it was written with vectors"
+    near = index.vectors
+    legs = [_times_each(asked, lambda text: index.keywords.search(text, _TOP_K))]
+    legs.append(_times_each(asked, lambda _: near.search(vector, _TOP_K)))
+    both = _times_each(asked, lambda text: search(index, text, _TOP_K, lambda _: vector))
+    yield row(f"query, {of}", "query", 1, both, legs[0])
+    yield row("its keywords", "query", 1, legs[0], legs[0])
+    yield row("its vectors", "query", 1, legs[1], legs[0])
+    database = _fts5(chunks)
+    yield row("SQLite FTS5", "query", 1, _times_each(asked, _searcher(database)), legs[0])
+    database.close()
+
+
+def _memory(count: int) -> Row:
+    """What a build takes beside the chunks and vectors it is given, in KiB a chunk."""
+    code = _PEAK.format(count=count)
+    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
+    kib = int(done.stdout)
+    return Row("memory of the build", "KiB/chunk", kib / count, kib / count)
+
+
+def print_peak(count: int) -> None:
+    """In a process of its own: by how many KiB building raises the peak of its memory."""
+    chunks, vectors = texts.chunks(count), texts.vectors(count)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    documents = [SourceText("./0.txt", "txt", "")]
+    building.build(texts.SETTINGS, documents, chunks, vectors, _LIMIT_BYTES)
+    os.write(1, str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before).encode())
+
+
+def _bare_whoosh(path: Path, chunks: Sequence[Chunk]) -> None:
+    """The keyword library as its documentation uses it."""
+    words = analysis.StemmingAnalyzer()
+    schema = fields.Schema(text=fields.TEXT(analyzer=words, phrase=False))
+    index = filestore.FileStorage(str(path)).create_index(schema)
+    writer = index.writer()
+    for chunk in chunks:
+        writer.add_document(text=chunk.text)
+    writer.commit()
+    index.close()
+
+
+def _fts5(chunks: Sequence[Chunk]) -> sqlite3.Connection:
+    """The keywords in another engine that could stand behind the same interface."""
+    database = sqlite3.connect("")
+    database.execute("CREATE VIRTUAL TABLE chunks USING fts5(text, tokenize='porter unicode61')")
+    database.executemany("INSERT INTO chunks VALUES (?)", ((chunk.text,) for chunk in chunks))
+    database.commit()
+    return database
+
+
+def _searcher(database: sqlite3.Connection) -> Callable[[str], object]:
+    statement = "SELECT rowid FROM chunks WHERE chunks MATCH ? ORDER BY rank LIMIT ?"
+
+    def find(text: str) -> object:
+        words = "".join(c if c.isalnum() else " " for c in text).split()
+        any_of = " OR ".join(f'"{word}"' for word in words)
+        return database.execute(statement, (any_of, _TOP_K)).fetchall()
+
+    return find
+
+
+def _in_directory(act: Callable[[Path], None]) -> None:
+    with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
+        act(Path(name))
+
+
+def _times(rounds: int, act: Callable[[], object]) -> list[Sample]:
+    samples = []
+    for _ in range(rounds):
+        began = perf_counter()
+        act()
+        samples.append(Sample(perf_counter() - began, 0.0))
+    return samples
+
+
+def _times_each(asked: Sequence[str], act: Callable[[str], object]) -> list[Sample]:
+    return [sample for text in asked for sample in _times(1, partial(act, text))]

@@ -1,0 +1,19 @@
+"""Rows as people read them."""
+
+from __future__ import annotations
+
+from sleipnir.worker.bench.rows import Row
+
+HEAD = f"{'':44}{'unit':>9}{'median':>11}{'min':>9}{'ratio':>8}{'cpu':>9}{'cmds':>7}"
+
+
+def line(row: Row) -> str:
+    """One line of the table."""
+
+    def shown(value: float | None, digits: int = 2) -> str:
+        return "-" if value is None else f"{value:.{digits}f}"
+
+    return (
+        f"{row.name:44}{row.unit:>9}{shown(row.median):>11}{shown(row.minimum):>9}"
+        f"{shown(row.ratio):>8}{shown(row.cpu):>9}{shown(row.commands, 1):>7}"
+    )
