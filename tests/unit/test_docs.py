@@ -97,7 +97,8 @@ def take(context: click.Context, command: click.Command | None, words: list[str]
     """Read words as a command's arguments, up to what is for the shell."""
     assert command is not None
     ours = words[: next((n for n, word in enumerate(words) if word in ("<", ">", "|")), None)]
-    if isinstance(command, click.Group):
+    is_called_itself = isinstance(command, click.Group) and command.invoke_without_command
+    if isinstance(command, click.Group) and not (is_called_itself and ours[0].startswith("-")):
         inner = click.Context(command, context, command.name)
         take(inner, command.get_command(inner, ours[0]), ours[1:])
     else:

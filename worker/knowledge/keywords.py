@@ -31,6 +31,10 @@ with warnings.catch_warnings():
     from whoosh.fields import TEXT, Schema
     from whoosh.filedb.filestore import FileStorage
 
+    from sleipnir.worker.knowledge import unpickling
+
+unpickling.restrict()
+
 # Words that say nothing of what a text is about.
 COMMON_WORDS: frozenset[str] = STOP_WORDS
 
@@ -87,7 +91,8 @@ class Keywords:
 
     def __init__(self, directory: Path) -> None:
         storage = FileStorage(str(directory), readonly=True)
-        self._index = storage.open_index()
+        # Its own schema would be unpickled.
+        self._index = storage.open_index(schema=Schema(**{_FIELD: TEXT(phrase=False)}))
         self._reader = self._index.reader()
         self._count = int(self._reader.doc_count_all())
         lengths = map(self._length, range(self._count))

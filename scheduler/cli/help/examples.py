@@ -129,6 +129,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "bench": (
         ("What a node costs here", "bench --only hop"),
         ("Everything, as JSON", "bench --json"),
+        ("How well knowledge bases find", "bench rag --quality"),
     ),
     "doctor": (
         ("What is missing, and what to do", "doctor"),

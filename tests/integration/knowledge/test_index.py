@@ -92,10 +92,11 @@ def test_scores_are_those_of_whoosh_itself(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     texts = [" ".join(rng.choice(words, rng.integers(1, 60))) for _ in range(300)]
     write_keywords(tmp_path, texts)
-    whoosh, query_of, scoring = (
-        import_module(f"whoosh.{name}") for name in ("index", "query", "scoring")
+    whoosh, fields, query_of, scoring = (
+        import_module(f"whoosh.{name}") for name in ("index", "fields", "query", "scoring")
     )
-    index = whoosh.open_dir(str(tmp_path), readonly=True)
+    schema = fields.Schema(text=fields.TEXT(phrase=False))
+    index = whoosh.open_dir(str(tmp_path), readonly=True, schema=schema)
 
     for query in ("word1", "word2 word3 word3 word39", "word5 nowhere"):
         terms = query_of.Or([query_of.Term("text", word) for word in set(query.split())])

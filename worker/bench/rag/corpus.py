@@ -28,7 +28,7 @@ class NoCorpus(SleipnirError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerPlace:
     """Where something is described."""
 
     source: str  # the file of a module, from its package on
@@ -40,7 +40,7 @@ class Corpus:
     """Documents, and where in their texts each docstring begins and ends."""
 
     documents: list[SourceText]
-    spans: dict[Place, tuple[int, int]]
+    spans: dict[AnswerPlace, tuple[int, int]]
 
 
 def corpus(packages: Sequence[str] = PACKAGES) -> Corpus:
@@ -50,7 +50,7 @@ def corpus(packages: Sequence[str] = PACKAGES) -> Corpus:
         NoCorpus: a package is missing.
     """
     documents: list[SourceText] = []
-    spans: dict[Place, tuple[int, int]] = {}
+    spans: dict[AnswerPlace, tuple[int, int]] = {}
     for package in packages:
         root = _root(package)
         for file in sorted(root.rglob("*.py")):
@@ -58,7 +58,7 @@ def corpus(packages: Sequence[str] = PACKAGES) -> Corpus:
             text = ""
             for name, docstring in _docstrings(_parsed(file)):
                 text += f"{name}\n---\n\n" if name else f"{source}\n===\n\n"
-                spans.setdefault(Place(source, name), (len(text), len(text) + len(docstring)))
+                spans.setdefault(AnswerPlace(source, name), (len(text), len(text) + len(docstring)))
                 text += docstring + "\n\n"
             if text:
                 documents.append(SourceText(source, "rst", text))

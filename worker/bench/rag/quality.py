@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from sleipnir.graphs.knowledge.build_settings import LOCAL, BuildSettings
 from sleipnir.lazy import lazy_imports
-from sleipnir.worker.bench.rag.corpus import PACKAGES, Corpus, Place, corpus
+from sleipnir.worker.bench.rag.corpus import PACKAGES, AnswerPlace, Corpus, corpus
 from sleipnir.worker.bench.rag.questions import Kind, questions
 from sleipnir.worker.knowledge import local_model
 from sleipnir.worker.knowledge.index import Chunk, Index, chunks_of, write_index
@@ -62,7 +62,7 @@ def quality(packages: Sequence[str] = PACKAGES) -> Iterator[Quality]:
             yield from _measured(searcher, find, places)
 
 
-def _measured(name: str, find: Searcher, places: dict[Place, set[int]]) -> Iterator[Quality]:
+def _measured(name: str, find: Searcher, places: dict[AnswerPlace, set[int]]) -> Iterator[Quality]:
     asked = [question for question in questions() if question.place in places]
     ranks = {question: _rank(find(question.text), places[question.place]) for question in asked}
     for kind in (None, *get_args(Kind)):
@@ -76,10 +76,10 @@ def _rank(found: Sequence[int], expected: set[int]) -> int | None:
     return next((rank for rank, chunk in enumerate(found, 1) if chunk in expected), None)
 
 
-def chunks_of_places(searched: Corpus, chunks: Sequence[Chunk]) -> dict[Place, set[int]]:
+def chunks_of_places(searched: Corpus, chunks: Sequence[Chunk]) -> dict[AnswerPlace, set[int]]:
     """Which chunks have a place: at least half of its text, or more of it than all others."""
-    shares: dict[Place, dict[int, float]] = {}
-    places: dict[str, list[Place]] = {}
+    shares: dict[AnswerPlace, dict[int, float]] = {}
+    places: dict[str, list[AnswerPlace]] = {}
     for place in searched.spans:
         places.setdefault(place.source, []).append(place)
     texts = {document.source: document.text for document in searched.documents}

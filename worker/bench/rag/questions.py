@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sleipnir.worker.bench.rag.corpus import Place
+from sleipnir.worker.bench.rag.corpus import AnswerPlace
 
 # In the words of the text, in others but for names, in others throughout.
 Kind: TypeAlias = Literal["verbatim", "natural", "reworded"]
@@ -16,22 +16,22 @@ _MARKS: dict[str, Kind] = {"=": "verbatim", "-": "natural", "~": "reworded"}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class KnownQuestion:
     """One question, and where its answer is."""
 
-    place: Place
+    place: AnswerPlace
     kind: Kind
     text: str
 
 
-def questions() -> list[Question]:
+def questions() -> list[KnownQuestion]:
     """All of them, in the order of their file, which says how they were made."""
-    found: list[Question] = []
-    place = Place("", "")
+    found: list[KnownQuestion] = []
+    place = AnswerPlace("", "")
     for line in _FILE.read_text(encoding="utf-8").splitlines():
         mark, _, rest = line.partition(" ")
         if mark == "@@":
-            place = Place(*rest.split())
+            place = AnswerPlace(*rest.split())
         elif mark in _MARKS:
-            found.append(Question(place, _MARKS[mark], rest))
+            found.append(KnownQuestion(place, _MARKS[mark], rest))
     return found

@@ -8,7 +8,7 @@ from statistics import mean
 import pytest
 
 from sleipnir.worker.bench.rag.corpus import Corpus, corpus
-from sleipnir.worker.bench.rag.questions import Question, questions
+from sleipnir.worker.bench.rag.questions import KnownQuestion, questions
 from sleipnir.worker.knowledge.keywords import words_of
 
 
@@ -28,14 +28,14 @@ def test_there_are_three_questions_for_each_place_and_no_place_is_missing(search
 
 
 def test_other_words_are_other_words(searched: Corpus) -> None:
-    def shared(question: Question) -> float:
+    def shared(question: KnownQuestion) -> float:
         """How many of a question's words its answer has, in any form."""
         document = next(d for d in searched.documents if d.source == question.place.source)
         first, last = searched.spans[question.place]
         words = set(words_of(question.text))
         return len(words & set(words_of(document.text[first:last]))) / len(words)
 
-    def average(kind: str, asked: Iterable[Question]) -> float:
+    def average(kind: str, asked: Iterable[KnownQuestion]) -> float:
         return mean(shared(question) for question in asked if question.kind == kind)
 
     assert average("verbatim", questions()) > 0.8
