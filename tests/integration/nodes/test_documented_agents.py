@@ -1,17 +1,14 @@
-"""The agents and programs of the documentation do what is said beside them."""
+"""The agents of the documentation do what is said beside them."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.support.engine import Engine
 from tests.support.pages import blocks
-from tests.support.redis_server import RedisServer
-from tests.support.workers import Workers
 
 GRAPHS = {
     yaml.safe_load(text)["name"]: text for text in blocks("language.md", "yaml") if "name:" in text
@@ -41,21 +38,3 @@ def test_an_example_of_the_language_runs(engine: Engine, name: str, output: str)
     run = engine.finish(body(name), SCRIPTS, prompt="Ada")
 
     assert run.output == output
-
-
-def test_the_python_client_works_as_documented(
-    workers: Workers,
-    redis_server: RedisServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (program,) = blocks("cli.md", "python")
-    workers.write("welcome", body("welcome"), SCRIPTS)
-    workers.start()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SLEIPNIR_REDIS_URL", redis_server.url)
-
-    exec(program, {})
-
-    assert capsys.readouterr().out == "succeeded Hello Ada. This was Sleipnir.\n"
