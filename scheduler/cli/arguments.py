@@ -221,7 +221,7 @@ def ask_redis(ctx: click.Context, question: Callable[[Redis], T]) -> T | None:
     """What the Redis of an engine says: completion starts none, and says nothing else."""
     redis_url = ctx.params.get("redis") or ctx.find_root().params.get("redis")
     try:
-        found = connect.settings_of(options.Options(redis=redis_url)).redis_url
+        found = connect.settings_of(options.Options(redis=redis_url, quiet=True)).redis_url
         embedded = place.Place(data_dir()).recorded_engine()
         if found is None and embedded is not None:
             found = embedded[0].redis_url

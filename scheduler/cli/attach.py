@@ -7,24 +7,22 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.prompts import ask
-from sleipnir.scheduler.cli.stream_printer import StreamPrinter
 from sleipnir.scheduler.cli.terminal import Withdrawn, show
-from sleipnir.scheduler.cli.terminal_output import printable, style
+from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
     Event,
     NarrationEntry,
-    QuestionAnswered,
     QuestionAsked,
     RunEnded,
     RunRetried,
     TextStreamed,
 )
 from sleipnir.scheduler.runs.model import Question, Run, Status
-from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.connection import retry_aloud
 
 if TYPE_CHECKING:
@@ -74,7 +72,7 @@ class Attachment:
         self._stream_positions = (
             {run_id: client.queries.end_of_token_stream(run_id)} if streams else {}
         )
-        self._stream_printer = StreamPrinter()
+        self._narrator = Narrator(options)
         self._asking: set[str] = set()  # runs with questions that may be open
         self._explained: set[str] = set()  # questions whose answering was explained
 
@@ -93,7 +91,7 @@ class Attachment:
         try:
             return self._follow()
         finally:
-            self._stream_printer.end()
+            self._narrator.end()
 
     def _follow(self) -> Run:
         looks_in_vain = 0
@@ -146,10 +144,6 @@ class Attachment:
         return False
 
     def _tell(self, run_id: str, event: Event) -> None:
-        if isinstance(event, TextStreamed):
-            self._stream_printer.print(event)
-            return
-        self._stream_printer.end()
         if isinstance(event, QuestionAsked):
             self._asking.add(run_id)
         is_child = run_id != self.run_id
@@ -160,15 +154,17 @@ class Attachment:
             # So may be the children that did not succeed.
             self._positions.update(self._over)
             self._over.clear()
-        _narrate_event(self._options, event, is_child=is_child)
+        self._narrator.tell(event, is_child=is_child)
 
     def _wants_more(self, looks_in_vain: int) -> bool:
         """Deal with open questions; whether to go on following."""
         for question in self.open_questions():
             if self._asks:
+                self._narrator.end()
                 self._ask(question)
             elif self._stays and question.question_id not in self._explained:
                 self._explained.add(question.question_id)
+                self._narrator.end()
                 explain(self._options, question)
         if looks_in_vain == 0 and not self._asking:
             return True
@@ -214,12 +210,13 @@ def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:
     Args:
         speed: how many times as fast as it was.
     """
-    before_ms = None
+    before_ms, narrator = None, Narrator(options)
     for teller, entry in _told_so_far(client.queries, run_id):
         if before_ms is not None and entry.at > before_ms:
             pause((entry.at - before_ms) / 1000 / speed)
         before_ms = entry.at
-        _narrate_event(options, entry.event, is_child=teller != run_id)
+        narrator.tell(entry.event, is_child=teller != run_id)
+    narrator.end()
     return client.queries.run(run_id)
 
 
@@ -244,18 +241,6 @@ def _told_so_far(records: RunQueries, run_id: str) -> Iterator[tuple[str, Narrat
         wait_for_next(teller, rest)
 
 
-def _narrate_event(options: Options, event: Event, *, is_child: bool) -> None:
-    """Narrate an event of the run that is watched, or what those who watch it hear of a child."""
-    if not is_child or _concerns_parent(event):
-        for line in render(event):
-            narrate(options, line)
-
-
-def narrate(options: Options, line: str) -> None:
-    """One line of narration, dimmed."""
-    options.say(style(line, err=True, dim=True))
-
-
 def explain(options: Options, question: Question) -> None:
     """Say what a run waits for, and how to go on."""
     text = printable(question.text)
@@ -265,10 +250,3 @@ def explain(options: Options, question: Question) -> None:
     if question.default:
         options.say(f"  default: {printable(question.default)}")
     options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}")
-
-
-def _concerns_parent(event: Event) -> bool:
-    """Whether those who watch a run are told this of its child runs."""
-    if isinstance(event, RunEnded):
-        return event.status in (Status.FAILED, Status.TIMED_OUT)
-    return isinstance(event, QuestionAsked | QuestionAnswered)

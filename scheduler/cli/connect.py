@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ with lazy_imports():
 
     from sleipnir.scheduler import client as client_api
     from sleipnir.scheduler.config import settings as configuration
+    from sleipnir.scheduler.config import unknown_variables
     from sleipnir.scheduler.embedded import acceptances as acceptance_log
     from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.store import connection
@@ -29,9 +31,14 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
 
+# Where the context of a verb says that this was done.
+_WARNED = "sleipnir.warned"
+
 
 def settings_of(options: Options, **flags: object) -> Settings:
     """The effective settings; directories given as flags come before the configured ones.
+
+    The first call of a command warns of variables that are no settings.
 
     Args:
         flags: more settings that the verb takes as flags; None: not given.
@@ -39,9 +46,19 @@ def settings_of(options: Options, **flags: object) -> Settings:
     Raises:
         SettingInvalid: one of them cannot be used.
     """
+    _warn_of_variables(options)
     settings = configuration.load_settings({"redis_url": options.redis, **flags}).values
     directories = (*options.agents_dir, *settings.agents_dir)
     return replace(settings, agents_dir=directories)
+
+
+def _warn_of_variables(options: Options) -> None:
+    context = click.get_current_context(silent=True)
+    said = {} if context is None else context.meta
+    if _WARNED not in said:
+        said[_WARNED] = True
+        for line in unknown_variables.unknown_variables(os.environ):
+            options.say(f"warning: {line}")
 
 
 @contextlib.contextmanager

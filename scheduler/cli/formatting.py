@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sleipnir.scheduler.cli.terminal_output import printable, style, unstyled
+from sleipnir.scheduler.cli.terminal_output import (
+    output_width,
+    printable,
+    shortened,
+    style,
+    width_of,
+)
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.failures import NodeFailure, with_failures
 from sleipnir.scheduler.runs.model import Usage
@@ -17,20 +23,49 @@ _STATUS_COLORS = {
     "waiting": "magenta",
     "running": "cyan",
 }
+_GAP = "  "
+# A screen can be too narrow for all of it.
+_LEAST_WIDTH = 3
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the cells of each column below each other; cells may be coloured."""
+    """Lines with the cells of each column below each other; cells may be coloured.
+
+    On a terminal the widest columns are shortened until no line is longer than the screen.
+    """
     table = [head, *rows]
-    widths = [max(len(unstyled(row[place])) for row in table) for place in range(len(head))]
+    widths = [max(width_of(row[place]) for row in table) for place in range(len(head))]
+    if (room := output_width()) is not None:
+        widths = fitted(widths, room - len(_GAP) * (len(head) - 1))
     return [
-        "  ".join(
-            cell + " " * (width - len(unstyled(cell)))
+        _GAP.join(
+            (text := shortened(cell, width)) + " " * (width - width_of(text))
             for cell, width in zip(row, widths, strict=True)
         ).rstrip()
         for row in table
     ]
+
+
+def fitted(widths: Sequence[int], room: int) -> list[int]:
+    """Widths of columns that take no more room together; the widest give of theirs."""
+    if sum(widths) <= room:
+        return list(widths)
+    narrow = sorted(widths)
+    # Columns up to this width keep theirs, the others share what is left.
+    for place, width in enumerate(narrow):
+        share = room // (len(narrow) - place)
+        if width > share:
+            break
+        room -= width
+    share = max(share, _LEAST_WIDTH)
+    spare = max(0, room - share * (len(narrow) - place))
+    found = []
+    for width in widths:
+        extra = 1 if width > share and spare > 0 else 0
+        spare -= extra
+        found.append(min(width, share + extra))
+    return found
 
 
 def colored(status: str) -> str:

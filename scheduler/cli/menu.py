@@ -15,10 +15,11 @@ import click
 
 from sleipnir.scheduler.cli.formatting import first_line
 from sleipnir.scheduler.cli.terminal import read_input
-from sleipnir.scheduler.cli.terminal_output import control, style
+from sleipnir.scheduler.cli.terminal_output import control, shortened, style
 
 OTHER = "another answer …"
 
+_LEAST_ROWS = 3
 _UP = ("\x1b[A", "\x1bOA")
 _DOWN = ("\x1b[B", "\x1bOB")
 _ENTER = ("\r", "\n")
@@ -35,15 +36,16 @@ def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
         Withdrawn: `is_open` turned false.
     """
     entries = [*options, OTHER]
-    chosen = 0
+    chosen, rows = 0, _rows(len(entries))
     with _keys_unbuffered():
-        _draw(entries, chosen)
+        _draw(entries, chosen, rows)
         while (key := _read_key(is_open)) not in _ENTER:
             if key == _END_OF_FILE:
                 raise EOFError
             chosen = moved(chosen, key, len(entries))
-            control(f"\x1b[{len(entries)}A")
-            _draw(entries, chosen)
+            control(f"\x1b[{len(rows)}A")
+            rows = window(rows, chosen)
+            _draw(entries, chosen, rows)
     return None if chosen == len(options) else options[chosen]
 
 
@@ -58,13 +60,26 @@ def moved(chosen: int, key: str, count: int) -> int:
     return chosen
 
 
-def _draw(entries: Sequence[str], chosen: int) -> None:
+def _rows(count: int) -> range:
+    """The entries that are shown first: all, if there is room below the question."""
+    return range(min(count, max(_LEAST_ROWS, shutil.get_terminal_size().lines - 2)))
+
+
+def window(rows: range, chosen: int) -> range:
+    """As many entries as before, moved as little as it takes to show the chosen one."""
+    move = min(0, chosen - rows.start) + max(0, chosen - rows[-1])
+    return range(rows.start + move, rows.stop + move)
+
+
+def _draw(entries: Sequence[str], chosen: int, rows: range) -> None:
     width = shutil.get_terminal_size().columns
-    for place, entry in enumerate(entries):
-        mark = "➤" if place == chosen else " "
-        line = f"{mark} {place + 1}) {first_line(entry, width)}"[: width - 1]
+    for place in rows:
+        # The edges tell that there is more.
+        more = "↑" if place == rows[0] > 0 else "↓" if place == rows[-1] < len(entries) - 1 else " "
+        mark = "➤" if place == chosen else more
+        line = f"{mark} {place + 1}) {first_line(entries[place], width)}"
         control("\r\x1b[K")
-        click.echo(style(line, err=True, bold=place == chosen), err=True)
+        click.echo(style(shortened(line, width - 1), err=True, bold=place == chosen), err=True)
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import sys
+import unicodedata
 from typing import Any
 
 import click
@@ -80,6 +82,49 @@ def style(text: str, *, err: bool = False, **styles: Any) -> str:
 def unstyled(text: str) -> str:
     """The text without styles: as many characters as it takes on a line."""
     return _STYLE.sub("", text)
+
+
+def width_of(text: str) -> int:
+    """How many places of a line a text takes, its styles none, a character of Chinese two."""
+    bare = unstyled(text)
+    return len(bare) if bare.isascii() else sum(map(_places, bare))
+
+
+def shortened(text: str, width: int) -> str:
+    """The beginning of a text that takes so many places at most, with its styles."""
+    if width_of(text) <= width:
+        return text
+    pieces, left = _STYLE.split(text), width - 1
+    for number in range(0, len(pieces), 2):
+        kept, left = _beginning(pieces[number], left)
+        pieces[number] = kept
+    # The mark stands inside the style of what it is cut from.
+    last = max((n for n in range(0, len(pieces), 2) if pieces[n]), default=0)
+    pieces[last] += "…"
+    pieces[1::2] = (f"\ufdd0{_WORD}{numbers}\ufdd1" for numbers in pieces[1::2])
+    return "".join(pieces)
+
+
+def output_width() -> int | None:
+    """How long a line of standard output may be; None: as long as it is."""
+    if not isinstance(sys.stdout, TerminalOutput):
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def _beginning(text: str, room: int) -> tuple[str, int]:
+    """As much of a text as there is room for, and the room that is left."""
+    for place, c in enumerate(text):
+        room -= _places(c)
+        if room < 0:
+            return text[:place], 0
+    return text, room
+
+
+def _places(c: str) -> int:
+    if unicodedata.combining(c):
+        return 0
+    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
 
 
 def control(sequence: str) -> None:

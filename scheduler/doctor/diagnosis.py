@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from time import perf_counter
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.config.unknown_variables import unknown_variables
 from sleipnir.scheduler.doctor.agents import agent_checks
 from sleipnir.scheduler.doctor.check import Check
 from sleipnir.scheduler.doctor.mcp_servers import mcp_checks
@@ -61,6 +63,8 @@ def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
             yield Check("Redis", "error", str(error))
         except RedisError as error:
             yield Check("Redis", "error", describe(error))
+    for line in unknown_variables(os.environ):
+        yield Check("environment", "warning", line)
     yield from model_checks(settings)
     yield from mcp_checks(settings)
     yield from _program_limits(settings)

@@ -196,6 +196,16 @@ def test_the_error_object_of_an_invalid_agent_has_its_findings(sleipnir: Sleipni
     assert "here" in [finding["node"] for finding in error["findings"]]
 
 
+def test_a_variable_that_is_no_setting_is_warned_of_once(sleipnir: Sleipnir) -> None:
+    done = sleipnir("submit", "nobody", SLEIPNIR_RETENTON_S="7")
+
+    assert done.stderr.splitlines()[0] == (
+        "warning: SLEIPNIR_RETENTON_S has no effect: there is no such setting; "
+        "did you mean SLEIPNIR_RETENTION_S?"
+    )
+    assert done.stderr.count("warning: ") == 1
+
+
 def test_help_is_that_of_the_verb_with_its_examples(sleipnir: Sleipnir) -> None:
     done = sleipnir("help", "run")
 

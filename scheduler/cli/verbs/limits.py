@@ -53,7 +53,7 @@ def _names(ctx: click.Context) -> list[str]:
     changes = ask_redis(ctx, lambda client: rate_limiter.RateLimiter(client).notices().changes)
     names = {*rules.SCOPES, *(place.rpartition(".")[0] for place in changes or ())}
     with suppress(SleipnirError):  # settings that the verb itself would complain of
-        configured = settings_of(Options()).models
+        configured = settings_of(Options(quiet=True)).models
         names.update(configured.providers, configured.limits)
     return sorted(names)
 

@@ -12,8 +12,8 @@ import redis
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.scheduler.cli.exit_codes import ExitCode, exit_code_of, report
-from sleipnir.scheduler.cli.formatting import age, columns, cost, first_line, tokens
-from sleipnir.scheduler.cli.terminal_output import TerminalOutput, style
+from sleipnir.scheduler.cli.formatting import age, columns, cost, first_line, fitted, tokens
+from sleipnir.scheduler.cli.terminal_output import TerminalOutput, style, unstyled, width_of
 from sleipnir.scheduler.errors import (
     ActionRefused,
     AmbiguousRun,
@@ -135,6 +135,34 @@ def test_columns_ignore_colours_when_they_measure(monkeypatch: pytest.MonkeyPatc
 
     assert lines == ["A       B", f"{red}       1", "longer  2"]
     assert red != "x"
+
+
+@pytest.mark.parametrize(
+    ("widths", "room", "found"),
+    [
+        ([16, 10, 9], 40, [16, 10, 9]),
+        ([16, 10, 80], 60, [16, 10, 34]),
+        ([50, 10, 50], 61, [26, 10, 25]),
+        ([16, 80, 80], 10, [4, 3, 3]),
+        ([16, 80, 80], 1, [3, 3, 3]),
+    ],
+)
+def test_the_widest_columns_give_of_their_room(
+    widths: list[int], room: int, found: list[int]
+) -> None:
+    assert fitted(widths, room) == found
+
+
+def test_no_line_of_a_table_is_longer_than_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", TerminalOutput(io.BytesIO(), "utf-8"))
+    monkeypatch.setenv("COLUMNS", "40")
+
+    lines = columns(
+        ("RUN", "QUESTION"), [("0123456789abcdef", style("長い質問です。" * 9, fg="red"))]
+    )
+
+    assert [width_of(line) for line in lines] == [26, 39]
+    assert unstyled(lines[1]) == "0123456789abcdef  長い質問です。長い質…"
 
 
 @pytest.mark.parametrize(

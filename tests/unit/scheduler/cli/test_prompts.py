@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.cli.menu import moved
+from sleipnir.scheduler.cli.menu import moved, window
 from sleipnir.scheduler.cli.prompts import (
     ask_for_choice,
     ask_for_consent,
@@ -123,3 +123,17 @@ def test_several_options_are_chosen_by_number(typed: str, answer: str) -> None:
 
     assert ask_for_several(["tea", "milk", "rum"], said.append, lambda: typed) == answer
     assert "1) tea" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "chosen", "shown"),
+    [
+        (range(0, 5), 4, range(0, 5)),
+        (range(0, 5), 5, range(1, 6)),
+        (range(0, 5), 9, range(5, 10)),
+        (range(5, 10), 4, range(4, 9)),
+        (range(5, 10), 0, range(0, 5)),
+    ],
+)
+def test_a_menu_scrolls_as_little_as_it_must(rows: range, chosen: int, shown: range) -> None:
+    assert window(rows, chosen) == shown

@@ -1,0 +1,1 @@
+"""What happens to a run, as those who watch it are told."""

@@ -1,0 +1,108 @@
+"""Tells a person at the terminal, or whoever reads standard error, what happens to a run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.scheduler.cli.narration.stream_printer import StreamPrinter
+from sleipnir.scheduler.cli.terminal_output import control, shortened, style
+from sleipnir.scheduler.runs.events import (
+    Event,
+    ItemCommitted,
+    QuestionAnswered,
+    QuestionAsked,
+    RunEnded,
+    TextStreamed,
+)
+from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.runs.narration import render
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.cli.options import Options
+
+_DETAIL = "▸  "  # what belongs to the node above
+_WARNING = "▸ warning "
+_END_COLORS = {
+    Status.SUCCEEDED: "green",
+    Status.FAILED: "red",
+    Status.TIMED_OUT: "red",
+    Status.CANCELLED: "yellow",
+}
+
+
+class Narrator:
+    """One command's account of a run; whoever prints anything else calls `end` first."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._streams = StreamPrinter()
+        # On a terminal the items of a map are counted in one line.
+        self._counts = (
+            not options.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        )
+        self._counting = False  # whether that line is open
+
+    def tell(self, event: Event, *, is_child: bool) -> None:
+        """Tell of an event of the run, or what those who watch it hear of a child run."""
+        if isinstance(event, TextStreamed):
+            self._end_count()
+            self._streams.print(event)
+            return
+        if is_child and not _concerns_parent(event):
+            return
+        self._streams.end()
+        lines = render(event)
+        if self._counts and isinstance(event, ItemCommitted):
+            *lines, count = lines
+            self._say(lines, event)
+            self._count(count)
+        else:
+            self._say(lines, event)
+
+    def end(self) -> None:
+        """Nothing is told for now: the next line is free."""
+        self._streams.end()
+        self._end_count()
+
+    def _say(self, lines: list[str], event: Event) -> None:
+        if lines:
+            self._end_count()
+        for line in lines:
+            self._options.say(_styled(line, event))
+
+    def _count(self, line: str) -> None:
+        """The line of a map, in place of the one before it."""
+        width = shutil.get_terminal_size().columns
+        control("\r\x1b[K")
+        click.echo(style(shortened(line, width - 1), err=True, dim=True), err=True, nl=False)
+        self._counting = True
+
+    def _end_count(self) -> None:
+        if self._counting:
+            click.echo(err=True)
+            self._counting = False
+
+
+def _styled(line: str, event: Event) -> str:
+    """Where the run is stands out from what its nodes do, and what went wrong from both."""
+    if isinstance(event, RunEnded):
+        return style(line, err=True, bold=True, fg=_END_COLORS.get(Status(event.status)))
+    if line.startswith(_WARNING) or " failed: " in line or " failed, " in line:
+        return style(line, err=True, fg="yellow")
+    if line.startswith(_DETAIL):
+        return style(line, err=True, dim=True)
+    if isinstance(event, QuestionAsked):
+        return style(line, err=True, fg="magenta")
+    return line
+
+
+def _concerns_parent(event: Event) -> bool:
+    """Whether those who watch a run are told this of its child runs."""
+    if isinstance(event, RunEnded):
+        return event.status in (Status.FAILED, Status.TIMED_OUT)
+    return isinstance(event, QuestionAsked | QuestionAnswered)

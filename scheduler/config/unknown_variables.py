@@ -1,0 +1,45 @@
+"""Variables of the environment that look like settings and are none: mistyped, most of all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.config.settings import FIELDS, PREFIX
+
+with lazy_imports():
+    import difflib
+
+# Read or set elsewhere.
+_OTHERS = (
+    "CONFIG_DIR",
+    "DATA_DIR",
+    "FAILPOINT",
+    "IDEMPOTENCY_KEY",
+    "MONITOR_AUTH",
+    "NODE_ID",
+    "PROGRAM",
+    "RUN_ID",
+)
+# What Kubernetes and Docker set for a service that is called like us.
+_OF_SERVICES = ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT_")
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A line on each variable that nothing reads, with the name that was probably meant."""
+    known = {f"{PREFIX}{name}" for name in (*map(str.upper, FIELDS), *_OTHERS)}
+    return [
+        f"{name} has no effect: there is no such setting{_meant(name, known)}"
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and name not in known and not _is_of_a_service(name, value)
+    ]
+
+
+def _is_of_a_service(name: str, value: str) -> bool:
+    return any(part in name for part in _OF_SERVICES) or ("://" in value and name.endswith("_PORT"))
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    others = [other.removeprefix(PREFIX) for other in known]
+    near = difflib.get_close_matches(name.removeprefix(PREFIX), others, n=1, cutoff=0.75)
+    return f"; did you mean {PREFIX}{near[0]}?" if near else ""
