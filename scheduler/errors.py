@@ -8,6 +8,7 @@ SleipnirError
 ├── EngineUnreachable     no usable Redis, or none that can be started
 │   ├── EngineUnfit       a Redis answers but may lose or evict what it is given
 │   └── NotKept           what Redis has acknowledged cannot be put on disk
+├── ArtifactStoreFailed   the place for indexes that the settings name cannot be used
 ├── RunLost               a run that was accepted here is not in Redis any more
 ├── SubmissionRefused     a run was not accepted; nothing was stored
 │   └── BudgetUsedUp      a budget that stops submissions has nothing left
@@ -42,6 +43,10 @@ class Terminated(BaseException):
     def __init__(self, number: int) -> None:
         self.number = number
         super().__init__(number)
+
+
+class ArtifactStoreFailed(SleipnirError):
+    """Where indexes of knowledge bases are kept outside of Redis cannot be used; says why."""
 
 
 class SettingInvalid(SleipnirError):

@@ -231,6 +231,10 @@ class Settings:
     rag_crawl_max_pages: int = _setting(
         500, ge=1, description="pages that are read of one site, `https://…/**`"
     )
+    artifact_store: str | None = _setting(
+        None,
+        description="directory or fsspec URL for indexes of knowledge bases; unset: Redis",
+    )
     kb_max_bytes: int = _setting(
         512 * MIB, ge=1, description="largest packed knowledge base, as Redis keeps it"
     )

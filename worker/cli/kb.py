@@ -152,7 +152,7 @@ def _indexes(options: Options) -> Iterator[tuple[Indexes, EmbeddingByHand]]:
     """Where indexes are kept, and what makes vectors, while a client of the engine is open."""
     with open_client(options, workers=False) as client:
         settings = client.store.settings
-        indexes = store.Indexes(client.store.client, settings.retention_s)
+        indexes = store.Indexes(client.store.client, settings)
         yield indexes, by_hand.EmbeddingByHand(client.store)
 
 

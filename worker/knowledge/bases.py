@@ -9,6 +9,7 @@ from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import address_of
@@ -16,6 +17,7 @@ from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.sources import is_absolute
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import ArtifactStoreFailed
 from sleipnir.scheduler.store.connection import is_private
 from sleipnir.scheduler.store.keys import new_child_id
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from sleipnir.worker.llm.models import Models
     from sleipnir.worker.visit.context import Visit
 
+_TOUCHED_EVERY_S = 3600.0
+
 _SEARCHES = ThreadPoolExecutor(32, thread_name_prefix="search")
 
 
@@ -70,12 +74,13 @@ class KnowledgeBases:
         self._settings = settings
         self._models = models
         self._directory = directory
-        self._indexes = Indexes(store.client, settings.retention_s)
+        self._indexes = Indexes(store.client, settings)
         self._vectors = KeptVectors(store.client)
         self._files = BuildFiles(store.client)
         self._claims = BuildClaims(store.client, settings.lease_s)
         # Of what was searched before, by bundle and node: neither ever changes.
         self._addresses: dict[tuple[str, str], str] = {}
+        self._touched: dict[str, float] = {}  # address → when, of the `monotonic` clock
 
     def search(
         self, visit: Visit[Any], query: str, top_k: int | None, timeout_s: float
@@ -96,7 +101,10 @@ class KnowledgeBases:
             raise KnowledgeFailed("the knowledge base is not built, and cannot be built unasked")
         if getattr(visit.node, "reranker_model", None):
             raise KnowledgeFailed("reranker models are not available in this version")
-        index, warnings = self._index(visit, plan)
+        try:
+            index, warnings = self._index(visit, plan)
+        except ArtifactStoreFailed as error:
+            raise KnowledgeFailed(str(error)) from error
         calls = EmbeddingCalls(
             visit,
             plan.settings.embedding_model,
@@ -120,7 +128,10 @@ class KnowledgeBases:
 
     def build(self, visit: Visit[Any]) -> StageDone:
         """Do what a node of a build is there for; raises as `BuildStages.run`."""
-        return self.builds.run(visit)
+        try:
+            return self.builds.run(visit)
+        except ArtifactStoreFailed as error:
+            raise KnowledgeFailed(str(error)) from error
 
     @cached_property
     def _cache(self) -> IndexCache:
@@ -135,6 +146,7 @@ class KnowledgeBases:
             found = self._cache.get(address)
             if found is not None:
                 self._addresses[node] = address
+                self._touch(address)
                 return found, warnings
         if built is not None:
             raise KnowledgeFailed("the index that was just built is not stored any more")
@@ -148,6 +160,13 @@ class KnowledgeBases:
                 self._addresses[node] = claim
                 return found, ()
         raise self._to_be_built(visit, plan, loaded, claim)
+
+    def _touch(self, address: str) -> None:
+        """Keep an index that is used here from going where it is stored."""
+        now = monotonic()
+        if now - self._touched.get(address, -_TOUCHED_EVERY_S) >= _TOUCHED_EVERY_S:
+            self._touched[address] = now
+            self._indexes.info(address)
 
     def _known_addresses(self, node: tuple[str, str], plan: KnowledgePlan) -> Iterator[str | None]:
         """Where the index of a node may be, in the order to look."""

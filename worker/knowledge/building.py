@@ -10,7 +10,7 @@ from sleipnir.graphs.bundles.archive import Part, pack
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import MIB, reason
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
-from sleipnir.scheduler.store.knowledge.indexes import PackedIndex
+from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.knowledge.cache import INDEX_DIRECTORY
 from sleipnir.worker.knowledge.errors import BuildFailed
 from sleipnir.worker.knowledge.index import Chunk, SourceText, write_index

@@ -1,45 +1,75 @@
-"""Packed indexes of knowledge bases by their address, in parts that Redis can move about."""
+"""Packed indexes of knowledge bases by their address, in Redis or where the settings say."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import redis
 
+from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.keys import index_key, index_of_key
+from sleipnir.scheduler.store.knowledge.artifact_store import OutsideIndexes
+from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 
 PART_BYTES = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class PackedIndex:
-    """An archive, and the hash that tells whether it arrived whole."""
-
-    digest: str  # sha256 of the data, hexadecimal
-    data: bytes
-    info: Mapping[str, Any] = field(default_factory=dict)  # what a pointer says of it
 
 
 class Indexes:
     """Those that all workers on one Redis share.
 
-    Each expires a retention time after it was last put or used.
+    Each goes a retention time after it was last put or used.
     """
 
-    def __init__(self, client: redis.Redis, retention_s: float) -> None:
+    def __init__(self, client: redis.Redis, settings: Settings) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
-        self._keep_ms = round(retention_s * 1000)
+        self._keep_ms = round(settings.retention_s * 1000)
+        self._kept: RedisIndexes | OutsideIndexes = RedisIndexes(client, self._keep_ms)
+        if settings.artifact_store is not None:
+            self._kept = OutsideIndexes(settings.artifact_store, settings.retention_s)
 
     def put(self, address: str, packed: PackedIndex) -> None:
         """Keep an index: all of it, or nothing that anybody would find.
 
         Raises:
-            RedisError: it cannot be kept.
+            RedisError, ArtifactStoreFailed: it cannot be kept.
         """
+        self._kept.put(address, packed)
+
+    def info(self, address: str) -> Mapping[str, Any] | None:
+        """What was put with an index; None if it is not kept. It stays for another while."""
+        found = self._kept.record(address)
+        return None if found is None else dict(found["info"])
+
+    def get(self, address: str) -> PackedIndex | None:
+        """An index as it was put; None if a part of it is gone."""
+        return self._kept.get(address)
+
+    def remove(self, address: str) -> None:
+        """Forget an index."""
+        self._kept.remove(address)
+
+    def address_of(self, bundle: str, node: str) -> str | None:
+        """The address of what was built for a node of a packed agent."""
+        found = self._redis.get(index_of_key(bundle, node))
+        return None if found is None else str(found)
+
+    def note_address(self, bundle: str, node: str, address: str) -> None:
+        """Remember the address for `address_of`."""
+        self._redis.set(index_of_key(bundle, node), address, px=self._keep_ms)
+
+
+class RedisIndexes:
+    """Indexes in parts that Redis can move about."""
+
+    def __init__(self, client: redis.Redis, keep_ms: int) -> None:
+        self._redis: Any = client
+        self._keep_ms = keep_ms
+
+    def put(self, address: str, packed: PackedIndex) -> None:
+        """Keep an index; raises RedisError."""
         starts = range(0, len(packed.data), PART_BYTES)
         for number, start in enumerate(starts):
             part = packed.data[start : start + PART_BYTES]
@@ -48,18 +78,9 @@ class Indexes:
         record = {"digest": packed.digest, "parts": len(starts), "info": dict(packed.info)}
         self._redis.set(index_key(address), json.dumps(record), px=self._keep_ms)
 
-    def has(self, address: str) -> bool:
-        """Whether an index is kept; it stays for another retention time."""
-        return self._record(address) is not None
-
-    def info(self, address: str) -> Mapping[str, Any] | None:
-        """What was put with an index; None if it is not kept."""
-        found = self._record(address)
-        return None if found is None else dict(found["info"])
-
     def get(self, address: str) -> PackedIndex | None:
         """An index as it was put; None if a part of it is gone."""
-        found = self._record(address)
+        found = self.record(address)
         if found is None:
             return None
         data = bytearray()
@@ -74,21 +95,12 @@ class Indexes:
 
     def remove(self, address: str) -> None:
         """Forget an index."""
-        found = self._record(address)
+        found = self.record(address)
         self._redis.delete(index_key(address))
         for number in range(found["parts"] if found else 0):
             self._redis.delete(f"{index_key(address)}:{number}")
 
-    def address_of(self, bundle: str, node: str) -> str | None:
-        """The address of what was built for a node of a packed agent."""
-        found = self._redis.get(index_of_key(bundle, node))
-        return None if found is None else str(found)
-
-    def note_address(self, bundle: str, node: str, address: str) -> None:
-        """Remember the address for `address_of`."""
-        self._redis.set(index_of_key(bundle, node), address, px=self._keep_ms)
-
-    def _record(self, address: str) -> dict[str, Any] | None:
+    def record(self, address: str) -> dict[str, Any] | None:
         """What is kept of an index that is whole; it stays for another retention time."""
         text = self._redis.getex(index_key(address), px=self._keep_ms)
         if text is None:

@@ -1,0 +1,140 @@
+"""Packed indexes outside of Redis: in a directory, or wherever fsspec finds its way.
+
+Of each there are two files: the archive, and after it a record that others find it by. A use renews
+the record now and then, so what nobody uses any more is told by its age.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import ArtifactStoreFailed
+from sleipnir.scheduler.store.knowledge.packed import PackedIndex
+
+with lazy_imports():
+    import fsspec
+
+_RECORD = ".json"
+_RENEWALS_PER_RETENTION = 4
+
+
+def _now_s() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+class OutsideIndexes:
+    """Those that all engines keep that name the same place.
+
+    Args:
+        url: of a directory, or a path.
+    """
+
+    def __init__(self, url: str, retention_s: float, now_s: Callable[[], float] = _now_s) -> None:
+        self._url = url if "://" in url else str(Path(url).expanduser().absolute())
+        self._retention_s = retention_s
+        self._now_s = now_s
+
+    def put(self, address: str, packed: PackedIndex) -> None:
+        """Keep an index, and remove those that nobody has used for the retention time.
+
+        Raises:
+            ArtifactStoreFailed: it cannot be kept.
+        """
+        with self._told():
+            self._files.makedirs(self._root, exist_ok=True)
+            self._write(address, packed.data)
+            record = {"digest": packed.digest, "info": dict(packed.info)}
+            self._write_record(address, record)
+        with suppress(ArtifactStoreFailed):  # the next one will
+            self._remove_unused()
+
+    def record(self, address: str) -> Mapping[str, Any] | None:
+        """What is kept of an index; None if it is not there."""
+        with self._told():
+            record = self._read_record(address)
+            if record is None or not self._files.exists(self._path(address)):
+                return None
+            if record["used_at"] < self._now_s() - self._retention_s / _RENEWALS_PER_RETENTION:
+                self._write_record(address, record)
+        return record
+
+    def get(self, address: str) -> PackedIndex | None:
+        """An index as it was put; None if it is not there."""
+        record = self.record(address)
+        if record is None:
+            return None
+        with self._told():
+            try:
+                data: bytes = self._files.cat_file(self._path(address))
+            except FileNotFoundError:
+                return None
+        return PackedIndex(record["digest"], data, record["info"])
+
+    def remove(self, address: str) -> None:
+        """Forget an index."""
+        with self._told():
+            for path in (self._path(address + _RECORD), self._path(address)):
+                with suppress(FileNotFoundError):
+                    self._files.rm_file(path)
+
+    def _remove_unused(self) -> None:
+        before = self._now_s() - self._retention_s
+        with self._told():
+            names = [Path(path).name for path in self._files.ls(self._root, detail=False)]
+        for name in names:
+            if not name.endswith(_RECORD):
+                continue
+            address = name.removesuffix(_RECORD)
+            with self._told():
+                record = self._read_record(address)
+            if record is not None and record["used_at"] < before:
+                self.remove(address)
+
+    def _read_record(self, address: str) -> dict[str, Any] | None:
+        try:
+            record = json.loads(self._files.cat_file(self._path(address + _RECORD)))
+            return {name: record[name] for name in ("digest", "info", "used_at")}
+        except FileNotFoundError:
+            return None
+
+    def _write_record(self, address: str, record: Mapping[str, Any]) -> None:
+        text = json.dumps({**record, "used_at": self._now_s()})
+        self._write(address + _RECORD, text.encode())
+
+    def _write(self, name: str, data: bytes) -> None:
+        """All of a file at once, or nothing that has its name."""
+        scratch = self._path(f".{name}.{secrets.token_hex(4)}")
+        self._files.pipe_file(scratch, data)
+        self._files.mv(scratch, self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        files, root = fsspec.core.url_to_fs(self._url)
+        return files, root.rstrip("/")
+
+    @property
+    def _files(self) -> Any:
+        return self._place[0]
+
+    @property
+    def _root(self) -> str:
+        return self._place[1]
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # each kind of store has errors of its own
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise ArtifactStoreFailed(f"{self._url} (artifact_store): {why}") from error
