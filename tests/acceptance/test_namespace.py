@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -74,32 +73,6 @@ def test_a_script_beside_files_of_these_names_imports_the_client(crowded: Path) 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
     assert "graph agents" in python(tmp_path, "-m", "sleipnir", "--help")
-
-
-def test_a_wheel_holds_one_package_with_every_file(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "*"], cwd=ROOT, capture_output=True, check=True
-    ).stdout.decode()
-    for name in files.rstrip("\0").split("\0"):
-        if name.startswith(("tests/", "docs/")) or not (ROOT / name).exists():
-            continue
-        target = source / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_symlink():
-            target.symlink_to((ROOT / name).readlink())
-        else:
-            target.write_bytes((ROOT / name).read_bytes())
-
-    python(source, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "..", ".")
-
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    wanted = {f"sleipnir/{name}" for name in files.split("\0") if name.startswith(FOLDERS)}
-    own = ("__init__.py", "__main__.py", "errors.py", "lazy.py", "py.typed")
-    wanted |= {f"sleipnir/{name}" for name in own}
-    assert packed == wanted
 
 
 def test_types_are_checked_in_every_module() -> None:

@@ -26,6 +26,7 @@ from sleipnir.worker.llm.client import (
 )
 from sleipnir.worker.llm.provider import openai_client
 from sleipnir.worker.llm.provider.answer import ProviderClient
+from sleipnir.worker.llm.provider.by_litellm import is_installed, require_litellm
 from sleipnir.worker.llm.provider.failures import failure_of
 from sleipnir.worker.llm.provider.model_catalog import at_price
 from sleipnir.worker.llm.provider.network import CANCELLATION
@@ -87,8 +88,7 @@ def embed(
     limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
     client: ProviderClient = openai_client
     if address_of(endpoint) is None:
-        load(litellm_client)
-        client = litellm_client
+        client = _litellm(endpoint)
     values: dict[ContextVar[Any], Any] = {
         CANCELLATION: cancellation,
         LIMIT_BYTES: _EMBEDDINGS_BYTES,
@@ -109,13 +109,18 @@ def prepare(endpoint: Endpoint) -> None:
     """Do now what the first call of a model would: it may take seconds."""
     if is_asked_directly(endpoint):
         openai_client.prepare()
-    else:
+    elif is_installed():  # else the first call says so
         load(litellm_client)
 
 
 def _client_for(endpoint: Endpoint, request: ModelRequest) -> ProviderClient:
     if is_asked_directly(endpoint, request):
         return openai_client
+    return _litellm(endpoint)
+
+
+def _litellm(endpoint: Endpoint) -> ProviderClient:
+    require_litellm(endpoint.model)
     load(litellm_client)  # the time it takes is not the call's
     return litellm_client
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.models import ModelSettings, Price
 from sleipnir.worker.llm.provider import model_catalog
+from sleipnir.worker.llm.provider.by_litellm import is_installed
 from sleipnir.worker.llm.provider.model_catalog import ModelFacts
 from sleipnir.worker.llm.provider.openai_servers import SERVERS
 
@@ -36,4 +37,4 @@ class Pricing:
             return model_catalog.facts_of(provider, name)
         if provider in self.settings.own_providers:
             return ModelFacts()
-        return litellm_client.facts_of(model)
+        return litellm_client.facts_of(model) if is_installed() else ModelFacts()

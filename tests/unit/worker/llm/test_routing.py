@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.llm.client import OPENAI_COMPATIBLE, Endpoint, ModelRequest
+from sleipnir.scheduler.config.models import ModelSettings
+from sleipnir.worker.llm.client import (
+    OPENAI_COMPATIBLE,
+    Endpoint,
+    ModelRequest,
+    NotCalled,
+    complete,
+    embed,
+    prepare,
+)
+from sleipnir.worker.llm.provider import by_litellm
+from sleipnir.worker.llm.provider.pricing import Pricing
 from sleipnir.worker.llm.provider.routing import is_asked_directly
 
 
@@ -14,6 +25,23 @@ from sleipnir.worker.llm.provider.routing import is_asked_directly
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "HOSTED_VLLM_API_BASE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("_without_litellm")
+def test_what_needs_litellm_says_so_where_it_was_left_out() -> None:
+    endpoint = Endpoint("anthropic/claude-sonnet-4-5", api_key="not-a-real-one")
+
+    with pytest.raises(NotCalled, match="litellm, which is not installed"):
+        complete(ModelRequest("anthropic:claude-sonnet-4-5", []), endpoint=endpoint)
+    with pytest.raises(NotCalled, match="litellm, which is not installed"):
+        embed(["text"], None, Endpoint("cohere/embed-v4.0", api_key="not-a-real-one"))
+    prepare([endpoint])
+    assert Pricing(ModelSettings()).price_of("anthropic:claude-sonnet-4-5") is None
+
+
+@pytest.fixture
+def _without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_litellm, "find_spec", lambda _name: None)
 
 
 def asked(model: str, *parameters: Any, base: str | None = None, effort: str | None = None) -> bool:
