@@ -248,6 +248,8 @@ def _call() -> int:
         return exit_codes.report(error, json="--json" in sys.argv)
     except click.Abort:
         return exit_codes.ExitCode.INTERRUPTED
+    except SystemExit as ended:  # click's own, with completions
+        return int(ended.code or 0)
 
 
 def _have_standard_streams() -> None:

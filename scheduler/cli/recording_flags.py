@@ -15,7 +15,10 @@ from sleipnir.graphs.files import (
     reason,
     require_plain_or_new,
 )
-from sleipnir.scheduler.runs.recording import LIMIT_BYTES, written
+from sleipnir.lazy import lazy_imports
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import recording
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options
@@ -33,7 +36,7 @@ def stored_recording(client: Client, file: Path | None) -> str | None:
         return None
     try:
         with open_input(file) as stream:
-            text = read_bounded(stream, LIMIT_BYTES, file).decode()
+            text = read_bounded(stream, recording.LIMIT_BYTES, file).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise click.FileError(str(file), reason(error)) from error
     return client.recordings.put(text, str(file))
@@ -71,7 +74,7 @@ def write_recording(client: Client, runs: Iterable[str], file: Path, options: Op
         with open_output(file) as stream:
             for run_id in runs:
                 recorded = client.recordings.recorded(run_id)
-                stream.write(written(recorded.entries).encode())
+                stream.write(recording.written(recorded.entries).encode())
                 count += len(recorded.calls)
                 tools += len(recorded.entries) - len(recorded.calls)
                 if not recorded.complete:

@@ -116,3 +116,15 @@ def _names(module: ast.Module) -> Iterator[str]:
                     yield from (f"{line.module}.{part.name}" for part in line.names)
                 elif isinstance(line, ast.Import):
                     yield from (part.name for part in line.names)
+
+
+def test_a_client_that_only_looks_imports_no_validation_no_language_and_no_engine() -> None:
+    code = (
+        "import sys; import sleipnir.scheduler.client, sleipnir.scheduler.embedded.attach; "
+        "print(*{'pydantic', 'yaml', 'jsonschema', 'sleipnir.scheduler.runs.events', "
+        "'sleipnir.scheduler.embedded.process', 'sleipnir.graphs.schema'} & sys.modules.keys())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

@@ -44,6 +44,11 @@ def linear(length: int) -> dict[str, Any]:
     return _graph(f"linear-{length}", {**nodes, "done": {"type": "end"}})
 
 
+def ending() -> dict[str, Any]:
+    """A run that is over with its first visit."""
+    return _graph("ending", {"done": {"type": "end"}})
+
+
 def fan_out(width: int) -> dict[str, Any]:
     """One node, `width` branches, one join."""
     branches = {f"b{i}": nothing(i, next="join") for i in range(width)}

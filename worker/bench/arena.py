@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -34,7 +35,7 @@ WIDTH = 200  # branches
 ITEMS = 1_000
 CALLERS = 500  # model calls under way at once
 CALL_MS = 10_000  # each of them
-_TICKS = os.sysconf("SC_CLK_TCK")
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -90,24 +91,41 @@ class Arena:
 
     def start_baseline(self, *, results: bool) -> None:
         """The baseline's worker, with or without a result backend, if it does not run yet."""
-        if results in self.theirs:
-            return
-        flags = ("--results",) if results else ()
-        self.theirs[results] = self.start(
+        if results not in self.theirs:
+            self.theirs[results] = self.begin_baseline(*(("--results",) if results else ()))
+
+    def begin_baseline(self, *flags: str) -> subprocess.Popen[bytes]:
+        """One worker of the baseline, whether or not there is another."""
+        return self.start(
             "sleipnir.worker.bench.baseline", self.broker_url, self.redis_url, str(THREADS), *flags
         )
 
+    def begin_worker(self) -> subprocess.Popen[bytes]:
+        """One worker as people have it, without the scheduler."""
+        return self.start(
+            "sleipnir.worker", "--redis", self.redis_url, "--concurrency", str(THREADS)
+        )
+
+    def stop_workers(self) -> None:
+        """All that were started, ours and the baseline's."""
+        for child in self.children:
+            child.terminate()
+        for child in self.children:
+            child.wait()
+        for workers in (self.children, self.ours, self.theirs):
+            workers.clear()
+
     def run_baseline(self, task: str, size: int, *, results: bool) -> Sample:
         """One task of the baseline and all that follows from it."""
-
-        def act() -> None:
-            # Published without a result backend: results would have to be collected here.
-            queue = CANVAS_QUEUE if results else HOP_QUEUE
-            self.publisher.send_task(task, (size,), queue=queue, ignore_result=True)
-            if self.redis.brpop(DONE, timeout=120) is None:
-                raise RuntimeError(f"{task} did not finish")
-
+        act = partial(self.publish, task, size, CANVAS_QUEUE if results else HOP_QUEUE)
         return self.measured(act, [self.theirs[results]])
+
+    def publish(self, task: str, size: int, queue: str = HOP_QUEUE) -> None:
+        """Have a worker of the baseline do a task; returns once it is done."""
+        # Published without a result backend: results would have to be collected here.
+        self.publisher.send_task(task, (size,), queue=queue, ignore_result=True)
+        if self.redis.brpop(DONE, timeout=120) is None:
+            raise RuntimeError(f"{task} did not finish")
 
     def start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.home / "workers.log").open("ab") as log:
@@ -137,6 +155,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
                 home / "agents",
                 agents.linear(LENGTH),
                 agents.linear(4),
+                agents.ending(),
                 agents.fan_out(WIDTH),
                 agents.mapped(ITEMS),
                 agents.asking(),
@@ -161,10 +180,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
                 arena.start_worker()
                 yield arena
             finally:
-                for child in arena.children:
-                    child.terminate()
-                for child in arena.children:
-                    child.wait()
+                arena.stop_workers()
         finally:
             private.shut_down()
             server.wait()
@@ -178,4 +194,4 @@ def _cpu_seconds(processes: Sequence[subprocess.Popen[bytes]]) -> float:
         with contextlib.suppress(OSError):
             fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
             total += int(fields[11]) + int(fields[12])
-    return total / _TICKS
+    return total / TICKS

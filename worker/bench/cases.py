@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
 from sleipnir.scheduler.embedded.acceptances import Acceptances
-from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.agents import PAUSE_MS
 from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
-from sleipnir.worker.bench.commands import command_rows
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
+from sleipnir.worker.bench.start import start
 
 RUNS = 1_000  # small ones, at once
 SUBMISSIONS = 20
@@ -136,27 +132,6 @@ def memory(arena: Arena, rounds: int) -> Iterator[Row]:
                     break
         used = (_used_memory(arena) - before) / count / 1024
         yield Row(f"Redis memory, {name}", "KiB/run", used, used)
-
-
-def start(arena: Arena, rounds: int) -> Iterator[Row]:
-    """`sleipnir run` of a trivial graph, engine started for it and already up; CPU of commands."""
-    environment = {**os.environ, "SLEIPNIR_DATA_DIR": str(arena.home / "cold")}
-    agent = str(arena.home / "agents" / "linear-4")
-    command = [sys.executable, "-P", "-m", "sleipnir"]
-
-    def once() -> Sample:
-        began = perf_counter()
-        subprocess.run(
-            [*command, "run", agent, "-q"], env=environment, stdout=subprocess.DEVNULL, check=True
-        )
-        return Sample(perf_counter() - began, 0.0)
-
-    yield row("run, cold", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
-    # As `sleipnir up` does, this keeps the engine running between commands.
-    with attach(arena.home / "cold", arena.client.store.settings, workers=True):
-        once()
-        yield row("run, engine up", "command", 1, [once() for _ in range(rounds // 3 + 1)], None)
-        yield from command_rows(agent, environment, rounds // 3 + 1)
 
 
 CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {

@@ -1,4 +1,4 @@
-"""What commands cost beside the import of the libraries they cannot do without."""
+"""What commands cost before they do anything, beside what the libraries that they use cost."""
 
 from __future__ import annotations
 
@@ -8,43 +8,75 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.runs.events import QuestionAsked
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.worker.bench.rows import WARM_UP, Row, Sample, interleaved, row
 
 _MODEL = "\nclass Model(pydantic.BaseModel):\n    number: int"
+_BARE: Mapping[str, str] = {
+    "import click": "import click",
+    "import click, redis": "import click, redis",
+    "import click, yaml, pydantic": f"import click, yaml, pydantic{_MODEL}",
+    "import click, redis, pydantic": f"import click, redis, pydantic{_MODEL}",
+}
+_SLEIPNIR = (sys.executable, "-P", "-m", "sleipnir")
 
 
-def command_rows(agent: str, environment: Mapping[str, str], rounds: int) -> Iterator[Row]:
+def command_rows(client: Client, environment: Mapping[str, str], rounds: int) -> Iterator[Row]:
     """Of each command the CPU, and its ratio to that of a bare import, in turns.
 
     Args:
-        agent: a directory.
-        environment: leads to an engine that is up.
+        client: of an engine that is up, with the agents `ending` and `asking`.
+        environment: leads to that engine.
     """
-    bare = {
-        "import click": "import click",
-        "import click, redis": "import click, redis",
-        "import click, yaml, pydantic": f"import click, yaml, pydantic{_MODEL}",
-        "import click, redis, pydantic": f"import click, redis, pydantic{_MODEL}",
-    }
+    agent = str(client.search.find("ending"))
+    ended = client.wait(client.submit(client.prepare("ending"), Request())).run_id
+    questions = iter(_ask(client, rounds + WARM_UP))
+    # Of each the arguments, or the line to complete; and what it is beside.
     commands = {
         "--help": (["--help"], "import click"),
+        "completion of a verb": ("sleipnir sh", "import click"),
+        "completion of an agent": (f"sleipnir run {agent}", "import click"),
         "ps": (["ps"], "import click, redis"),
+        "show": (["show", ended], "import click, redis"),
         "inbox": (["inbox"], "import click, redis"),
+        "answer": (["answer"], "import click, redis"),
+        "completion of a run": (f"sleipnir show {ended[:3]}", "import click, redis"),
         "validate": (["validate", agent], "import click, yaml, pydantic"),
         "run -q, engine up": (["run", agent, "-q"], "import click, redis, pydantic"),
     }
-    contenders = {name: [sys.executable, "-P", "-c", code] for name, code in bare.items()} | {
-        name: [sys.executable, "-P", "-m", "sleipnir", *arguments]
-        for name, (arguments, _) in commands.items()
-    }
-    samples = interleaved(
-        rounds,
-        {name: partial(_cpu_of, command, environment) for name, command in contenders.items()},
-    )
-    for name in bare:
+
+    def call(given: Sequence[str] | str) -> Sample:
+        if isinstance(given, str):
+            return _cpu_of(_SLEIPNIR, {**environment, **_completing(given)})
+        more = [next(questions), "an answer"] if given == ["answer"] else []
+        return _cpu_of([*_SLEIPNIR, *given, *more], environment)
+
+    contenders = {
+        name: partial(_cpu_of, [sys.executable, "-P", "-c", code], environment)
+        for name, code in _BARE.items()
+    } | {name: partial(call, given) for name, (given, _) in commands.items()}
+    samples = interleaved(rounds, contenders)
+    for name in _BARE:
         yield row(name, "process", 1, samples[name], samples[name])
     for name, (_, base) in commands.items():
         yield row(name, "process", 1, samples[name], samples[base])
+
+
+def _ask(client: Client, count: int) -> list[str]:
+    """Runs that wait for an answer."""
+    agent = client.prepare("asking")
+    run_ids = [client.submit(agent, Request()) for _ in range(count)]
+    for run_id in run_ids:
+        next(e for e in client.queries.follow(run_id) if isinstance(e.event, QuestionAsked))
+    return run_ids
+
+
+def _completing(line: str) -> dict[str, str]:
+    """The environment in which a shell asks for completions of the last word of a line."""
+    last = str(len(line.split()) - 1)
+    return {"_SLEIPNIR_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": last}
 
 
 def _cpu_of(command: Sequence[str], environment: Mapping[str, str]) -> Sample:

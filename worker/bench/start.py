@@ -1,0 +1,106 @@
+"""What it costs to begin: commands, workers, the embedded engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.embedded.attach import attach
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.worker.bench.arena import TICKS, Arena
+from sleipnir.worker.bench.commands import command_rows
+from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
+
+
+def start(arena: Arena, rounds: int) -> Iterator[Row]:
+    """`sleipnir run` of a trivial graph, engine started for it and already up; CPU of commands,
+    and of workers and engines until their first visit.
+    """
+    rounds = rounds // 3 + 1
+    cold = arena.home / "cold"
+    environment = {**os.environ, "SLEIPNIR_DATA_DIR": str(cold)}
+    # What is measured is what people have, compiled files included.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    agent = str(arena.home / "agents" / "ending")
+    command = [sys.executable, "-P", "-m", "sleipnir"]
+
+    def once() -> Sample:
+        began = perf_counter()
+        subprocess.run(
+            [*command, "run", agent, "-q"], env=environment, stdout=subprocess.DEVNULL, check=True
+        )
+        return Sample(perf_counter() - began, 0.0)
+
+    once()
+    yield row("run, cold", "command", 1, [once() for _ in range(rounds)], None)
+    # As `sleipnir up` does, this keeps the engine running between commands.
+    settings = arena.client.store.settings
+    with attach(cold, settings, workers=True) as engine:
+        once()
+        yield row("run, engine up", "command", 1, [once() for _ in range(rounds)], None)
+        ready = replace(settings, redis_url=engine.redis_url)
+        client = Client.connect(ready, arena.client.search)
+        yield from command_rows(client, environment, rounds)
+    yield from _first_visits(arena, rounds)
+
+
+def _first_visits(arena: Arena, rounds: int) -> Iterator[Row]:
+    """CPU from the start of a process until it has done what it is for once."""
+    agent = arena.prepare("ending")
+    arena.stop_workers()
+    samples = interleaved(
+        rounds,
+        {
+            "bare": lambda: _until(arena.begin_baseline, partial(arena.publish, "bench.hop", 0)),
+            "ours": lambda: _until(arena.begin_worker, partial(arena.run, agent)),
+            "engine": lambda: _engine(arena),
+        },
+    )
+    arena.start_worker()
+    base = samples["bare"]
+    yield row("bare Celery worker, first task", "process", 1, base, base)
+    yield row("worker, first visit", "process", 1, samples["ours"], base)
+    yield row("embedded engine, first visit", "engine", 1, samples["engine"], base)
+
+
+def _until(begin: Callable[[], subprocess.Popen[bytes]], act: Callable[[], object]) -> Sample:
+    process = begin()
+    try:
+        act()
+        cpu = _cpu_of_tree(process.pid)
+    finally:
+        process.terminate()
+        process.wait()
+    return Sample(cpu, cpu)
+
+
+def _engine(arena: Arena) -> Sample:
+    """Of its own process, Redis, a worker with the scheduler, and what watches them."""
+    settings = arena.client.store.settings
+    with attach(arena.home / "cold", settings, workers=True) as engine:
+        ready = replace(settings, redis_url=engine.redis_url)
+        client = Client.connect(ready, arena.client.search)
+        client.wait(client.submit(client.prepare("ending"), Request()))
+        cpu = _cpu_of_tree(engine.pid)
+    return Sample(cpu, cpu)
+
+
+def _cpu_of_tree(pid: int) -> float:
+    """CPU seconds of a process and its descendants, those that have ended included."""
+    processes = Path("/proc")
+    ticks = 0
+    waiting = [pid]
+    while waiting:
+        process = processes / str(waiting.pop())
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        ticks += sum(int(field) for field in fields[11:15])
+        for task in (process / "task").iterdir():
+            waiting += map(int, (task / "children").read_text().split())
+    return ticks / TICKS
