@@ -16,6 +16,7 @@ from sleipnir.scheduler.batch.attempts import last_attempts
 from sleipnir.scheduler.batch.finished import FinishedLine, InInputOrder, read_runs
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
+from sleipnir.scheduler.batch.limit_wait import limit_wait
 from sleipnir.scheduler.batch.lines import request_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.batch.retries import Retries
@@ -25,6 +26,7 @@ from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
 from sleipnir.scheduler.store.queries.narration import CompletionFeed
 from sleipnir.scheduler.store.queries.records import RunSummary
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 
 _WAIT_S = 0.5
 # Putting what was submitted on disk takes about as long for one run as for many.
@@ -74,6 +76,7 @@ class Batch:
         self._poll_at = 0.0
         self._unkept: list[str] = []  # runs that were submitted, and may not be on disk yet
         self._keep_at = 0.0
+        self._limits = RateLimiter(client.store.client, client.store.clock).queries
 
     # ---- what callers want
 
@@ -241,6 +244,7 @@ class Batch:
                     cost += summary.usage.cost_usd or 0.0
             yield from self._finish(over)
         self.progress.known_cost_usd = self._finished_cost + cost
+        self.progress.limit_wait = limit_wait(self._limits, self._ledger.of_run)
         took_s = monotonic() - began_at
         self._poll_at = monotonic() + max(_POLL_EVERY_S, took_s / _POLLING_SHARE)
 

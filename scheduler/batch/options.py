@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sleipnir.scheduler.batch.limit_wait import LimitWait
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.runs.submit import Request
 
@@ -35,6 +36,7 @@ class Progress:
     usage: Usage = NO_USAGE  # of what has finished
     known_cost_usd: float = 0.0  # runs under way included
     over_budget: bool = False
+    limit_wait: LimitWait | None = None  # what model calls of runs under way wait for
     refused: list[str] = field(default_factory=list)  # runs that could not go on, and why
 
     @property

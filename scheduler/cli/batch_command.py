@@ -37,6 +37,7 @@ from sleipnir.scheduler.cli.progress import Display, final_lines
 from sleipnir.scheduler.cli.recording_flags import stored_recording, write_recording
 from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.cli.submission import live_tools, variables_from_environment
+from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SleipnirError, Terminated
 from sleipnir.scheduler.preparation import PreparedAgent
@@ -298,7 +299,18 @@ class _Start:
             write_recording(self.client, sorted(runs), self.call.record, self.options)
         for line in final_lines(batch_options.name, batch.progress, self.ledger.reasons()):
             self.options.say(line)
+        if self.call.replay is not None and self._tell_misses(batch_options.name):
+            return ExitCode.FAILED  # whatever the runs made of it
         return _exit_code(batch.progress)
+
+    def _tell_misses(self, name: str) -> int:
+        """Say how many runs asked for what the recording does not have."""
+        runs = chain.from_iterable(self.client.queries.batch_pages(name))
+        missed = [found for run_id in runs if (found := self.client.recordings.misses(run_id))]
+        if missed:
+            count = "1 run" if len(missed) == 1 else f"{len(missed):,} runs"
+            self.options.say(f"no recorded reply in {count}, such as: {printable(missed[0][0])}")
+        return len(missed)
 
     def _with_more(self, finished: FinishedLine) -> FinishedLine:
         """With the fields of its result that the command asks for."""

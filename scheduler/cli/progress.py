@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ import click
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.formatting import age, cost, tokens
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.cli.terminal_output import printable, shortened
 
 # Only a terminal needs them.
 with lazy_imports():
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 _BETWEEN_LINES_S = 10.0
 _REASONS_SHOWN = 20
+_BAR_WIDTH = 20
 
 
 class Display:
@@ -61,16 +64,20 @@ class Display:
     def update(self, progress: Progress) -> None:
         """Show how far it has come."""
         if self._bar is not None:
-            self._bar.update(
-                self._bar.task_ids[0],
-                total=progress.total,
-                completed=progress.finished,
-                counts=", ".join(self._counts(progress)),
-            )
+            self._bar.update(self._bar.task_ids[0], line=self.line(progress))
         elif monotonic() > self._line_at:
             self._line_at = monotonic() + _BETWEEN_LINES_S
             parts = (f"{progress.finished}/{progress.total}", *self._counts(progress))
             self._options.say(f"batch {self._name}: {', '.join(parts)}")
+
+    def line(self, progress: Progress) -> str:
+        """What the terminal has room for: how far it is comes first, then what matters most."""
+        share = progress.finished / progress.total if progress.total else 0.0
+        done = int(share * _BAR_WIDTH)
+        bar = "━" * done + "─" * (_BAR_WIDTH - done)
+        counts = ", ".join(self._counts(progress))
+        line = f"{progress.finished}/{progress.total} {bar} {counts}  {printable(self._name)}"
+        return shortened(line, shutil.get_terminal_size().columns - 1)
 
     def print_result(self, line: str) -> None:
         """A line for stdout, which may be the terminal that shows the bar."""
@@ -82,6 +89,7 @@ class Display:
     def _counts(self, progress: Progress) -> Iterator[str]:
         yield from _outcomes(progress)
         yield f"{progress.in_flight} under way"
+        yield from _held_up(progress)
         done, took_s = progress.finished - progress.earlier, monotonic() - self._began_at
         if done > 0 and took_s > 1:
             rate = done / took_s
@@ -176,6 +184,13 @@ def _outcomes(progress: Progress) -> Iterator[str]:
         yield f"{progress.waiting} waiting"
 
 
+def _held_up(progress: Progress) -> Iterator[str]:
+    if progress.limit_wait is not None:
+        name, until_ms = progress.limit_wait
+        until = datetime.fromtimestamp(until_ms / 1000).astimezone()
+        yield f"waits for limit {printable(name)} until {until:%H:%M:%S}"
+
+
 def _spent(progress: Progress) -> Iterator[str]:
     if progress.usage:
         yield f"{tokens(progress.usage)} tokens"
@@ -184,14 +199,11 @@ def _spent(progress: Progress) -> Iterator[str]:
 
 def _bar(name: str, *, color: bool) -> Any:
     bar = rich_progress.Progress(
-        rich_progress.TextColumn("{task.description}", markup=False),
-        rich_progress.BarColumn(),
-        rich_progress.MofNCompleteColumn(),
-        rich_progress.TextColumn("{task.fields[counts]}", markup=False),
+        rich_progress.TextColumn("{task.fields[line]}", markup=False),
         # Its own control sequences must reach the terminal as they are.
         console=rich_console.Console(file=sys.__stderr__, no_color=not color, highlight=False),
         transient=True,
         redirect_stdout=False,
     )
-    bar.add_task(printable(name), total=None, counts="")
+    bar.add_task("", line=printable(name))
     return bar

@@ -78,6 +78,22 @@ class LimitQueries:
             for kind in ("waiting", "queue")
         )
 
+    def next_turns(self, name: str, now_ms: int, most: int) -> list[tuple[str, int]]:
+        """The calls that come back next to what they wait for, and when."""
+        return [
+            (call, int(at))
+            for kind in ("waiting", "queue")
+            for call, at in self._redis.zrange(
+                f"{PARTITION}:{kind}:{name}",
+                now_ms,
+                "+inf",
+                byscore=True,
+                offset=0,
+                num=most,
+                withscores=True,
+            )
+        ]
+
     def calls_under_way(self, name: str, now_ms: int) -> int:
         """How many slots of a limit are taken."""
         return int(self._redis.zcount(f"{PARTITION}:held:{name}", now_ms, "+inf"))

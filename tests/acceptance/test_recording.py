@@ -154,6 +154,17 @@ def test_a_batch_is_recorded_and_replayed(
     assert len(server.requests) == asked
 
 
+def test_a_batch_that_asks_what_was_not_recorded_exits_with_1(
+    sleipnir: Sleipnir, without_key: Sleipnir, recorded: str
+) -> None:
+    (sleipnir.project / "others.txt").write_text("c\nd\n")
+
+    missed = without_key("batch", "writer", "others.txt", "--replay", "calls.jsonl")
+
+    assert missed.returncode == 1
+    assert "no recorded reply in 2 runs, such as: node '" in missed.stderr
+
+
 def test_a_submitted_run_replays_too(
     sleipnir: Sleipnir, recorded: str, server: ModelServer
 ) -> None:

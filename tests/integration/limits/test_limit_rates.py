@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import redis
 
+from sleipnir.scheduler.batch.limit_wait import limit_wait
 from sleipnir.scheduler.limits.records import Delay, Denied, Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Limit
 from sleipnir.scheduler.store.clock import RedisClock
@@ -358,3 +359,17 @@ def test_a_killed_worker_s_place_is_free_within_the_lease(
 
     assert isinstance(newcomer(), Delay)
     wait_until(lambda: isinstance(newcomer(), Grant), "the place is free", 3)
+
+
+def test_a_batch_knows_which_limit_its_calls_wait_for(limiter: RateLimiter) -> None:
+    one_a_minute = Limit("p", requests_per_minute=1)
+    granted(limiter.reserve(reservation(1, one_a_minute)))
+    waits(limiter.reserve(reservation(2, one_a_minute)))
+    ours = f"{2:016x}"
+
+    found = limit_wait(limiter.queries, ours.__eq__)
+
+    assert found is not None
+    assert found.name == "p"
+    assert found.until_ms > limiter.queries.now_ms() - limiter.queries.ahead_ms()
+    assert limit_wait(limiter.queries, lambda run_id: run_id != ours) is None
