@@ -83,6 +83,7 @@ class Call:
     strict: bool
     labels: Sequence[tuple[str, str]]
     tools: str | None
+    confirmed: bool
     with_input: bool
     with_state: Sequence[str]
 
@@ -151,6 +152,7 @@ class _Start:
             machine=self.client.machine_with_files() if self.call.workdir else None,
             timeout_s=self.call.timeout,
             strict=self.call.strict,
+            confirmed=self.call.confirmed,
             labels=dict(self.call.labels),
             live_tools=live_tools(self.call.tools, self.call.replay),
             recorded=self.call.record is not None,

@@ -106,6 +106,12 @@ REQUEST_OPTIONS = (
         help="With --replay: take results of tools from the recording, or call tools. "
         "Default: recorded, if it has any.",
     ),
+    click.option(
+        "--yes",
+        "confirmed",
+        is_flag=True,
+        help="Let tools of a normal agent go on that would ask for consent.",
+    ),
 )
 _PARAMETERS = (
     agent_argument,
@@ -115,9 +121,6 @@ _PARAMETERS = (
     click.option("--headless", is_flag=True, help="Run without a person to ask."),
     click.option(
         "--ask", is_flag=True, help="Ask before a tool that requires confirmation is called."
-    ),
-    click.option(
-        "--yes", "confirmed", is_flag=True, help="Call such tools of a normal agent unasked."
     ),
 )
 

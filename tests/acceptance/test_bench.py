@@ -31,6 +31,15 @@ def test_a_run_behind_a_batch_is_measured_beside_itself_alone(tmp_path: Path) ->
     assert behind["ratio"] == pytest.approx(behind["median"] / alone["median"])
 
 
+def test_turns_of_normal_agents_are_measured_beside_nodes(tmp_path: Path) -> None:
+    done = Sleipnir(tmp_path)("bench", "--only", "agents", "--rounds", "1", "--json")
+
+    assert done.returncode == 0, done.stderr
+    node, turn, late = (json.loads(line) for line in done.stdout.splitlines())
+    assert (node["unit"], turn["unit"], late["unit"]) == ("node", "turn", "turn")
+    assert turn["ratio"] == pytest.approx(turn["median"] / node["median"])
+
+
 def test_lists_are_read_from_as_many_runs_as_one_likes(tmp_path: Path) -> None:
     options = ("--only", "lists", "--rounds", "1", "--stored", "10500", "--json")
     done = Sleipnir(tmp_path)("bench", *options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +92,34 @@ def test_what_it_is_to_be_asked_about_waits(sleipnir: Sleipnir) -> None:
     assert watched.returncode == 0
     assert sleipnir.json("show", run_id)["output"] == "Wiped."
     assert (unasked.returncode, unasked.stdout) == (0, "Wiped.\n")
+
+
+def test_a_batch_of_a_normal_agent(sleipnir: Sleipnir) -> None:
+    lines = sleipnir.project / "lines.jsonl"
+    ask = {"id": "c", "prompt": "wipe it", "vars": {"who": "Bob"}}
+    lines.write_text("".join(json.dumps(line) + "\n" for line in ("wipe a", "wipe b", ask)))
+
+    done = sleipnir("batch", "adder", str(lines), "--yes", "--ordered")
+    lines.write_text('{"prompt": "wipe it", "state": {"a": 1}}\n')
+    refused = sleipnir("batch", "adder", str(lines))
+
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0
+    assert [result["output"] for result in results] == ["Wiped."] * 3
+    assert (results[2]["id"], results[2]["usage"]["prompt_tokens"]) == ("c", 20)
+    assert refused.returncode == 2
+    assert "normal agent, which has none" in refused.stderr
+
+
+def test_a_run_goes_on_as_another(sleipnir: Sleipnir) -> None:
+    run_id = sleipnir.json("run", "adder", "wipe it", "--yes")["run_id"]
+
+    forked = sleipnir.json("fork", run_id, "--step", "1", "--wait")
+    compared = sleipnir("diff", run_id, forked["run_id"])
+
+    assert forked["output"] == "Wiped."
+    assert forked["steps"] == 2
+    assert compared.returncode == 0
 
 
 def test_a_normal_agent_is_listed_and_checked(sleipnir: Sleipnir) -> None:

@@ -20,6 +20,8 @@ from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
 CONCURRENCY = 4
+# Between two turns of a normal agent.
+AT_A_STEP = ("before.advance", "after.advance", "after.begin")
 
 
 @pytest.fixture
@@ -41,6 +43,7 @@ def load_client() -> None:
         complete(ModelRequest("openai:m", [{"role": "user", "content": "?"}]), endpoint=endpoint)
 
 
+@pytest.mark.parametrize("normal", [False, True], ids=["node", "agent"])
 @pytest.mark.parametrize(
     ("runs", "kills"),
     [
@@ -51,6 +54,7 @@ def load_client() -> None:
 def test_conversations_survive_kills_of_workers(
     runs: int,
     kills: int,
+    normal: bool,
     server: ModelServer,
     workers: Workers,
     redis_client: redis.Redis,
@@ -58,7 +62,7 @@ def test_conversations_survive_kills_of_workers(
 ) -> None:
     # A busy machine must not end leases: what that repeats is not counted here.
     fleet = Fleet(workers, rng, 2, "--scheduler", concurrency=CONCURRENCY, lease_s=5)
-    load = ToolLoad(workers, server, workers.directory)
+    load = ToolLoad(workers, server, workers.directory, normal=normal)
     load.submit(runs)
 
     for executions in sorted(rng.sample(range(1, len(TEXTS) * runs - 10), kills)):
@@ -88,6 +92,7 @@ def test_another_worker_goes_on_with_the_conversations_of_one_that_died(
     assert_consistent(redis_client, runs=6)
 
 
+@pytest.mark.parametrize("normal", [False, True], ids=["node", "agent"])
 @pytest.mark.parametrize(
     "deaths_at_each",
     [
@@ -96,16 +101,22 @@ def test_another_worker_goes_on_with_the_conversations_of_one_that_died(
     ],
 )
 def test_a_death_before_or_after_any_entry_of_a_conversation_changes_nothing(
-    deaths_at_each: int, server: ModelServer, engine: Engine, rng: random.Random, tmp_path: Path
+    deaths_at_each: int,
+    normal: bool,
+    server: ModelServer,
+    engine: Engine,
+    rng: random.Random,
+    tmp_path: Path,
 ) -> None:
     load_client()
     engine.configure(max_deliveries=1000)
     deaths = Deaths(engine, rng)
-    load = ToolLoad(engine, server, tmp_path)
+    load = ToolLoad(engine, server, tmp_path, normal=normal)
+    places = (*IN_A_CONVERSATION, *AT_A_STEP) if normal else IN_A_CONVERSATION
 
-    while min(deaths.at[place] for place in IN_A_CONVERSATION) < deaths_at_each:
+    while min(deaths.at[place] for place in places) < deaths_at_each:
         load.submit(1)
-        deaths.work_off(load.is_over, IN_A_CONVERSATION, lambda: None)
+        deaths.work_off(load.is_over, places, lambda: None)
 
     load.check(at_most_lost=deaths.at.total())
     assert_consistent(engine.redis, runs=len(load.run_ids))

@@ -24,6 +24,10 @@ nodes:
          state_updates: {said: "{{output}}"}}
   done: {type: end, output: "{{said}}"}
 """
+CONFIG = """
+model: openai:m
+instructions: Note it down.
+"""
 # Every execution of a call leaves the key that is the same for all of them.
 TOOLS = '''
 import os
@@ -52,20 +56,28 @@ def script(server: ModelServer, delay_s: float = 0.0) -> None:
 
 
 class ToolLoad:
-    """Runs of one agent; its tools write down what they did."""
+    """Runs of one agent, a graph or a normal one; its tools write down what they did."""
 
-    def __init__(self, agents: Agents, server: ModelServer, workdir: Path) -> None:
+    def __init__(
+        self, agents: Agents, server: ModelServer, workdir: Path, *, normal: bool = False
+    ) -> None:
         self._agents = agents
         self._server = server
         self._workdir = Path(tempfile.mkdtemp(dir=workdir))
-        agents.write("noting", GRAPH, {"tools.py": TOOLS})
+        if normal:
+            agents.write_normal("noting", CONFIG, {"tools.py": TOOLS})
+        else:
+            agents.write("noting", GRAPH, {"tools.py": TOOLS})
+        self._prompt = "Line {}." if normal else "{}"
         self.run_ids: list[str] = []
 
     def submit(self, count: int) -> None:
         """That many runs more."""
         agent = self._agents.client.prepare("noting")
         for _ in range(count):
-            request = Request(prompt=str(len(self.run_ids)), workdir=str(self._workdir))
+            request = Request(
+                prompt=self._prompt.format(len(self.run_ids)), workdir=str(self._workdir)
+            )
             self.run_ids.append(self._agents.client.submit(agent, request))
 
     def is_over(self) -> bool:
@@ -128,7 +140,8 @@ class ToolLoad:
 
 
 def _line(request: model_server.Request) -> str:
-    return str(request.messages[0]["content"])
+    said = (each["content"] for each in request.messages if each["role"] == "user")
+    return str(next(said))
 
 
 def _never_back(order: Sequence[Any]) -> bool:

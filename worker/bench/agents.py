@@ -10,6 +10,8 @@ import yaml
 PAUSE_MS = 20
 LONG_PAUSE_MS = 200
 PAUSE, LONG_PAUSE = "pause.sh", "long-pause.sh"
+# A model that engine_worker plays; the number of its turns follows.
+TALKER = "openai:turns-"
 # Scripts that engine_worker does not run, but waits in place of.
 PAUSES_MS = {PAUSE: PAUSE_MS, LONG_PAUSE: LONG_PAUSE_MS}
 
@@ -100,6 +102,14 @@ def waiting(calls: int, each_ms: int) -> dict[str, Any]:
     model = f"openai:{each_ms}"
     graph["nodes"]["branch"] = {"type": "llm", "model": model, "prompt": "Item {{item}}."}
     return graph | {"initial_state": {"items": list(range(calls))}}
+
+
+def write_talker(directory: Path, turns: int) -> None:
+    """Make a normal agent whose model stops after so many turns."""
+    agent = directory / f"talker-{turns}"
+    agent.mkdir(parents=True)
+    config = {"model": f"{TALKER}{turns}", "auto_continue": True}
+    (agent / "config.yaml").write_text(yaml.safe_dump(config))
 
 
 def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.agents import PAUSE_MS
-from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
+from sleipnir.worker.bench.arena import ITEMS, LENGTH, TURNS, WIDTH, Arena
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
@@ -40,6 +40,29 @@ def hop(arena: Arena, rounds: int) -> Iterator[Row]:
     yield row(f"linear graph, {LENGTH} nodes", "node", LENGTH + 1, samples["ours"], base, commands)
     yield row("bare Celery self-enqueue", "hop", LENGTH + 1, base, base)
     yield row(f"Celery chain of {LENGTH}", "task", LENGTH + 1, samples["chain"], base)
+
+
+def agent_turns(arena: Arena, rounds: int) -> Iterator[Row]:
+    """Turns of normal agents with a model that replies at once, beside a graph's nodes."""
+    graph = arena.prepare(f"linear-{LENGTH}")
+    few, many = (arena.prepare(f"talker-{turns}") for turns in (LENGTH, TURNS))
+    samples = interleaved(
+        rounds,
+        {
+            "graph": lambda: arena.run(graph),
+            "few": lambda: arena.run(few),
+            "many": lambda: arena.run(many),
+        },
+    )
+    base = samples["graph"]
+    commands = _commands(arena, lambda: arena.run(few)) / LENGTH
+    per_turn = [
+        Sample(each.seconds * LENGTH / TURNS, each.cpu_seconds * LENGTH / TURNS)
+        for each in samples["many"]
+    ]
+    yield row(f"linear graph, {LENGTH} nodes", "node", LENGTH, base, base)
+    yield row(f"normal agent, {LENGTH} turns", "turn", LENGTH, samples["few"], base, commands)
+    yield row(f"normal agent, {TURNS} turns", "turn", LENGTH, per_turn, base)
 
 
 def fan(arena: Arena, rounds: int) -> Iterator[Row]:
@@ -136,6 +159,7 @@ def memory(arena: Arena, rounds: int) -> Iterator[Row]:
 
 CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "hop": hop,
+    "agents": agent_turns,
     "fan": fan,
     "map": mapping,
     "runs": runs,
