@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,23 @@ def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> C
     )
     changed = (run.digest, found.digest) if found.digest != run.digest else None
     return ChosenAgent(found.graph, found.digest, context, changed)
+
+
+def require_changeable(run: Run, changes: Collection[str], step: int) -> None:
+    """Check that what a run has after a step may be changed: of a conversation the prompt alone.
+
+    Args:
+        changes: keys of the state.
+
+    Raises:
+        SubmissionRefused: it may not.
+    """
+    allowed = {"initial_prompt"} if step == 0 else set()
+    if run.context.converses and not allowed.issuperset(changes):
+        raise SubmissionRefused(
+            f"run {run.run_id} is of a normal agent: what was said after its first turn has begun "
+            "cannot be changed (--set, --prompt); run it anew, or fork it with --step 0 --prompt"
+        )
 
 
 def require_place(graph: Graph, agent: str, visits: Mapping[str, int]) -> None:

@@ -19,6 +19,7 @@ from sleipnir.scheduler.second_chances.agents import (
     SAME,
     ChosenAgent,
     choose_agent,
+    require_changeable,
     require_place,
 )
 from sleipnir.scheduler.second_chances.retelling import retold
@@ -60,6 +61,7 @@ def prepare_fork(client: ClientCore, run: Run, request: ForkRequest) -> tuple[Ne
     chosen = choose_agent(client, run, request.agent)
     require_place(chosen.graph, run.agent, {node: moment.visits[node] for node in moment.frontier})
     changes = request.changes
+    require_changeable(run, changes, moment.step)
     state = {key: encode(value) for key, value in moment.state.items()} | changes
     settings = client.store.settings
     require_fitting(state, settings.value_limit_bytes, settings.state_limit_bytes)

@@ -27,6 +27,7 @@ from sleipnir.scheduler.second_chances.agents import (
     SAME,
     ChosenAgent,
     choose_agent,
+    require_changeable,
     require_place,
 )
 from sleipnir.scheduler.second_chances.retelling import retold
@@ -116,6 +117,7 @@ def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> Anothe
     chosen = choose_agent(client, run, request.agent)
     changes = {key: seed_text(key, value) for key, value in request.state.items()}
     place = _place(client, run, request.from_step)
+    require_changeable(run, changes, place.step - 1)
     require_place(chosen.graph, run.agent, {node: place.visits[node] for node in place.frontier})
     state = {**place.begin.state, **changes} if place.begin is not None else changes
     settings = client.store.settings

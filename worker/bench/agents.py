@@ -12,6 +12,7 @@ LONG_PAUSE_MS = 200
 PAUSE, LONG_PAUSE = "pause.sh", "long-pause.sh"
 # A model that engine_worker plays; the number of its turns follows.
 TALKER = "openai:turns-"
+TURNS, MANY_TURNS = 100, 500
 # Scripts that engine_worker does not run, but waits in place of.
 PAUSES_MS = {PAUSE: PAUSE_MS, LONG_PAUSE: LONG_PAUSE_MS}
 
@@ -104,7 +105,7 @@ def waiting(calls: int, each_ms: int) -> dict[str, Any]:
     return graph | {"initial_state": {"items": list(range(calls))}}
 
 
-def write_talker(directory: Path, turns: int) -> None:
+def _write_talker(directory: Path, turns: int) -> None:
     """Make a normal agent whose model stops after so many turns."""
     agent = directory / f"talker-{turns}"
     agent.mkdir(parents=True)
@@ -113,7 +114,9 @@ def write_talker(directory: Path, turns: int) -> None:
 
 
 def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
-    """Make an agent directory of each graph."""
+    """Make an agent directory of each graph, and of the normal agents."""
+    for turns in (TURNS, MANY_TURNS):
+        _write_talker(directory, turns)
     for graph in graphs:
         agent = directory / graph["name"]
         agent.mkdir(parents=True)

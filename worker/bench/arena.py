@@ -28,7 +28,6 @@ from sleipnir.worker.bench.rows import Sample
 
 THREADS = 8
 LENGTH = 100  # nodes or hops in a row
-TURNS = 500  # of a conversation
 STEPS = 5  # of them where each takes its time
 BACKLOG = 20_000  # runs of a batch that others come behind
 STORED = 1_000_000  # runs that lists are read from
@@ -165,8 +164,6 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
                 agents.waiting(1, 0),
                 agents.waiting(CALLERS, CALL_MS),
             )
-            for turns in (LENGTH, TURNS):
-                agents.write_talker(home / "agents", turns)
             settings = load_settings({"redis_url": private.url}).values
             client = Client.connect(settings, AgentSearch((home / "agents",)))
             publisher = make_baseline(private.broker_url, private.url, THREADS, results=False)

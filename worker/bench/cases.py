@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -10,8 +10,8 @@ from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.worker.bench.agents import PAUSE_MS
-from sleipnir.worker.bench.arena import ITEMS, LENGTH, TURNS, WIDTH, Arena
+from sleipnir.worker.bench.agents import MANY_TURNS, PAUSE_MS, TURNS
+from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
@@ -45,7 +45,7 @@ def hop(arena: Arena, rounds: int) -> Iterator[Row]:
 def agent_turns(arena: Arena, rounds: int) -> Iterator[Row]:
     """Turns of normal agents with a model that replies at once, beside a graph's nodes."""
     graph = arena.prepare(f"linear-{LENGTH}")
-    few, many = (arena.prepare(f"talker-{turns}") for turns in (LENGTH, TURNS))
+    few, many = (arena.prepare(f"talker-{turns}") for turns in (TURNS, MANY_TURNS))
     samples = interleaved(
         rounds,
         {
@@ -54,15 +54,19 @@ def agent_turns(arena: Arena, rounds: int) -> Iterator[Row]:
             "many": lambda: arena.run(many),
         },
     )
-    base = samples["graph"]
-    commands = _commands(arena, lambda: arena.run(few)) / LENGTH
-    per_turn = [
-        Sample(each.seconds * LENGTH / TURNS, each.cpu_seconds * LENGTH / TURNS)
-        for each in samples["many"]
-    ]
-    yield row(f"linear graph, {LENGTH} nodes", "node", LENGTH, base, base)
-    yield row(f"normal agent, {LENGTH} turns", "turn", LENGTH, samples["few"], base, commands)
-    yield row(f"normal agent, {TURNS} turns", "turn", LENGTH, per_turn, base)
+    commands = _commands(arena, lambda: arena.run(few)) / TURNS
+    nodes = _each(samples["graph"], LENGTH + 1)
+    yield row(f"linear graph, {LENGTH} nodes", "node", 1, nodes, nodes)
+    turns = _each(samples["few"], TURNS)
+    yield row(f"normal agent, {TURNS} turns", "turn", 1, turns, nodes, commands)
+    yield row(
+        f"normal agent, {MANY_TURNS} turns", "turn", 1, _each(samples["many"], MANY_TURNS), nodes
+    )
+
+
+def _each(samples: Sequence[Sample], units: int) -> list[Sample]:
+    """What one unit of each sample took, where contenders do not do the same number."""
+    return [Sample(each.seconds / units, each.cpu_seconds / units) for each in samples]
 
 
 def fan(arena: Arena, rounds: int) -> Iterator[Row]:

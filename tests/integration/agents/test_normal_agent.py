@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,25 @@ def test_a_fork_is_a_conversation_of_its_own(engine: Engine, server: ModelServer
     assert engine.run(run_id).output == "4."
     assert engine.run(fork).output == "Two."
     assert results(server) == ["2"]
+
+
+def test_what_was_said_cannot_be_changed(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("add", {"a": 1, "b": 1})), fails(400, "bad request"), says("Bye."))
+
+    run_id = engine.submit_normal(CONFIG, {"tools.py": TOOLS}, prompt="Hello.")
+    engine.drive()
+    for refused in (
+        partial(engine.client.fork, run_id, step=1, state={"a": 1}),
+        partial(engine.client.fork, run_id, step=1, prompt="Bye."),
+        partial(engine.client.retry, run_id, state={"a": 1}),
+    ):
+        with pytest.raises(SubmissionRefused, match="what was said"):
+            refused()
+    fork = engine.client.fork(run_id, step=0, prompt="Bye.").run_id
+    engine.drive()
+
+    assert engine.run(fork).output == "Bye."
+    assert messages(server)[1]["content"] == "Bye."
 
 
 def test_turns_have_a_limit_if_one_is_set(engine: Engine, server: ModelServer) -> None:
