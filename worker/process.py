@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
+import warnings
 
 from sleipnir.scheduler.cli.terminal_output import protect_terminals
 from sleipnir.scheduler.config.settings import load_settings
@@ -23,6 +25,7 @@ def main() -> int:
     parser.add_argument("--scheduler", action="store_true")
     parser.add_argument("--concurrency", type=int)
     parser.add_argument("-v", "--verbose", action="count", default=0)
+    parser.add_argument("-q", "--quiet", action="store_true", help="nothing of Celery's but errors")
     arguments = parser.parse_args()
     protect_terminals()
     logging.basicConfig(
@@ -33,6 +36,8 @@ def main() -> int:
     if arguments.verbose == 0:
         # Records of each run cost a reading of its history; they are there when asked for.
         logging.getLogger("sleipnir.graph").setLevel(logging.WARNING)
+    if arguments.quiet and arguments.verbose == 0:
+        _silence_celery()
     try:
         install_requested(*RunStore.PARTS, run_visit)
         settings = load_settings(
@@ -49,3 +54,13 @@ def main() -> int:
         logging.getLogger("sleipnir").error("%s", error)
         return 7
     return 0
+
+
+def _silence_celery() -> None:
+    """Leave out that Celery is at work; what goes wrong is told all the same."""
+    logging.getLogger("celery").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
+    # It has nothing else to say there than which signal has come.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

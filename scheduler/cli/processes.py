@@ -17,11 +17,20 @@ _PYTHON = (sys.executable, "-P", "-m")
 
 
 def worker_children(
-    settings: Settings, processes: int, *, with_scheduler: bool, verbosity: int = 0
+    settings: Settings,
+    processes: int,
+    *,
+    with_scheduler: bool,
+    verbosity: int = 0,
+    quiet: bool = False,
 ) -> list[ChildProcess]:
-    """Worker processes on the configured Redis; the first one runs the scheduler, if asked."""
+    """Worker processes on the configured Redis; the first one runs the scheduler, if asked.
+
+    Args:
+        quiet: whether they leave out what only tells that Celery is at work.
+    """
     command = [*_PYTHON, "sleipnir.worker", "--concurrency", str(settings.concurrency)]
-    command += ["--verbose"] * verbosity
+    command += ["--verbose"] * verbosity + ["--quiet"] * quiet
     environment = environment_of(settings)
     return [
         ChildProcess(
@@ -33,9 +42,10 @@ def worker_children(
     ]
 
 
-def monitor_child(settings: Settings) -> ChildProcess:
-    """The web pages."""
-    command = [*_PYTHON, "sleipnir", "monitor"]
+def monitor_child(settings: Settings, port: int) -> ChildProcess:
+    """The web pages; they tell their own address if they are to find a port."""
+    command = [*_PYTHON, "sleipnir", "monitor", "--port", str(port)]
+    command += ["--quiet"] if port else []
     # A taken port, say, is a mistake in how it is called.
     return ChildProcess(
         "monitor", command, env=environment_of(settings), gives_up_with=int(ExitCode.USAGE)

@@ -71,7 +71,7 @@ def worker_children(
     """Worker processes of one machine; the first one runs the scheduler as well."""
     # -P: a directory of the user's that happens to be called `worker` is not ours.
     command = [sys.executable, "-P", "-m", "sleipnir.worker", "--redis", redis_url]
-    command += ["--concurrency", str(concurrency)]
+    command += ["--concurrency", str(concurrency), "--quiet"]
     return [
         ChildProcess(
             f"worker {n}",
@@ -89,7 +89,7 @@ class EngineProcess:
         sockets = socket_directory(place.data_dir)
         self._place = place
         self._locks = [engine_lock]
-        self._redis = PrivateRedis(place.redis_directory, sockets / "redis.sock")
+        self._redis = PrivateRedis(place.redis_directory, sockets / "redis.sock", place.log_file)
         self._control = sockets / "control.sock"
         self._door = socket.socket(socket.AF_UNIX)
         self._users: dict[socket.socket, bytearray] = {}
@@ -131,6 +131,7 @@ class EngineProcess:
     def stay(self, request: EngineRequest, companions: Sequence[ChildProcess]) -> None:
         """Be used by ourselves: run what `request` asks for, and `companions`, until a signal."""
         self._stays = True
+        self.bound_log()
         self._provide(request)
         for companion in companions:
             self._supervisor.start(companion)

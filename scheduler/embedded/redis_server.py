@@ -173,6 +173,7 @@ class PrivateRedis:
 
     directory: Path
     socket_file: Path
+    log_file: Path | None = None  # None: it tells its standard output
 
     @classmethod
     def at(cls, directory: Path, url: str) -> PrivateRedis:
@@ -211,6 +212,8 @@ class PrivateRedis:
             "maxmemory-policy": "noeviction",
             "loglevel": "warning",
         }
+        if self.log_file is not None:
+            options["logfile"] = str(self.log_file)
         return [str(program.path), *(part for k, v in options.items() for part in (f"--{k}", v))]
 
     def await_ready(self, process: subprocess.Popen[bytes]) -> None:
@@ -224,8 +227,9 @@ class PrivateRedis:
                 code = process.wait(timeout=_BETWEEN_TRIES_S)
             except subprocess.TimeoutExpired:
                 continue
+            why = "" if self.log_file is None else f"; its reason is in {self.log_file}"
             raise EngineUnreachable(
-                f"the Redis server on {self.directory} ended with {code} while starting"
+                f"the Redis server on {self.directory} ended with {code} while starting{why}"
             )
 
     def answers(self) -> bool:

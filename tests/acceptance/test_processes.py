@@ -110,3 +110,20 @@ def test_up_ends_with_everything_it_started(
     assert len(children) == (1 if is_configured else 2)
     assert [pid for pid in children if is_alive(pid)] == []
     assert engine.returncode == 0
+
+
+def test_up_says_in_five_lines_what_there_is_and_what_to_do(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    with sleipnir.up():
+        assert sleipnir("run", "log-digest", "sample").returncode == 0
+
+    said = (tmp_path / "up.log").read_text().splitlines()
+    # What goes wrong later is logged below.
+    assert [line.split(":")[0].split(" (")[0] for line in said[:5]] == [
+        "engine is up",
+        "data",
+        "monitor",
+        "try",
+        "stop",
+    ]
+    assert said[2] == "monitor: none"

@@ -47,6 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="sleipnir-monitor")
     parser.add_argument("--address", required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--quiet", action="store_true", help="do not say where it listens")
     arguments = parser.parse_args()
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -63,10 +64,12 @@ def main() -> int:
         connect(settings.redis_url)  # Flower itself would try for ever
     except SleipnirError as error:
         return _refuse(str(error), 7)
-    return serve(settings, arguments.address, arguments.port, auth)
+    return serve(settings, arguments.address, arguments.port, auth, quiet=arguments.quiet)
 
 
-def serve(settings: Settings, address: str, port: int, auth: str | None) -> int:
+def serve(
+    settings: Settings, address: str, port: int, auth: str | None, *, quiet: bool = False
+) -> int:
     """Serve Flower; port 0 takes any that is free."""
     flower = _flower(settings, address, port, auth)
     try:
@@ -80,7 +83,8 @@ def serve(settings: Settings, address: str, port: int, auth: str | None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: flower.io_loop.add_callback_from_signal(flower.stop))
     shown = masked(settings.broker_url or settings.redis_url or "")
-    print(f"monitor of {shown}: http://{address}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
+    if not quiet:
+        print(f"monitor of {shown}: http://{address}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
     flower.start()
     # Its threads wait for events of workers; none of them has anything to finish.
     logging.shutdown()

@@ -37,6 +37,8 @@ def monitor(options: Options, port: int, address: str, basic_auth: str | None) -
     # -P: a directory of the user's that happens to be called `worker` is not ours.
     command = [sys.executable, "-P", "-m", "sleipnir.worker.monitor.server"]
     command += ["--address", address, "--port", str(port)]
+    if options.quiet:
+        command.append("--quiet")
     # Not an argument: everybody can read command lines.
     secret = {"SLEIPNIR_MONITOR_AUTH": basic_auth} if basic_auth else {}
     settings = settings_of(options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.embedded.attach import Engine, run_foreground
 from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
 from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor
+from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import Settings
@@ -30,37 +32,67 @@ if TYPE_CHECKING:
     "--concurrency", type=click.IntRange(min=1), help="Nodes that one process executes at a time."
 )
 @click.option("--monitor/--no-monitor", default=True, help="Start the monitor.  [default: yes]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=5555,
+    show_default=True,
+    help="Port of the monitor; 0: any that is free.",
+)
 @common_options()
-def up(options: Options, processes: int | None, concurrency: int | None, monitor: bool) -> None:
+def up(
+    options: Options, processes: int | None, concurrency: int | None, monitor: bool, port: int
+) -> None:
     """Run Redis (unless one is configured), workers, scheduler and monitor.
 
     Ctrl-C drains and stops all of them; a second one does not wait.
     """
     settings = settings_of(options, concurrency=concurrency)
+    count = processes or settings.workers or 1
+    pages = port if monitor else None
     if settings.redis_url is not None:
-        _on_configured_redis(settings, options, processes, monitor=monitor)
+        _on_configured_redis(settings, options, count, pages)
         return
 
     def companions(engine: Engine) -> Sequence[ChildProcess]:
         ready = replace(settings, redis_url=engine.redis_url)
-        options.say(f"engine is up (pid {engine.pid}, data in {data_dir()}); Ctrl-C stops it")
-        return [monitor_child(ready)] if monitor else []
+        _tell(options, settings, count, f"data:    {data_dir()}", pages)
+        return [] if pages is None else [monitor_child(ready, pages)]
 
     run_foreground(data_dir(), settings, processes=processes, companions=companions)
 
 
 def _on_configured_redis(
-    settings: Settings, options: Options, processes: int | None, *, monitor: bool
+    settings: Settings, options: Options, processes: int, port: int | None
 ) -> None:
     require_redis(settings)
     supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)
     children = worker_children(
         settings,
-        processes or settings.workers or 1,
+        processes,
         with_scheduler=True,
         verbosity=options.verbosity,
+        quiet=options.verbosity == 0,
     )
-    for child in (*children, *([monitor_child(settings)] if monitor else ())):
+    redis_url = connection.masked(settings.redis_url or "")
+    _tell(options, settings, processes, f"Redis:   {redis_url}", port)
+    for child in (*children, *([] if port is None else [monitor_child(settings, port)])):
         supervisor.start(child)
-    options.say("engine is up; Ctrl-C stops it")
     supervisor.run()
+
+
+def _tell(
+    options: Options, settings: Settings, processes: int, place: str, port: int | None
+) -> None:
+    """What was started, and what to do with it; `port` is the monitor's, None without one."""
+    workers = "1 worker process" if processes == 1 else f"{processes} worker processes"
+    pages = "its address follows" if port == 0 else f"http://127.0.0.1:{port}"
+    same = " with the same --redis" if options.redis is not None else ""
+    for line in (
+        f"engine is up (pid {os.getpid()}): {workers}, {settings.concurrency} nodes at a time each",
+        place,
+        f"monitor: {'none' if port is None else pages}",
+        f"try:     sleipnir run log-digest sample{same} (in another terminal)",
+        f"stop:    Ctrl-C; nodes that run have {settings.drain_s:g} s to finish",
+    ):
+        options.say(line)

@@ -275,6 +275,7 @@ def test_one_of_the_workers_runs_the_scheduler(data_dir: Path, notes: Path) -> N
         arguments = [json.loads((notes / str(pid)).read_text())["arguments"] for pid in pids]
 
     expected = ["--redis", engine.redis_url, "--concurrency", str(SETTINGS.concurrency)]
+    expected.append("--quiet")
     assert sorted(arguments) == [expected, [*expected, "--scheduler"]]
 
 
