@@ -283,6 +283,8 @@ class BuildNode(WritingNode):
     """What of it."""
 
 
+# They have no way to name the node that follows but `next`.
+NEEDS_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 Node: TypeAlias = (
     LlmNode | AgentNode | ScriptNode | ApprovalNode | InputNode | RagNode | MapNode | EndNode
 )

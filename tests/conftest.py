@@ -37,13 +37,14 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
-    """A directory with `tsx`; without it the test is skipped, on CI it fails if node is missing."""
+    """A directory with `tsx`; without it the test is skipped, on CI it fails."""
+    give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
     if not has_node():
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(NO_NODE)
+        give_up(NO_NODE)
     try:
         return installed_node_modules()
     except NoTypescript as error:
-        pytest.skip(str(error))
+        give_up(str(error))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sleipnir.graphs.document.finding import Finding, listing
-from sleipnir.graphs.schema import AgentNode, EndNode, InputNode, LlmNode, MapNode, RagNode
+from sleipnir.graphs.schema import NEEDS_NEXT, EndNode
 from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.edges import cycles
-
-_NEEDS_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 
 
 def no_static_cycles(context: Context) -> Iterator[Finding]:
@@ -43,7 +41,7 @@ def next_is_given(context: Context) -> Iterator[Finding]:
     """E104 for a node runs get to without `next`, W007 for one only `_next` may lead to."""
     for node_id, node in context.graph.nodes.items():
         path = ("nodes", node_id, "next")
-        if not isinstance(node, _NEEDS_NEXT) or context.is_written(*path):
+        if not isinstance(node, NEEDS_NEXT) or context.is_written(*path):
             continue
         if node_id in context.entered:
             yield context.finding("E104", f"{node.type} node '{node_id}' needs 'next'", *path)

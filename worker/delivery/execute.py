@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed, TextTooLong
-from sleipnir.graphs.schema import AgentNode, InputNode, LlmNode, MapNode, RagNode, RetriedNode
+from sleipnir.graphs.schema import NEEDS_NEXT, RetriedNode
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.errors import RedisError
@@ -21,8 +21,6 @@ logger = logging.getLogger(__name__)
 
 # The scheduler ends overdue runs twice a second.
 _UNTIL_SWEPT_S = 1.0
-
-_NEED_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 
 
 def execute(delivery: Delivery) -> Outcome:
@@ -43,7 +41,7 @@ def execute(delivery: Delivery) -> Outcome:
 
 def _outcome(visit: Visit[Any]) -> Outcome:
     node = visit.node
-    if isinstance(node, _NEED_NEXT) and visit.item_index is None and not node.targets:
+    if isinstance(node, NEEDS_NEXT) and visit.item_index is None and not node.targets:
         return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
     if visit.attempt > 1 and isinstance(node, RetriedNode):
         visit.services.conversation.entries()  # for what earlier attempts used

@@ -20,6 +20,7 @@ from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.runs.failures import cause_first
 from sleipnir.scheduler.temporary import scratch
 from sleipnir.worker.executors.updates import update_state
+from sleipnir.worker.sandbox import typescript
 from sleipnir.worker.sandbox.child_process import Finished, base_environment, run_process
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
@@ -36,7 +37,7 @@ _STDOUT_QUOTED = 200
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     ".sh": ("bash",),
     ".py": ("python3",),
-    ".ts": ("npx", "tsx"),
+    ".ts": typescript.COMMAND,
 }
 
 
@@ -77,11 +78,16 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
 
 def _run(visit: Visit[ScriptNode]) -> Finished:
     command = _command(visit)
+    is_typescript = command[:2] == [*typescript.COMMAND]
     # The limit is for this process, whatever earlier tries took; the run's goes on counting.
     run_ends_in = visit.seconds_left(None)
     limit = visit.node.timeout
     try:
         with _environment(visit) as environment:
+            if is_typescript:
+                environment |= typescript.ENVIRONMENT
+                if not typescript.has_node(environment.get("PATH")):
+                    raise ScriptFailed(f"cannot start: {typescript.NO_NODE}")
             finished = run_process(
                 command,
                 environment=environment,
@@ -103,6 +109,8 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
     if finished.too_large:
         raise ScriptFailed("stdout too large")
     if finished.returncode != 0:
+        if is_typescript and typescript.is_no_tsx(stderr):
+            raise ScriptFailed(f"cannot start: {typescript.NO_TSX}")
         ending, shown = _ending(finished), stderr[-_STDERR_SHOWN:].strip()
         raise ScriptFailed(f"{ending}: {shown}", f"{ending}: {cause_first(shown)}")
     return finished

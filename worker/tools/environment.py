@@ -9,6 +9,7 @@ from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
 from sleipnir.graphs.variables import environment_name
+from sleipnir.worker.sandbox import typescript
 from sleipnir.worker.sandbox.child_process import base_environment
 from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory
@@ -21,10 +22,6 @@ _ALLOW_PRIVATE_ADDRESSES = "LLM_ALLOW_PRIVATE_ADDRESSES"
 
 # Linux caps one variable at 128 KiB, and all of them together with argv.
 _INLINE_ARGUMENTS_BYTES = 32 * 1024
-
-
-# Nothing is installed while a call waits, by whoever happens to call first.
-_NPX_INSTALLS_NOTHING = {"npm_config_yes": "false", "npm_config_offline": "true"}
 
 
 def call_environment(
@@ -57,7 +54,7 @@ def call_environment(
     if context.agent:
         environment["LLM_AGENT_NAME"] = context.agent
     if function.language == "typescript":
-        environment |= _NPX_INSTALLS_NOTHING
+        environment |= typescript.ENVIRONMENT
     if context.auto_confirm:
         environment["AUTO_CONFIRM"] = "true"
     if context.tool_root is not None:

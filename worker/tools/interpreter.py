@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from sleipnir.graphs.tools.function import Function
+from sleipnir.worker.sandbox import typescript
 from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory
 from sleipnir.worker.tools.environment import WRAPPERS
@@ -30,11 +31,12 @@ def command_of(
         case "python":
             interpreter = [_python(context), str(WRAPPERS / "call.py")]
         case "typescript":
-            interpreter = ["npx", "tsx", str(WRAPPERS / "call.ts")]
+            if not typescript.has_node(environment.get("PATH")):
+                raise ProgramMissing(typescript.NO_NODE)
+            interpreter = [*typescript.COMMAND, str(WRAPPERS / "call.ts")]
     program = interpreter[0]
     if shutil.which(program, path=environment.get("PATH")) is None:
-        needed = "; TypeScript tools need node and tsx" if program == "npx" else ""
-        raise ProgramMissing(f"'{program}' is not on the PATH of this worker{needed}")
+        raise ProgramMissing(f"'{program}' is not on the PATH of this worker")
     return [*interpreter, str(function.file), function.entry]
 
 
@@ -42,7 +44,7 @@ def missing_tsx(function: Function, directory: CallDirectory) -> str | None:
     """Why a failed call of TypeScript never reached its wrapper, if that is so."""
     if function.language != "typescript" or not directory.parameters.exists():
         return None
-    return "cannot start: npx found no tsx; install it on this worker: npm install --global tsx"
+    return f"cannot start: {typescript.NO_TSX}"
 
 
 def _python(context: ToolContext) -> str:

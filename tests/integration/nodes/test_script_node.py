@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,26 @@ def test_a_script_in_typescript_reads_the_state_and_prints_an_object(
     run = engine.finish(graph, {"a.ts": script}, prompt="Ada", workdir=str(workdir))
 
     assert run.output == "Ada!"
+
+
+@pytest.mark.parametrize(
+    ("npx", "reason"),
+    [
+        ("echo 'npm error canceled' >&2; exit 1", "cannot start: npx found no tsx; install it"),
+        ('echo "$npm_config_yes $2" >&2; exit 3', "exit code 3: false "),
+    ],
+)
+def test_typescript_without_tsx_says_so_and_installs_nothing(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, npx: str, reason: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "npx").write_text(f"#!/bin/sh\n{npx}\n")
+    (tmp_path / "bin" / "npx").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    run = engine.finish(GRAPH.replace("a.sh, next: z", "a.ts, next: z"), {"a.ts": ""})
+
+    assert reason in engine.state(run.run_id)["error"]
 
 
 def test_next_in_the_output_wins_and_is_not_written(engine: Engine) -> None:

@@ -69,7 +69,7 @@ def test_a_worker_without_node_says_so(bundle: ToolBundle, monkeypatch: pytest.M
 
     assert bundle.value(function, {"a": 1}) == {
         "tool_call_error": "add: cannot start: 'npx' is not on the PATH of this worker; "
-        "TypeScript tools need node and tsx"
+        "TypeScript needs node and tsx"
     }
 
 
