@@ -19,6 +19,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import NotKept
 from sleipnir.scheduler.following import Following
+from sleipnir.scheduler.preparing import Preparing
 from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
 from sleipnir.scheduler.second_chances.client import SecondChances
 from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
@@ -33,7 +34,6 @@ from sleipnir.scheduler.temporary import OwnDirectory
 with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
     from sleipnir.graphs.document import finding as findings
-    from sleipnir.scheduler import preparation
     from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.submit import Request
 
 
-class Client(Following, SecondChances):
+class Client(Preparing, Following, SecondChances):
     """Submits runs, follows them, answers their questions, steers and compares them.
 
     It finds its engine as the commands do: the Redis that is named here or configured, or else the
@@ -141,16 +141,6 @@ class Client(Following, SecondChances):
         return budget_check.BudgetCheck(self.store)
 
     # ---- submit
-
-    def prepare(self, reference: str) -> PreparedAgent:
-        """Find, validate and pack an agent, and store its bundles.
-
-        Raises:
-            AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
-            SubmissionRefused: it is of a kind this version cannot run.
-        """
-        settings, put = self.store.settings, self.store.bundles.put
-        return preparation.Preparation(settings, self.search, put).prepare(reference)
 
     def machine_with_files(self) -> str | None:
         """The name of this machine, if only runs that are pinned to it would find its files.

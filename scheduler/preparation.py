@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +20,7 @@ from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
 from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
+from sleipnir.graphs.knowledge.local_files import local_files_hash
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.pointer import UnusablePointer, pointer_file, read_pointer
 from sleipnir.graphs.knowledge.sources import loader_names
@@ -31,6 +32,7 @@ from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class PreparedAgent:
     unavailable: Mapping[str, str]  # why others of those cannot start, by name
     warnings: tuple[Finding, ...]
     converses: bool = False  # it, or what it may spawn, is a normal agent
+    unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs are to build
 
 
 class Preparation:
@@ -65,6 +68,7 @@ class Preparation:
         self._agents: dict[str, str] = {}
         self._unavailable: dict[str, str] = {}
         self._converses = False
+        self._unbuilt: list[UnbuiltBase] = []
 
     def prepare(self, reference: str) -> PreparedAgent:
         """Find, validate and pack the agent, and store its bundles.
@@ -88,6 +92,7 @@ class Preparation:
             self._unavailable,
             warnings,
             converses=self._converses,
+            unbuilt=tuple(self._unbuilt),
         )
 
     def _require_model(self, agent: Agent, normal: NormalAgent) -> None:
@@ -105,6 +110,7 @@ class Preparation:
         bundle = pack(parts, self._settings.bundle_limit_bytes)
         self._put_bundle(bundle.digest, bundle.data)
         self._digests[agent.directory] = bundle.digest
+        self._unbuilt += _unbuilt(agent, self._settings, bundle.digest)
         self._converses = self._converses or agent.normal is not None
         if agent.graph is not None:
             for _, node in agent.graph.nodes_of(AgentNode):
@@ -182,6 +188,23 @@ def _plans(agent: Agent, settings: Settings) -> dict[str, KnowledgePlan]:
         elif isinstance(wanted, BuildSettings):
             plans[node_id] = KnowledgePlan(wanted, top_k, None)
     return plans
+
+
+def _unbuilt(agent: Agent, settings: Settings, digest: str) -> Iterator[UnbuiltBase]:
+    """The knowledge bases that runs of a bundle are to build, if nobody has built them."""
+    loaders = loader_names(settings.document_loaders)
+    plans = _plans(agent, settings)
+    for node_id, node in agent.graph.nodes_of(RagNode) if agent.graph is not None else ():
+        plan = plans.get(node_id)
+        if plan is not None and plan.address is None:
+            files = local_files_hash(
+                agent.directory,
+                node.documents,
+                loaders,
+                allow_absolute=settings.rag_absolute_paths,
+            )
+            documents = tuple(node.documents)
+            yield UnbuiltBase(agent.directory, node_id, digest, plan.settings, documents, files)
 
 
 def rag_defaults(settings: Settings) -> dict[str, Any]:

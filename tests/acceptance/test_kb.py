@@ -59,6 +59,9 @@ def test_a_knowledge_base_from_its_build_to_its_end(tmp_path: Path) -> None:
     assert not pointer.exists()
     ran = sleipnir("run", "pets", "which hounds?")
     assert ran.stdout == "[Source: ./dogs.md]\nHounds howl.\n", ran.stderr
+    # The run has built it anew, and that is noted too.
+    assert yaml.safe_load(pointer.read_text())["files"] == 1
+    assert sleipnir.json("kb", "info", "pets")["changed"] == []
 
 
 def test_the_local_model_finds_other_words(tmp_path: Path) -> None:

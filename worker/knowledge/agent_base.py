@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sleipnir.graphs.document.loader import Agent
-from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.files import reason
 from sleipnir.graphs.knowledge.build_order import BuildOrder
@@ -29,6 +27,7 @@ from sleipnir.graphs.schema import RagNode
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.knowledge_pointers import write_pointer
 from sleipnir.scheduler.preparation import rag_defaults
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
@@ -178,18 +177,11 @@ class AgentBase:
         return index
 
     def _write(self, pointer: Pointer) -> None:
-        """Replace the pointer, at once and as a whole."""
-        directory = self.agent.directory
-        file = directory / f"{self.node_id}.yaml"
-        if directory.is_relative_to(SHIPPED_AGENTS.resolve()) or not os.access(directory, os.W_OK):
-            file = data_dir() / "kb" / directory.name / file.name
-        scratch = file.with_name(f".{file.name}.new")
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            scratch.write_text(pointer.to_yaml(), encoding="utf-8")
-            scratch.replace(file)
+            write_pointer(self.agent.directory, self.node_id, pointer)
         except OSError as error:
-            raise KnowledgeFailed(f"cannot write {file}: {reason(error)}") from error
+            place = error.filename or self.file
+            raise KnowledgeFailed(f"cannot write {place}: {reason(error)}") from error
 
 
 def bases_of(agent: Agent, settings: Settings) -> list[AgentBase]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.knowledge.pointer import read_pointer
 from sleipnir.scheduler.runs.events import ItemCommitted
 from sleipnir.scheduler.runs.model import NO_USAGE, RunRow
 from sleipnir.scheduler.runs.recording import written
+from sleipnir.scheduler.store.keys import new_run_id
+from sleipnir.worker.knowledge.agent_base import base_of
+from sleipnir.worker.knowledge.root_build import result_of, submit_build
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 
@@ -169,3 +175,39 @@ def test_what_was_known_without_asking_is_recorded_too(engine: Engine, server: M
     run = engine.finish(GRAPH, DOCS, prompt="dddd", recorded=True)
 
     assert len(engine.client.recordings.recorded(run.run_id).calls) == 1
+
+
+def test_whoever_loads_an_agent_notes_what_its_runs_have_built(
+    engine: Engine, server: ModelServer
+) -> None:
+    engine.finish(GRAPH, DOCS, prompt="dddd")
+    file = engine.write("tested", GRAPH, DOCS) / "look_up.yaml"
+    assert not file.exists()
+
+    engine.client.prepare("tested")
+
+    pointer = read_pointer(file)
+    assert pointer is not None
+    assert (pointer.files, pointer.chunks, pointer.dimension) == (6, 6, 26)
+    run = engine.finish(GRAPH, {**DOCS, "docs/a.md": "changed"}, prompt="dddd")
+    assert engine.state(run.run_id)["sources"] == ["./docs/d.md"]  # as it was built
+    assert engine.queries.children(run.run_id) == []
+
+
+def test_a_rebuild_embeds_what_is_new_alone(engine: Engine, server: ModelServer) -> None:
+    engine.finish(GRAPH, DOCS, prompt="dddd")
+    [address] = {key.split(":")[2] for key in engine.redis.keys("sleipnir:index:*")}
+    engine.redis.delete(*engine.redis.keys("sleipnir:vector:*"))
+    server.requests.clear()
+    directory = engine.write("tested", GRAPH, {**DOCS, "docs/new.md": "g ggg"})
+    (directory / "docs" / "a.md").unlink()
+    base = base_of(load_agent(directory), None, engine.store.settings)
+    run_id = new_run_id()
+    order = replace(base.order(run_id), previous=address)
+
+    submit_build(engine.client, order, base.load(), run_id)
+    engine.drive()
+
+    built = result_of(engine.run(run_id))
+    assert (built["files"], built["chunks"]) == (6, 6)
+    assert texts_asked(server) == ["g ggg"]

@@ -1,0 +1,97 @@
+"""Notes, beside agents, of knowledge bases that their runs have built."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sleipnir.graphs.document.references import SHIPPED_AGENTS
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.config.directories import data_dir
+from sleipnir.scheduler.errors import ArtifactStoreFailed
+from sleipnir.scheduler.store.run_store import RunStore
+
+# Most agents have no knowledge base.
+with lazy_imports():
+    from sleipnir.graphs.knowledge import pointer
+    from sleipnir.scheduler.store.knowledge import indexes as store
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.knowledge.build_settings import BuildSettings
+    from sleipnir.graphs.knowledge.pointer import Pointer
+    from sleipnir.scheduler.store.knowledge.indexes import Indexes
+
+
+@dataclass(frozen=True, slots=True)
+class UnbuiltBase:
+    """A knowledge base of an agent that runs were submitted of before it was built."""
+
+    directory: Path  # of the agent
+    node_id: str
+    bundle: str
+    settings: BuildSettings
+    documents: tuple[str, ...]
+    files_hash: str
+
+
+class KnowledgeNotes:
+    """Those of the agents that one client has prepared."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._unbuilt: list[UnbuiltBase] = []
+
+    def add(self, bases: Iterable[UnbuiltBase]) -> None:
+        """Look after more of them; earlier runs may have built them."""
+        self._unbuilt += bases
+        self.write()
+
+    def write(self) -> None:
+        """Write down which of them have been built by now."""
+        if self._unbuilt:
+            indexes = store.Indexes(self._store.client, self._store.settings)
+            self._unbuilt = [base for base in self._unbuilt if not _noted(base, indexes)]
+
+
+def _noted(base: UnbuiltBase, indexes: Indexes) -> bool:
+    address = indexes.address_of(base.bundle, base.node_id)
+    info = None
+    with suppress(ArtifactStoreFailed):  # nothing is lost: a run will say so
+        info = indexes.info(address) if address is not None else None
+    if address is None or info is None:
+        return False
+    built = pointer.Pointer(
+        address=address,
+        **base.settings.to_json(),
+        documents=[document.strip() for document in base.documents],
+        files=info["files"],
+        chunks=info["chunks"],
+        dimension=info["dimension"],
+        files_hash=base.files_hash,
+        built_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    with suppress(OSError):  # without it the next run looks again
+        write_pointer(base.directory, base.node_id, built)
+    return True
+
+
+def write_pointer(directory: Path, node_id: str, built: Pointer) -> None:
+    """Put the pointer of a knowledge base beside its agent, at once and as a whole.
+
+    Where that directory is shipped or cannot be written it goes into the data directory.
+
+    Raises:
+        OSError: it cannot be written, `filename` says where.
+    """
+    file = directory / f"{node_id}.yaml"
+    if directory.is_relative_to(SHIPPED_AGENTS.resolve()) or not os.access(directory, os.W_OK):
+        file = data_dir() / "kb" / directory.name / file.name
+    scratch = file.with_name(f".{file.name}.new")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    scratch.write_text(built.to_yaml(), encoding="utf-8")
+    scratch.replace(file)
