@@ -117,6 +117,27 @@ def test_the_timeline_counts_entries_and_errors_per_minute(tmp_path: Path) -> No
     ]
 
 
+def test_a_page_of_the_runbook_stands_beside_the_family_it_fits(tmp_path: Path) -> None:
+    state = full_digest(app_log(PLAIN, tmp_path), tmp_path)
+    shapes = state["shapes"]
+    page = (
+        "[Source: ./runbook/users.md]\n# Unknown users\n\nAsk who they are.\n\n"
+        "Seen as: `user not found`"
+    )
+    found = {"context": page, "sources": ["./runbook/users.md"]}
+    state["pages"] = [found for _ in shapes]
+
+    report = writes("write_report", state, tmp_path)["report"]
+
+    assert sorted(shapes) == sorted(families(state))
+    advice = "> **Unknown users.** Ask who they are. (./runbook/users.md)"
+    assert report.count(advice) == 2  # not beside the disk: they share no word
+    assert "Seen as" not in report
+    nothing = [{"context": "", "sources": []} for _ in shapes]
+    without = writes("write_report", {**state, "pages": nothing}, tmp_path)["report"]
+    assert "\n> " not in without
+
+
 MASKED = {
     "request 3f2b8c1e-9d4a-4e6f-8a7b-0c1d2e3f4a5b lost": "request <uuid> lost",
     "connect to 10.1.2.3:5432 via [fe80::1]:80 broke": "connect to <ip> via <ip> broke",

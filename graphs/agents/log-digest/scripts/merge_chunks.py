@@ -1,5 +1,6 @@
 """Put the chunks' digests together to one."""
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -39,6 +40,9 @@ severities: Counter[str] = Counter()
 for digest in digests:
     severities.update(digest["severities"])
 families = merge_families(digests)
+shown = int(os.environ.get("LLM_AGENT_VAR_FAMILIES") or 10)
+errors = [known["family"] for known in families if known["severity"] != "warning"]
+warnings = [known["family"] for known in families if known["severity"] == "warning"]
 emit(
     digest={
         "lines": sum(digest["lines"] for digest in digests),
@@ -46,6 +50,8 @@ emit(
         "severities": {name: severities[name] for name in (*SEVERITIES, "unknown")},
         "families": families,
     },
+    # What the report shows, to be looked up in the runbook.
+    shapes=list(dict.fromkeys([*errors[:shown], *warnings[:shown]])),
     # A write like any other for the script; the reducer adds it to what the list holds.
     observations=observe(families, sum(digest["undescribed"] for digest in digests)),
 )

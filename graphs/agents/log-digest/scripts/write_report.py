@@ -1,11 +1,14 @@
 """The report as Markdown, and a brief for the model that holds no line of the log itself."""
 
 import os
+import re
 from typing import Any
 
 from node import emit, read_state
 
 BAR = 24
+# Words that do not tell one family from another.
+COMMON = frozenset(("and", "could", "error", "failed", "for", "from", "not", "that", "the", "this"))
 
 
 def plural(count: int, noun: str) -> str:
@@ -34,12 +37,35 @@ def severity_table(severities: dict[str, int]) -> str:
     return "\n".join(["| severity | entries |", "|---|---:|", *rows])
 
 
-def family_section(rank: int, known: dict[str, Any]) -> str:
+def words(text: str) -> set[str]:
+    return {word for word in re.findall(r"[a-z]{3,}", text.lower()) if word not in COMMON}
+
+
+def fitting_pages(state: dict[str, Any]) -> dict[str, str]:
+    """Of each family the page of the runbook that was found for it, if it shares enough words."""
+    pages = {}
+    for shape, found in zip(state.get("shapes", []), state.get("pages", []), strict=False):
+        said = words(re.sub(r"<\w+>", "", shape))
+        if len(said & words(found["context"])) >= min(2, len(said) or 1):
+            pages[shape] = advice(found)
+    return pages
+
+
+def advice(found: dict[str, Any]) -> str:
+    """A page's title and its first paragraph."""
+    _, _, page = found["context"].partition("\n")  # its first line is the source
+    title, _, text = page.partition("\n\n")
+    paragraph = text.strip().partition("\n\n")[0]
+    return f"> **{title.lstrip('# ')}.** {paragraph} ({found['sources'][0]})"
+
+
+def family_section(rank: int, known: dict[str, Any], pages: dict[str, str]) -> str:
     times = "once" if known["count"] == 1 else f"{known['count']:,} times"
     seen = f"First: {where(known['first'])}. Last: {where(known['last'])}."
     title = f"### {rank}. {code(known['family'])}\n\n{known['severity'].capitalize()}, {times}."
     samples = [fenced(sample) for sample in known["samples"].values()]
-    return "\n\n".join([f"{title} {seen}", *samples])
+    page = [pages[known["family"]]] if known["family"] in pages else []
+    return "\n\n".join([f"{title} {seen}", *page, *samples])
 
 
 def timeline_section(timeline: dict[str, Any]) -> str:
@@ -53,9 +79,10 @@ def timeline_section(timeline: dict[str, Any]) -> str:
     return f"{span} Its worst minutes, by errors and then by entries:\n\n" + "\n".join(rows)
 
 
-def list_section(families: list[dict[str, Any]], shown: int) -> str:
+def list_section(families: list[dict[str, Any]], shown: int, pages: dict[str, str]) -> str:
     left = len(families) - shown
-    sections = [family_section(rank, known) for rank, known in enumerate(families[:shown], 1)]
+    ranked = enumerate(families[:shown], 1)
+    sections = [family_section(rank, known, pages) for rank, known in ranked]
     if left > 0:
         rest = sum(known["count"] for known in families[shown:])
         sections.append(f"Not shown: {plural(left, 'more shape')}, seen {plural(rest, 'time')}.")
@@ -65,13 +92,14 @@ def list_section(families: list[dict[str, Any]], shown: int) -> str:
 def report_parts(state: dict[str, Any], shown: int) -> list[tuple[str, str]]:
     """(heading, text) of every section that has something to say."""
     digest, timeline = state["digest"], state.get("timeline") or {}
+    pages = fitting_pages(state)
     errors = [known for known in digest["families"] if known["severity"] != "warning"]
     warnings = [known for known in digest["families"] if known["severity"] == "warning"]
     return [
         ("Totals", severity_table(digest["severities"])),
         ("Worth a look", "\n".join(f"- {remark}" for remark in state["observations"])),
-        ("Error families", list_section(errors, shown) or "No errors."),
-        ("Warning families", list_section(warnings, shown)),
+        ("Error families", list_section(errors, shown, pages) or "No errors."),
+        ("Warning families", list_section(warnings, shown, pages)),
         ("Busiest minutes", timeline_section(timeline) if timeline.get("minutes") else ""),
     ]
 
