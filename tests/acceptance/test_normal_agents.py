@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,14 @@ def sleipnir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sleipnir]:
         calls(("add", {"a": 2, "b": 3}), text="Let me see."),
         says("It is 5."),
     )
+    script.when(
+        lambda request: "paint" in request.messages[1]["content"],
+        calls(
+            ("user__ask", {"question": "Which colour?", "options": ["red", "blue"]}),
+            ("user__checkbox", {"question": "Which walls?", "options": ["north", "south"]}),
+        ),
+        says("Painted."),
+    )
     script.when(lambda request: request.messages[-1]["role"] == "tool", says("Wiped."))
     script.when(lambda request: True, calls(("wipe", {"what": "it"})))
     with ModelServer(script=script) as server:
@@ -62,9 +71,14 @@ def write(directory: Path) -> None:
     (directory / "tools.py").write_text(TOOLS)
 
 
+def newest(sleipnir: Sleipnir) -> Any:
+    """The run that was submitted last."""
+    return json.loads(sleipnir("ps", "--agent", "adder", "--json").stdout.splitlines()[0])
+
+
 def test_a_normal_agent_is_run_and_shown(sleipnir: Sleipnir) -> None:
     done = sleipnir("run", "adder", "add 2 and 3")
-    (row,) = (sleipnir.json("ps", "--agent", "adder"),)
+    row = newest(sleipnir)
     shown = sleipnir.json("show", row["run_id"])
 
     assert (done.returncode, done.stdout) == (0, "It is 5.\n")
@@ -92,6 +106,24 @@ def test_what_it_is_to_be_asked_about_waits(sleipnir: Sleipnir) -> None:
     assert watched.returncode == 0
     assert sleipnir.json("show", run_id)["output"] == "Wiped."
     assert (unasked.returncode, unasked.stdout) == (0, "Wiped.\n")
+
+
+def test_who_is_at_the_terminal_is_asked(sleipnir: Sleipnir) -> None:
+    terminal = sleipnir.on_terminal("run", "adder", "paint it", TERM="dumb")
+
+    terminal.wait_for("? Which colour?")
+    terminal.wait_for("  2) blue")
+    terminal.wait_for("> ")
+    terminal.type("2\n")
+    terminal.wait_for("? Which walls?")
+    terminal.wait_for("an answer of your own")
+    terminal.wait_for("> ")
+    terminal.type("1, 2\n")
+
+    assert terminal.end() == (0, "Painted.\n")
+    logs = sleipnir("logs", newest(sleipnir)["run_id"]).stdout
+    assert '{"answer":"blue"}' in logs
+    assert '{"answers":["north","south"]}' in logs
 
 
 def test_a_batch_of_a_normal_agent(sleipnir: Sleipnir) -> None:

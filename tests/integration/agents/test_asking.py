@@ -189,6 +189,7 @@ def test_a_child_does_not_wait_for_ever(engine: Engine, server: ModelServer) -> 
     run_id = submit_parent(engine, CONFIG + "escalation_timeout: 60\n")
     engine.drive()
     engine.client.answer(run_id, "Ann", "user__input")
+    assert_consistent(engine.redis, runs=2)
     engine.clock.move(61)
     engine.tick()
     engine.drive()
