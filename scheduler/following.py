@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import StillRunning
-from sleipnir.scheduler.runs.answers import chosen, none_open
 from sleipnir.scheduler.runs.model import Question, Run, RunRow
 from sleipnir.scheduler.store.limit_queries import LimitQueries
 from sleipnir.scheduler.store.machines import Machines
@@ -17,6 +16,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
     from sleipnir.scheduler.limits import report as limit_report
+    from sleipnir.scheduler.runs import answers
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import NarrationEntry
@@ -102,9 +102,9 @@ class Following:
             RunNotFound: there is no run of that id.
             AnswerRefused: there is none, or `node` does not say which of several.
         """
-        question = chosen(run_id, self.open_questions(run_id), node)
+        question = answers.chosen(run_id, self.open_questions(run_id), node)
         if question is None:
-            raise none_open(self.queries.run(run_id), node)
+            raise answers.none_open(self.queries.run(run_id), node)
         return question
 
     def open_questions(self: HasStore, run_id: str) -> list[Question]:

@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
 import redis
-import redis.asyncio.retry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelManagedConnection
@@ -85,16 +84,6 @@ class SentinelUrl:
             password=self.password,
             connection_class=_Connection,
             **options,
-        )
-        return client
-
-    def async_client(self, **options: Any) -> redis.asyncio.Redis:
-        """The same on asyncio."""
-        make_sentinel: Any = redis.asyncio.Sentinel  # untyped in redis-py
-        own = {**self.sentinel_options, "retry": redis.asyncio.retry.Retry(NoBackoff(), 0)}
-        sentinels = make_sentinel(list(self.addresses), sentinel_kwargs=own)
-        client: redis.asyncio.Redis = sentinels.master_for(
-            self.service, db=self.db, username=self.username, password=self.password, **options
         )
         return client
 

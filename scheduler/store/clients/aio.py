@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, Sentinel
 from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialWithJitterBackoff
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError
 
 from sleipnir.scheduler.store.clients.translating import translating
@@ -37,7 +37,9 @@ class AsyncStore:
 
     def __init__(self, store: Transitions, redis_url: str) -> None:
         self._store = store
-        self._redis: Any = _connect(redis_url)  # typed as sync and async in one by redis-py
+        # Typed as sync and async in one by redis-py; others are those that were asked for it.
+        self._redis: Any
+        self._redis, self._others = _connect(redis_url)
         self._contracts: dict[str, Contract] = {}
         self._commands = asyncio.Semaphore(_COMMANDS)
         self._waiting = asyncio.Semaphore(_WAITING)
@@ -45,7 +47,8 @@ class AsyncStore:
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._redis.aclose()
+        for client in (self._redis, *self._others):
+            await client.aclose()
 
     async def read(self, reads: Reads[T]) -> T:
         """What a read makes of the answers.
@@ -121,10 +124,16 @@ class AsyncStore:
         return found
 
 
-def _connect(url: str) -> Redis:
-    """A client that connects when it is first used."""
+def _connect(url: str) -> tuple[Redis, Sequence[Any]]:
+    """A client that connects when it is first used, and those of the sentinels that it asks."""
     retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2, (ConnectionError,))
     options = client_options(url) | {"retry": retry}
     if not url.startswith(SENTINEL):
-        return Redis.from_url(url, **options)
-    return sentinel_url(url).async_client(**options)
+        return Redis.from_url(url, **options), ()
+    place, make_sentinel = sentinel_url(url), cast("Any", Sentinel)  # untyped in redis-py
+    asking = place.sentinel_options | {"retry": Retry(NoBackoff(), 0)}
+    sentinels = make_sentinel(list(place.addresses), sentinel_kwargs=asking)
+    client: Redis = sentinels.master_for(
+        place.service, db=place.db, username=place.username, password=place.password, **options
+    )
+    return client, sentinels.sentinels

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from sleipnir import AsyncClient
 from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.store.connection import connect, kombu_url, masked, transport_options
 from sleipnir.scheduler.store.sentinels import SentinelUrl
@@ -118,6 +120,18 @@ def test_runs_go_on_with_another_primary(
 def test_a_service_that_no_sentinel_knows_is_named(watched: Watched) -> None:
     with pytest.raises(EngineUnreachable, match="No master found for 'another'"):
         connect(watched.url.replace(SERVICE, "another"))
+
+
+def test_programs_on_asyncio_find_the_primary_too(watched: Watched, tmp_path: Path) -> None:
+    agent = tmp_path / "agents" / "ends"
+    agent.mkdir(parents=True)
+    (agent / "graph.yaml").write_text("name: ends\nstart: z\nnodes:\n  z: {type: end}\n")
+
+    async def program() -> bool:
+        async with AsyncClient(watched.url, agents_dir=[agent.parent]) as client:
+            return await client.cancel(await client.submit("ends"))
+
+    assert asyncio.run(program())
 
 
 def test_commands_and_monitor_take_the_url(watched: Watched, tmp_path: Path) -> None:
