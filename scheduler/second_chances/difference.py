@@ -194,8 +194,12 @@ def _totals(a: Side, b: Side) -> dict[str, Pair]:
             return None
         return (run.ended_at - run.started_at) / 1000
 
+    def error(run: Run) -> dict[str, Any] | None:
+        return None if run.failure is None else run.failure.to_json()
+
     return {
         "status": Pair(str(a.run.status), str(b.run.status)),
+        "error": Pair(error(a.run), error(b.run)),
         "steps": Pair(len(a.route), len(b.route)),
         "elapsed_s": Pair(elapsed_s(a.run), elapsed_s(b.run)),
         "usage": Pair(a.run.usage.to_json(), b.run.usage.to_json()),

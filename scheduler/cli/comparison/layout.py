@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.scheduler.cli.comparison.words import word_diff
 from sleipnir.scheduler.cli.formatting import amount, columns, usd
 from sleipnir.scheduler.cli.terminal_output import printable, style
+from sleipnir.scheduler.second_chances.difference import Pair
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.second_chances.difference import Difference, NodeDifference, Pair
+    from sleipnir.scheduler.second_chances.difference import Difference, NodeDifference
 
 # A terminal that is wider shows two columns.
 _ONE_COLUMN = 100
@@ -44,6 +45,9 @@ def lines_of(found: Difference, names: tuple[str, str], width: int | None) -> It
     for node in found.nodes:
         if node.fields["error"].differs:
             yield from _change(f"failure of {node.node}", node.fields["error"], width)
+    if found.totals["error"].differs:
+        errors = found.totals["error"]
+        yield from _change("error", Pair(_error(errors.a), _error(errors.b)), width)
     if found.output.differs:
         yield from _change("output", found.output, width)
     for path, pair in found.changed.items():
@@ -151,6 +155,14 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _error(failure: Mapping[str, Any] | None) -> str:
+    """Why a run ended."""
+    if failure is None:
+        return "none"
+    place = f" at '{failure['node']}'" if failure["node"] else ""
+    return f"{failure['code']}{place}: {failure['message']}"
 
 
 # ---- totals

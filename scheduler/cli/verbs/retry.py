@@ -156,6 +156,7 @@ def _retry_chosen(client: Client, options: Options, call: _Call, *, yes: bool) -
     wanted = run_filter({**call.filters, "agent": call.agents}, client.queries.now_ms())
     selection = client.retriable(wanted)
     if not selection.run_ids:
+        _require_batch(client, call.filters["batch"])
         options.say("no run matches that can be retried")
         return ExitCode.SUCCEEDED
     many_retries.tell(selection, call.request)
@@ -163,6 +164,16 @@ def _retry_chosen(client: Client, options: Options, call: _Call, *, yes: bool) -
         options.say("nothing was retried")
         return ExitCode.FAILED
     return many_retries.retry_all(client, options, selection.run_ids, call.request)
+
+
+def _require_batch(client: Client, batch: str | None) -> None:
+    """Check that a batch has runs: one that is misspelt has none to retry either.
+
+    Raises:
+        click.UsageError: it has none.
+    """
+    if batch is not None and not any(client.queries.batch_pages(batch)):
+        raise click.UsageError(f"no batch '{batch}'; `sleipnir batches` lists batches")
 
 
 def _stay(client: Client, options: Options, run_id: str, call: _Call) -> ExitCode:

@@ -153,6 +153,7 @@ def test_what_is_left_when_it_stops_is_found_again(
         (("0123", "--batch", "b"), "name runs, or choose them with --batch; not both"),
         (("--status", "succeeded"), "need --from"),
         (("--batch", "b", "--agent", "same", "--agent", "current"), "not both"),
+        (("--batch", "nigth", "--yes"), "no batch 'nigth'"),
         (("--batch", "b", "--wait"), "--wait stays with one run"),
         (("--batch", "b", "--since", "yesterday"), "yesterday"),
     ],

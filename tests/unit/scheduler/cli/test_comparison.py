@@ -19,6 +19,7 @@ def usage(tokens: int, cost_usd: float) -> dict[str, object]:
 def a_difference(**fields: object) -> Difference:
     totals = {
         "status": Pair("succeeded", "failed"),
+        "error": Pair(None, None),
         "steps": Pair(2, 3),
         "elapsed_s": Pair(1.26, None),
         "usage": Pair(usage(1200, 0.0012), usage(0, 0)),
@@ -83,6 +84,15 @@ def test_nodes_and_values_below_each_other() -> None:
         "- w: \\x1b[31m",
         "+ y.z: [1]",
     ]
+
+
+def test_why_one_of_them_ended_is_told() -> None:
+    failure = {"code": "R013", "node": "b", "message": "broken", "caused_by": []}
+    totals = {**a_difference().totals, "error": Pair(None, failure)}
+
+    lines = list(lines_of(a_difference(totals=totals), NAMES, None))
+
+    assert lines[1:4] == ["error:", "- none", "+ R013 at 'b': broken"]
 
 
 def test_long_texts_are_compared_by_word() -> None:
