@@ -7,6 +7,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from sleipnir.scheduler.cli.connect import lacking_process
 from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.prompts import ask
 from sleipnir.scheduler.cli.terminal import Withdrawn, show
@@ -197,11 +198,8 @@ class Attachment:
                 f"the run is queued for {run.context.machine}, whose files it needs: "
                 "start a worker there with `sleipnir worker`"
             )
-        elif not self._records.has_live_scheduler():
-            self._options.say(
-                "the run is queued, but no worker seems to be running: "
-                "start one with `sleipnir worker --scheduler`"
-            )
+        elif lack := lacking_process(self._client, self._options):
+            self._options.say(f"the run is queued: {lack}")
 
 
 def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:

@@ -25,7 +25,8 @@ with lazy_imports():
     from sleipnir.scheduler.config import unknown_variables
     from sleipnir.scheduler.embedded import acceptances as acceptance_log
     from sleipnir.scheduler.embedded import attach as embedded
-    from sleipnir.scheduler.store import connection
+    from sleipnir.scheduler.store import connection, workers
+    from sleipnir.scheduler.store import errors as store_errors
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -117,10 +118,30 @@ def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
         options.say(
             f"no engine is running; start one with `sleipnir watch {run_id}` or `sleipnir up`"
         )
-    else:
-        options.say(
-            "no worker is running on this Redis; start one with `sleipnir worker --scheduler`"
+    elif lack := lacking_process(client, options):
+        options.say(lack)
+
+
+def lacking_process(client: Client, options: Options) -> str | None:
+    """What does not run on a configured Redis though runs need it, as `doctor` finds it.
+
+    The workers of an embedded engine are the business of whoever has started it.
+    """
+    settings = settings_of(options)
+    if settings.redis_url is None:
+        return None
+    try:
+        slots = workers.worker_slots(settings.broker_url or settings.redis_url)
+    except store_errors.RedisError:
+        slots = None
+    if slots == 0:  # and not None: those that cannot be asked may be there
+        return "no worker is running on this Redis; start one with `sleipnir worker --scheduler`"
+    if not client.queries.has_live_scheduler():
+        return (
+            "no scheduler is running on this Redis; start one with `sleipnir scheduler`: "
+            "timeouts, retries and lost workers are not handled without"
         )
+    return None
 
 
 def say_what_is_left(options: Options, left: str) -> None:

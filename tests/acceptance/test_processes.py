@@ -46,12 +46,26 @@ def test_a_run_that_nobody_takes_is_explained(sleipnir: Sleipnir) -> None:
     command = sleipnir.start("run", "hello")
     assert command.stderr is not None
 
-    while "no worker seems to be running" not in command.stderr.readline():
+    while "the run is queued: no worker is running" not in command.stderr.readline():
         pass
     command.send_signal(signal.SIGINT)
     command.communicate(timeout=90)
 
     assert command.returncode == 130
+
+
+def test_a_worker_that_lacks_a_scheduler_is_not_said_to_be_none(sleipnir: Sleipnir) -> None:
+    worker = sleipnir.start("worker")
+    assert worker.stderr is not None
+    while " ready." not in worker.stderr.readline():
+        pass
+
+    submitted = sleipnir("submit", "hello")
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=90)
+
+    assert "no scheduler is running on this Redis" in submitted.stderr
+    assert "no worker" not in submitted.stderr
 
 
 def test_workers_and_schedulers_serve_until_they_are_told_to_stop(sleipnir: Sleipnir) -> None:
