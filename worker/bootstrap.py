@@ -11,16 +11,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.watchdog import Watched
 from sleipnir.scheduler.errors import SettingInvalid, TransitionRefused
-from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
@@ -45,6 +45,13 @@ from sleipnir.worker.sandbox.programs import adopt_orphans, end_all, marks
 from sleipnir.worker.services import Services
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
+
+# One worker of a machine has it beside itself.
+with lazy_imports():
+    from sleipnir.scheduler.service import scheduler as scheduling
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.service.scheduler import Scheduler
 
 logger = logging.getLogger("sleipnir.worker")
 
@@ -135,7 +142,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     app = _make_app(services)
     # One that hangs is as dead as one that died: its visits are lost, and found.
     Watched(2 * settings.lease_s, marks())
-    scheduler = Scheduler(services.store) if with_scheduler else None
+    scheduler = scheduling.Scheduler(services.store) if with_scheduler else None
     if scheduler is not None:
         scheduler.start()
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+# Providers of models, by how they are asked.
+DIRECT, BY_LITELLM = "openai", "cerebras"
 PAUSE_MS = 20
 LONG_PAUSE_MS = 200
 PAUSE, LONG_PAUSE = "pause.sh", "long-pause.sh"
@@ -111,6 +113,16 @@ def _write_talker(directory: Path, turns: int) -> None:
     agent.mkdir(parents=True)
     config = {"model": f"{TALKER}{turns}", "auto_continue": True}
     (agent / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+def asking_models() -> list[dict[str, Any]]:
+    """One call of a model that answers at once, of either provider."""
+    return [_asking_model(provider) for provider in (DIRECT, BY_LITELLM)]
+
+
+def _asking_model(provider: str) -> dict[str, Any]:
+    node = {"type": "llm", "model": f"{provider}:0", "prompt": "Hello.", "next": "done"}
+    return _graph(f"asking-{provider}", {"ask": node, "done": {"type": "end"}})
 
 
 def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:

@@ -159,6 +159,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
                 agents.fan_out(WIDTH),
                 agents.mapped(ITEMS),
                 agents.asking(),
+                *agents.asking_models(),
                 agents.pausing(),
                 agents.pausing_steps(STEPS),
                 agents.waiting(1, 0),

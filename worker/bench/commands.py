@@ -20,7 +20,7 @@ _BARE: Mapping[str, str] = {
     "import click, yaml, pydantic": f"import click, yaml, pydantic{_MODEL}",
     "import click, redis, pydantic": f"import click, redis, pydantic{_MODEL}",
 }
-_SLEIPNIR = (sys.executable, "-P", "-m", "sleipnir")
+COMMAND = (sys.executable, "-P", "-m", "sleipnir")
 
 
 def command_rows(client: Client, environment: Mapping[str, str], rounds: int) -> Iterator[Row]:
@@ -49,9 +49,9 @@ def command_rows(client: Client, environment: Mapping[str, str], rounds: int) ->
 
     def call(given: Sequence[str] | str) -> Sample:
         if isinstance(given, str):
-            return _cpu_of(_SLEIPNIR, {**environment, **_completing(given)})
+            return _cpu_of(COMMAND, {**environment, **_completing(given)})
         more = [next(questions), "an answer"] if given == ["answer"] else []
-        return _cpu_of([*_SLEIPNIR, *given, *more], environment)
+        return _cpu_of([*COMMAND, *given, *more], environment)
 
     contenders = {
         name: partial(_cpu_of, [sys.executable, "-P", "-c", code], environment)

@@ -32,7 +32,7 @@ eval "$(argc --argc-eval "$0" "$@")"
 def llm(arena: Arena, rounds: int) -> Iterator[Row]:
     """The same call by the library alone, and by a node; each in a process of its own."""
     with (
-        _model_server() as environment,
+        model_server() as environment,
         _Caller("bare", arena.redis_url, environment) as bare,
         _Caller("node", arena.redis_url, environment) as node,
     ):
@@ -44,7 +44,7 @@ def llm(arena: Arena, rounds: int) -> Iterator[Row]:
 def llm_many(_arena: Arena, _rounds: int) -> Iterator[Row]:
     """Hundreds of slow calls in one worker process; that takes an arena of its own."""
     with (
-        _model_server() as environment,
+        model_server() as environment,
         _in_environment(environment),
         open_arena(CALLERS) as arena,
     ):
@@ -70,7 +70,7 @@ def tool(_arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 @contextlib.contextmanager
-def _model_server() -> Iterator[dict[str, str]]:
+def model_server() -> Iterator[dict[str, str]]:
     """A server of its own process; yields the variables that lead litellm to it, and nowhere."""
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as directory:
         port_file = Path(directory) / "port"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,10 @@ from time import perf_counter
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.worker.bench.agents import BY_LITELLM, DIRECT
 from sleipnir.worker.bench.arena import TICKS, Arena
-from sleipnir.worker.bench.commands import command_rows
+from sleipnir.worker.bench.commands import COMMAND, command_rows
+from sleipnir.worker.bench.llm import model_server
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 
 
@@ -29,12 +31,11 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
     # What is measured is what people have, compiled files included.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     agent = str(arena.home / "agents" / "ending")
-    command = [sys.executable, "-P", "-m", "sleipnir"]
 
     def once() -> Sample:
         began = perf_counter()
         subprocess.run(
-            [*command, "run", agent, "-q"], env=environment, stdout=subprocess.DEVNULL, check=True
+            [*COMMAND, "run", agent, "-q"], env=environment, stdout=subprocess.DEVNULL, check=True
         )
         return Sample(perf_counter() - began, 0.0)
 
@@ -49,6 +50,30 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
         client = Client.connect(ready, arena.client.search)
         yield from command_rows(client, environment, rounds)
     yield from _first_visits(arena, rounds)
+    yield from _first_replies(arena, environment, rounds)
+
+
+def _first_replies(arena: Arena, environment: Mapping[str, str], rounds: int) -> Iterator[Row]:
+    """`sleipnir run` of one model call with a cold engine, asked directly and by litellm."""
+
+    def once(provider: str, environment: Mapping[str, str]) -> Sample:
+        agent = str(arena.home / "agents" / f"asking-{provider}")
+        began = perf_counter()
+        subprocess.run(
+            [*COMMAND, "run", agent, "-q"], env=environment, stdout=subprocess.DEVNULL, check=True
+        )
+        return Sample(perf_counter() - began, 0.0)
+
+    with model_server() as to_server:
+        server = {"api_base": to_server["OPENAI_BASE_URL"], "api_key": "none"}
+        models = {"providers": {DIRECT: server, BY_LITELLM: server}}
+        environment = {**environment, **to_server, "SLEIPNIR_MODELS": json.dumps(models)}
+        samples = interleaved(
+            rounds, {name: partial(once, name, environment) for name in (DIRECT, BY_LITELLM)}
+        )
+    base = samples[BY_LITELLM]
+    yield row("run of a model call, cold, directly", "command", 1, samples[DIRECT], base)
+    yield row("run of a model call, cold, by litellm", "command", 1, base, base)
 
 
 def _first_visits(arena: Arena, rounds: int) -> Iterator[Row]:

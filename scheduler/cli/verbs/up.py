@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import require_redis, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.processes import monitor_child, worker_children
@@ -16,7 +17,9 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.embedded.attach import Engine, run_foreground
 from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
 from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor
-from sleipnir.scheduler.store import connection
+
+with lazy_imports():
+    from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import Settings
