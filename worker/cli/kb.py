@@ -211,7 +211,11 @@ def _follow(options: Options, client: Client, run_id: str, node_id: str) -> Run:
 
 def _counts(pointer: Pointer) -> str:
     how = "keyword only" if pointer.dimension is None else f"dimension {pointer.dimension}"
-    return f"{pointer.files} documents, {pointer.chunks} chunks, {how}"
+    return f"{_many(pointer.files, 'document')}, {_many(pointer.chunks, 'chunk')}, {how}"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _row(number: int, hit: Hit) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from sleipnir.worker.knowledge.reach import Reach
 # What servers, and their robots.txt, know us as.
 USER_AGENT = "sleipnir"
 PAGE_TIME_S = 16.0
+_PAGE_BYTES = 32 * MIB
 # What stands around the text of a page.
 _CHROME = frozenset(("nav", "footer"))
 _MEDIA = ("image/", "audio/", "video/")
@@ -54,7 +55,9 @@ def fetch_page(url: str, reach: Reach) -> Response:
     private = reach.settings.allow_private_addresses
     try:
         request = Request(url, headers={"User-Agent": USER_AGENT})
-        response = fetch(request, timeout_s=PAGE_TIME_S, allow_private=private)
+        response = fetch(
+            request, timeout_s=PAGE_TIME_S, allow_private=private, max_bytes=_PAGE_BYTES
+        )
     except FetchError as error:
         raise SourceError(str(error)) from error
     if not 200 <= response.status < 300:

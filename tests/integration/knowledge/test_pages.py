@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sleipnir.graphs.files import MIB
+from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, fetch
 from tests.support.engine import Engine
 from tests.support.web_server import Page, WebServer, redirect
 
@@ -18,6 +20,8 @@ PAGES = {
     "/paper": Page(b"%PDF-1.7", "application/pdf"),
     "/table": Page(b"PK", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
     "/gone": Page("no", status=404),
+    "/large": Page(b"x" * (12 * MIB), "text/plain"),
+    "/too-large": Page(b"x" * (32 * MIB + 1), "text/plain"),
 }
 
 
@@ -62,6 +66,14 @@ def test_pages_become_text_and_are_fetched_once(
     assert len(site.visits) == fetched == 2
 
 
+def test_a_page_may_be_larger_than_tools_may_fetch(site: WebServer) -> None:
+    page = fetch(Request(site.url("/large")), allow_private=True, max_bytes=32 * MIB)
+
+    assert len(page.body) == 12 * MIB
+    with pytest.raises(FetchError, match="more than 10 MiB"):
+        fetch(Request(site.url("/large")), allow_private=True)
+
+
 @pytest.mark.parametrize("path", ["/cats", "/moved"])
 def test_a_private_address_is_refused(engine: Engine, site: WebServer, path: str) -> None:
     run = engine.finish(graph(site.url(path)), prompt="cats")
@@ -78,6 +90,7 @@ def test_a_private_address_is_refused(engine: Engine, site: WebServer, path: str
         ("/paper", "it cannot be read as pdf"),
         ("/table", "it is xlsx: configure a loader for it, document_loaders.xlsx"),
         ("/gone", "HTTP status 404"),
+        ("/too-large", "more than 32 MiB"),
         ("/nothing/**", "no page could be read"),
     ],
 )

@@ -71,7 +71,11 @@ class Response:
 
 
 def fetch(
-    request: Request, *, timeout_s: float = TIMEOUT_S, allow_private: bool | None = None
+    request: Request,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    allow_private: bool | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Response:
     """Fetch a URL, following redirects; any HTTP status is returned.
 
@@ -80,6 +84,7 @@ def fetch(
         timeout_s: for each hop, resolving its name apart.
         allow_private: whether addresses that are not public may be reached; None: as the
             engine's setting says.
+        max_bytes: of the body, unpacked.
 
     Raises:
         FetchError: for whatever went wrong.
@@ -87,7 +92,7 @@ def fetch(
     allowed = private_allowed() if allow_private is None else allow_private
     for _ in range(MAX_REDIRECTS + 1):
         try:
-            response, location = _hop(request, timeout_s, allowed)
+            response, location = _hop(request, timeout_s, allowed, max_bytes)
         except (AddressRefused, HostUnknown) as error:
             raise FetchError(str(error)) from error
         except (OSError, http.client.HTTPException, zlib.error, ValueError) as error:
@@ -133,7 +138,9 @@ def post(url: str, document: object, headers: Mapping[str, str] | None = None) -
 # ---- one hop
 
 
-def _hop(request: Request, timeout_s: float, allowed: bool) -> tuple[Response, str | None]:
+def _hop(
+    request: Request, timeout_s: float, allowed: bool, max_bytes: int
+) -> tuple[Response, str | None]:
     """One request and its response, with the place it redirects to."""
     url = _checked(request.url)
     connection, target = _connected(url, timeout_s, allowed)
@@ -155,7 +162,7 @@ def _hop(request: Request, timeout_s: float, allowed: bool) -> tuple[Response, s
             connection.request(request.method, target, request.body, headers)
             with connection.getresponse() as answer:
                 location = answer.headers.get("Location") if answer.status in _REDIRECTS else None
-                body = b"" if location else _body(answer)
+                body = b"" if location else _body(answer, max_bytes)
         finally:
             connection.close()
     response = Response(
@@ -212,13 +219,13 @@ def _socket(addresses: list[str], port: int, timeout_s: float) -> socket.socket:
     return socket.create_connection((addresses[-1], port), timeout_s)
 
 
-def _body(answer: http.client.HTTPResponse) -> bytes:
-    """The body, unpacked; never more than `MAX_BYTES` are held."""
-    body = answer.read(MAX_BYTES + 1)
+def _body(answer: http.client.HTTPResponse, max_bytes: int) -> bytes:
+    """The body, unpacked; hardly more than `max_bytes` are held."""
+    body = answer.read(max_bytes + 1)
     if answer.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip") and body:
-        body = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, MAX_BYTES + 1)
-    if len(body) > MAX_BYTES:
-        raise ValueError(f"more than {MAX_BYTES // 1024 // 1024} MiB")
+        body = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, max_bytes + 1)
+    if len(body) > max_bytes:
+        raise ValueError(f"more than {max_bytes // 1024 // 1024} MiB")
     return body
 
 
