@@ -44,7 +44,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "logs": (
         ("What its scripts, tools and models said", "logs 82f1"),
-        ("Of one node", "logs 82f1 --node summarize"),
+        ("The newest of one node", "logs 82f1 --node summarize --tail 5"),
     ),
     "state": (
         ("The state as it is now", "state 82f1"),

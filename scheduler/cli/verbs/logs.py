@@ -22,8 +22,9 @@ from sleipnir.scheduler.cli.terminal_output import printable, style
     shell_complete=complete_logged_nodes,
     help="Only entries of this node.",
 )
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the newest N entries.")
 @common_options(json=True)
-def logs(options: Options, run_id: str, node: str | None) -> None:
+def logs(options: Options, run_id: str, node: str | None, tail: int | None) -> None:
     """Print what RUN's scripts, tools and models said, as stored with it."""
     with open_client(options, workers=False) as client:
         run_id = client.queries.resolve(run_id)
@@ -35,7 +36,7 @@ def logs(options: Options, run_id: str, node: str | None) -> None:
             f"{dropped} older entries were dropped: the newest are kept, 1,000 of them and "
             f"{limit_bytes:,} bytes at most (log_limit_bytes)"
         )
-    for entry in entries:
+    for entry in entries if tail is None else entries[max(0, len(entries) - tail) :]:
         if options.json:
             click.echo(json.dumps(entry, ensure_ascii=False))
         else:

@@ -267,6 +267,16 @@ def test_logs_tells_what_was_dropped(engine: Engine, redis_server: RedisServer) 
     assert shown.stderr.startswith("3 older entries were dropped: the newest are kept")
 
 
+def test_logs_prints_the_newest_entries_alone(engine: Engine, redis_server: RedisServer) -> None:
+    started(engine)
+    entry = {"step": 1, "node": "s", "index": None, "stream": "stderr"}
+    engine.store.runs.append_logs(RUN, [json.dumps({**entry, "text": text}) for text in "abc"])
+
+    shown = CliRunner().invoke(cli, ["logs", "--tail", "2", "--redis", redis_server.url, RUN])
+
+    assert shown.stdout == "1 s stderr | b\n1 s stderr | c\n"
+
+
 def test_one_piece_of_output_over_the_limit_drops_all_and_itself(engine: Engine) -> None:
     engine.configure(log_limit_bytes=64 * 1024)
     started(engine)
