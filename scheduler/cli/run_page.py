@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.formatting import (
     age,
     colored,
@@ -19,15 +18,12 @@ from sleipnir.scheduler.cli.formatting import (
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
-from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import elapsed_s, place_of
 
-with lazy_imports():
-    from sleipnir.scheduler.runs import narration
-
 if TYPE_CHECKING:
-    from sleipnir.scheduler.runs.events import NarrationEntry
+    from sleipnir.scheduler.runs.events import RunEnded
 
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "TOKENS", "COST")
 
@@ -42,16 +38,17 @@ def page(
     failures: Sequence[NodeFailure],
     waits: str | None,
     now_ms: int,
-    earlier_ends: Sequence[NarrationEntry] = (),
+    earlier_ends: Sequence[tuple[int, RunEnded]] = (),
 ) -> Iterator[str]:
     """The lines of `sleipnir show`.
 
     Args:
         failures: that it has outlived, those that a fallback took over too.
         waits: what keeps an open run from going on, besides its questions.
-        earlier_ends: events, of tries before this one.
+        earlier_ends: of tries before this one, each with when it was, in ms.
     """
-    yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms, earlier_ends)))
+    yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms)))
+    yield from _ends(run, earlier_ends)
     yield from _failures(run, failures)
     if times:
         yield ""
@@ -71,9 +68,7 @@ def page(
         yield printable(run.output.removesuffix("\n"))
 
 
-def _facts(
-    run: Run, waits: str | None, now_ms: int, earlier_ends: Sequence[NarrationEntry]
-) -> Iterator[tuple[str, str]]:
+def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "agent", run.agent
     yield "status", outcome(run.status, run.failed_nodes, run.tries)
     if place := place_of(run):
@@ -84,8 +79,6 @@ def _facts(
     yield "took", f"{elapsed_s(run, now_ms):.2f} s"
     if run.usage:
         yield "usage", f"{tokens(run.usage)} tokens, {cost(run.usage)}"
-    for entry in earlier_ends:
-        yield "earlier", _earlier(entry)
     if run.forked_from is not None:
         yield "fork of", f"{run.forked_from[0]} after step {run.forked_from[1]}"
     for name, value in (("parent", run.parent), ("batch", run.batch), ("item", run.item)):
@@ -93,15 +86,27 @@ def _facts(
             yield name, first_line(value)
     for name, value in run.labels.items():
         yield "label", first_line(f"{name}={value}")
+
+
+def _ends(run: Run, earlier: Sequence[tuple[int, RunEnded]]) -> Iterator[str]:
+    """How tries before this one ended, and why the run failed: in full, never cut to a column."""
+    for at, ended in earlier:
+        took = f"{ended.elapsed_ms / 1000:.2f} s"
+        how = f"try {ended.number or 1} {ended.status.replace('_', ' ')} after {took}"
+        reason = f": {_reason(ended.failure)}" if ended.failure else ""
+        yield f"earlier  {to_rfc3339(at)}: {how}{reason}"
     if run.failure is not None:
-        where = f" at node '{run.failure.node}'" if run.failure.node else ""
-        yield "error", f"{run.failure.code}{where}: {printable(run.failure.message)}"
+        yield f"error    {_reason(run.failure)}"
 
 
-def _earlier(entry: NarrationEntry) -> str:
-    """How an earlier try ended."""
-    (line,) = narration.render(entry.event)
-    return f"{to_rfc3339(entry.at)}: {printable(line.removeprefix('▸ '))}"
+def _reason(failure: Failure) -> str:
+    where = f" at node '{failure.node}'" if failure.node else ""
+    return f"{failure.code}{where}: {_indented(failure.message)}"
+
+
+def _indented(message: str) -> str:
+    """As it may be printed; its first line has the cause, further ones are set in."""
+    return printable(message).rstrip("\n").replace("\n", "\n  ")
 
 
 def _failures(run: Run, failures: Sequence[NodeFailure]) -> Iterator[str]:
@@ -109,8 +114,8 @@ def _failures(run: Run, failures: Sequence[NodeFailure]) -> Iterator[str]:
     for each in failures:
         yield ""
         how = "failed, its fallback took over" if each.handled else "failed"
-        message = printable(each.message).rstrip("\n").replace("\n", "\n  ")
-        yield f"{place_of_failure(each)} {how} in step {each.step}: {each.code}: {message}"
+        place, message = place_of_failure(each), _indented(each.message)
+        yield f"{place} {how} in step {each.step}: {each.code}: {message}"
     untold = run.failed_nodes + run.handled_failures - len(failures)
     if untold > 0:
         yield ""

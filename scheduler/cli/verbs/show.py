@@ -20,7 +20,6 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.runs.events import NarrationEntry
     from sleipnir.scheduler.runs.model import Run
 
 
@@ -57,13 +56,13 @@ def show(options: Options, run_id: str) -> None:
                 click.echo(line)
 
 
-def _earlier_ends(client: Client, run: Run) -> list[NarrationEntry]:
-    """How tries before this one ended, as far as that is still told."""
+def _earlier_ends(client: Client, run: Run) -> list[tuple[int, events.RunEnded]]:
+    """When and how tries before this one ended, as far as that is still told."""
     if run.tries == 1:
         return []
     told = client.queries.follow(run.run_id, block=False)
     return [
-        entry
+        (entry.at, entry.event)
         for entry in told
         if isinstance(entry.event, events.RunEnded) and (entry.event.number or 1) < run.tries
     ]

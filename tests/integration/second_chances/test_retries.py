@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from sleipnir.scheduler.cli import formatting
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import ActionRefused, RunNotFound, StaleVisit, SubmissionRefused
@@ -493,7 +494,8 @@ def test_watching_goes_on_over_a_retry(
     assert "▸ retry: from step 2 (sub), try 2" in lines
     assert lines[-1].startswith("▸ graph done")
     assert "succeeded, try 2" in shown.stdout
-    assert "R015 at sub" in shown.stdout
+    assert "try 1 failed" in shown.stdout
+    assert "R015 at node 'sub'" in shown.stdout
     assert [entry.event for entry in engine.client.events(failed.run_id)][-1].kind == "ended"
 
 
@@ -574,3 +576,29 @@ nodes:
     engine.drive()
 
     assert engine.run(failed.run_id).output == "long"
+
+
+RAISES = """#!/usr/bin/env python3
+def find(name):
+    return {}[name]
+find("a name that is longer than the screen is wide, so that no line of it is cut")
+"""
+
+
+def test_a_page_says_first_what_was_raised_and_cuts_nothing(
+    engine: Engine, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = engine.finish(LINE, {f"{name}.py": RAISES for name in "abc"})
+    engine.client.retry(failed.run_id)
+    engine.drive()
+    monkeypatch.setattr(formatting, "output_width", lambda: 60)
+
+    page = CliRunner().invoke(cli, ["show", "--redis", redis_server.url, failed.run_id])
+
+    at = [line.startswith(("earlier ", "error ")) for line in page.stdout.splitlines()].index(True)
+    earlier, *traceback = page.stdout.splitlines()[at:]
+    assert "try 1 failed" in earlier
+    assert earlier.endswith("is wide, so that no line of it is cut'")
+    assert traceback[0] == "  Traceback (most recent call last):"
+    again = traceback[[line.startswith("error ") for line in traceback].index(True)]
+    assert again.partition("R013")[2] == earlier.partition("R013")[2]
