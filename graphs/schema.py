@@ -15,8 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field
 JsonObject: TypeAlias = dict[str, Any]
 # More than thirty years: what the clocks and timers below us can still count to.
 MAX_SECONDS = 1_000_000_000
-# Nodes that one super-step may have.
-MAX_BRANCHES = 4_096
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]

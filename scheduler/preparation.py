@@ -231,6 +231,7 @@ def resources_of(
         document_loaders=loader_names(settings.document_loaders),
         has_local_model=find_spec("wordllama") is not None,
         knowledge_directory=data_dir() / "kb",
+        max_branches=settings.max_branches,
         tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
         mapping_tools=settings.mapping_tools,
         visible_tools=settings.visible_tools,

@@ -17,7 +17,6 @@ from sleipnir.graphs.dataflow import (
 )
 from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.schema import (
-    MAX_BRANCHES,
     ApprovalNode,
     EndNode,
     Graph,
@@ -47,9 +46,10 @@ def ends_stand_alone(context: Context) -> Iterator[Finding]:
 def steps_are_not_too_wide(context: Context) -> Iterator[Finding]:
     """E307: all nodes of a step are admitted at once."""
     for group in context.fan_outs:
-        if len(group) > MAX_BRANCHES:
+        most = context.resources.max_branches
+        if len(group) > most:
             source = group[0].source
-            message = f"node '{source}': 'next' lists {len(group)} targets; at most {MAX_BRANCHES}"
+            message = f"node '{source}': 'next' lists {len(group)} targets; at most {most}"
             hint = "use a map, which has as many items as you like"
             yield context.finding("E307", message, "nodes", source, "next", hint=hint)
 

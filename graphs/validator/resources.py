@@ -9,6 +9,7 @@ from typing import Any
 
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.limits import MAX_BRANCHES
 from sleipnir.graphs.tools.library import DEFAULT_ALIASES, ToolLibrary
 
 
@@ -30,6 +31,8 @@ class Resources:
     document_loaders: Collection[str] = ()
     # Where knowledge bases of agents are noted whose own directories cannot be written.
     knowledge_directory: Path | None = None
+    # Nodes that one super-step may have.
+    max_branches: int = MAX_BRANCHES
     # Where global tool files live, the user's before the shipped ones.
     tool_directories: tuple[Path, ...] = ()
     # Aliases of global tools: a list of tool files, or one comma-separated text.

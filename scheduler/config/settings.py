@@ -15,6 +15,7 @@ from socket import gethostname
 from typing import Any, TypeAlias
 
 from sleipnir.graphs.files import read_text, reason
+from sleipnir.graphs.limits import MAX_BRANCHES
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.models import ModelSettings
@@ -124,6 +125,9 @@ class Settings:
     state_limit_bytes: int = _setting(16 * MIB, ge=1, description="largest state of a run")
     value_limit_bytes: int = _setting(8 * MIB, ge=1, description="largest single value of a state")
     bundle_limit_bytes: int = _setting(64 * MIB, ge=1, description="largest packed agent directory")
+    max_branches: int = _setting(
+        MAX_BRANCHES, ge=1, description="most nodes of one step, and targets of one `next`"
+    )
     map_items_limit: int = _setting(100_000, ge=1, description="most items of one map")
     batch_lines_limit: int = _setting(
         2_000_000, ge=1, description="most lines of one input of `batch`, blank ones too"

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.limits import MAX_BRANCHES
 from sleipnir.graphs.reducers import ABSENT, reduce_value
-from sleipnir.graphs.schema import MAX_BRANCHES, Graph, ScriptNode
+from sleipnir.graphs.schema import Graph, ScriptNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.failures import NO_FAILURES, NodeFailure, StepFailures
 from sleipnir.scheduler.runs.model import Failure
@@ -82,12 +83,18 @@ class Plan:
         return "succeeded" if self.output is not None else ""
 
 
-def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str, str]) -> Plan:
+def plan_step(
+    graph: Graph,
+    branches: Mapping[str, Branch],
+    current: Mapping[str, str],
+    max_branches: int = MAX_BRANCHES,
+) -> Plan:
     """Decide what follows from all branches of a step, whatever order they finished in.
 
     Args:
         branches: by node id.
         current: JSON texts of the state's keys that have a reducer.
+        max_branches: nodes that the next step may have.
     """
     in_order = sorted(branches.items())
     for node_id, branch in in_order:
@@ -113,8 +120,11 @@ def plan_step(graph: Graph, branches: Mapping[str, Branch], current: Mapping[str
     frontier = tuple(sorted({target for branch in branches.values() for target in branch.targets}))
     if not frontier:
         return Plan({}, failure=Failure("R006", "the step selected no next node", None))
-    if len(frontier) > MAX_BRANCHES:
-        message = f"the next step would have {len(frontier)} nodes; the limit is {MAX_BRANCHES}"
+    if len(frontier) > max_branches:
+        message = (
+            f"the next step would have {len(frontier)} nodes; "
+            f"the limit is {max_branches} (max_branches)"
+        )
         return Plan({}, failure=Failure("R021", message, None))
     return Plan(writes, frontier=frontier)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from sleipnir.graphs.schema import MAX_BRANCHES
+from sleipnir.graphs.limits import MAX_BRANCHES
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 

@@ -49,7 +49,8 @@ def advance(delivery: Delivery) -> None:
 def _advance(
     delivery: Delivery, branches: Mapping[str, Branch], current: Mapping[str, str], usage: Usage
 ) -> None:
-    plan = plan_step(delivery.visit.graph, branches, current)
+    most = delivery.services.settings.max_branches
+    plan = plan_step(delivery.visit.graph, branches, current, most)
     try:
         _write(delivery, plan, branches, usage)
     except StateTooLarge:

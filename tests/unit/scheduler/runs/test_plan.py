@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sleipnir.graphs.schema import MAX_BRANCHES, Graph
+from sleipnir.graphs.limits import MAX_BRANCHES
+from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
@@ -178,6 +179,10 @@ def test_a_step_has_no_more_nodes_than_validation_allows_one_next() -> None:
 
     assert plan(wide, a=wrote(*names[1:])).frontier == tuple(sorted(names[1:]))
     assert failure(plan(wide, a=wrote(*names[1:]), b=wrote(names[0]))).code == "R021"
+    narrow = plan_step(wide, {"a": wrote(*names[:3])}, {}, 2)
+    assert failure(narrow).message == (
+        "the next step would have 3 nodes; the limit is 2 (max_branches)"
+    )
 
 
 def test_a_discarded_branch_without_a_failure_is_a_mistake_of_ours() -> None:
