@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_logged_nodes, run_argument
-from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on, say_what_is_left
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.paging import time_bound
 from sleipnir.scheduler.cli.terminal_output import printable, style
+from sleipnir.scheduler.errors import Terminated
+
+with lazy_imports():
+    from sleipnir.scheduler.store import clock
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.time_bounds import TimeBound
+
+# What visits said is stored just before it is told that they are over; this is for what is not told.
+_LOOK_MS = 1_000
 
 
 @click.command
@@ -22,31 +36,102 @@ from sleipnir.scheduler.cli.terminal_output import printable, style
     shell_complete=complete_logged_nodes,
     help="Only entries of this node.",
 )
+@click.option(
+    "--since",
+    callback=time_bound,
+    metavar="WHEN",
+    help="Only entries stored since: 15m, 4h or 7d ago, or an RFC 3339 time.",
+)
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the newest N entries.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, to the end of the run.")
 @common_options(json=True)
-def logs(options: Options, run_id: str, node: str | None, tail: int | None) -> None:
-    """Print what RUN's scripts, tools and models said, as stored with it."""
+def logs(
+    options: Options,
+    run_id: str,
+    node: str | None,
+    since: TimeBound | None,
+    tail: int | None,
+    follow: bool,
+) -> None:
+    """Print what RUN's scripts, tools and models said, as stored with it.
+
+    What a node says is stored when it has finished a visit. With --follow, Ctrl-C detaches; the
+    run continues.
+    """
     with open_client(options, workers=False) as client:
         run_id = client.queries.resolve(run_id)
-        entries = client.queries.logs(run_id, node)
-        dropped = client.queries.logs_dropped(run_id)
-        limit_bytes = client.store.settings.log_limit_bytes
-    if dropped:
-        options.say(
-            f"{dropped} older entries were dropped: the newest are kept, 1,000 of them and "
-            f"{limit_bytes:,} bytes at most (log_limit_bytes)"
-        )
-    for entry in entries if tail is None else entries[max(0, len(entries) - tail) :]:
-        if options.json:
-            click.echo(json.dumps(entry, ensure_ascii=False))
-        else:
-            _print(entry)
-    if not entries:
-        options.say("no log entries")
+        since_ms = None if since is None else since.at(client.queries.now_ms())
+        log = _Log(client, options, run_id, node, since_ms)
+        log.say_what_was_dropped()
+        log.print_more(tail)
+        if follow and not client.queries.run(run_id).is_final:
+            with open_client(options, workers=True):  # the embedded engine has them at work now
+                _follow(log)
+        if not log.printed:
+            options.say("no log entries")
 
 
-def _print(entry: Mapping[str, Any]) -> None:
-    """The text, each line with its origin before it."""
+@dataclass(slots=True)
+class _Log:
+    """The log of a run, as far as it is printed."""
+
+    client: Client
+    options: Options
+    run_id: str
+    node: str | None
+    since_ms: int | None
+    end: int = 0  # what was read
+    printed: int = 0
+
+    def say_what_was_dropped(self) -> None:
+        if dropped := self.client.queries.logs_dropped(self.run_id):
+            self.options.say(
+                f"{dropped} older entries were dropped: the newest are kept, 1,000 of them and "
+                f"{self.client.store.settings.log_limit_bytes:,} bytes at most (log_limit_bytes)"
+            )
+
+    def print_more(self, tail: int | None = None) -> None:
+        """Print what has come in since the last call, the newest `tail` entries at most."""
+        part = self.client.queries.log_part(self.run_id, self.end)
+        entries = self._wanted(part.entries)
+        for entry in entries if tail is None else entries[max(0, len(entries) - tail) :]:
+            _print(entry, as_json=self.options.json)
+        self.end = part.end
+        self.printed += len(entries)
+
+    def _wanted(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            entry
+            for entry in entries
+            if (self.node is None or entry["node"] == self.node)
+            and (self.since_ms is None or entry.get("at", 0) >= self.since_ms)
+        ]
+
+
+def _follow(log: _Log) -> None:
+    try:
+        newest = log.client.queries.newest_entry(log.run_id)
+        after = "0" if newest is None else newest.event_id
+        while True:
+            news = log.client.queries.news(log.run_id, after, _LOOK_MS)
+            log.print_more()
+            if news.is_last:
+                return
+            after = news.entries[-1].event_id if news.entries else after
+    except KeyboardInterrupt:
+        say_what_is_left(log.options, f"detached: run {log.run_id} continues")
+        raise
+    except Terminated:
+        say_run_goes_on(log.options, log.run_id)
+        raise
+
+
+def _print(entry: Mapping[str, Any], *, as_json: bool) -> None:
+    """An entry as JSON, or its text, each line with its origin before it."""
+    if as_json:
+        at = {"at": clock.to_rfc3339(entry["at"])} if "at" in entry else {}
+        click.echo(json.dumps({**entry, **at}, ensure_ascii=False))
+        return
     item = "" if entry["index"] is None else f"[{entry['index']}]"
     origin = style(f"{entry['step']} {entry['node']}{item} {entry['stream']} |", dim=True)
     for line in entry["text"].splitlines():

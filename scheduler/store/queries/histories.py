@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.scheduler.runs.history import Moment, moment_after
@@ -14,6 +15,14 @@ from sleipnir.scheduler.store.queries.reads import Reads
 
 # Checkpoints; each may hold a value of some megabytes.
 _AT_ONCE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Entries of a log that follow each other."""
+
+    entries: Sequence[dict[str, Any]]
+    end: int  # the position that what is still to come begins at
 
 
 class HistoryQueries(Queries):
@@ -69,10 +78,27 @@ class HistoryQueries(Queries):
         """How many entries of the run's log had to make room for newer ones."""
         return int(self._redis.hget(run_key("run", run_id), "log_dropped") or 0)
 
-    def logs(self, run_id: str, node: str | None = None) -> list[dict[str, Any]]:
-        """What scripts printed: `step`, `node`, `index`, `stream`, `text` of each entry."""
-        entries = [json.loads(text) for text in self._redis.lrange(run_key("logs", run_id), 0, -1)]
-        return [entry for entry in entries if node is None or entry["node"] == node]
+    def logs(self, run_id: str) -> Sequence[dict[str, Any]]:
+        """What scripts, tools and models said: `at` (ms), `step`, `node`, `index`, `stream`, `text`
+        of each entry that is kept.
+        """
+        return self.log_part(run_id).entries
+
+    def log_part(self, run_id: str, start: int = 0) -> LogPart:
+        """What the log of a run has from a position on; 0 is its beginning."""
+        record, log = run_key("run", run_id), run_key("logs", run_id)
+        wanted = int(self._redis.hget(record, "log_end") or 0) - start if start else 0
+        if wanted < 0 or start and wanted == 0:
+            return LogPart([], start)
+        while True:
+            with self._redis.pipeline(transaction=True) as pipe:
+                pipe.hget(record, "log_end")
+                pipe.lrange(log, -wanted, -1)  # -0: all of it
+                end, texts = pipe.execute()
+            missed = int(end or 0) - start - wanted
+            if start == 0 or missed <= 0:
+                return LogPart([json.loads(text) for text in texts], int(end or 0))
+            wanted += missed  # came in since it was counted
 
 
 def state_of(run_id: str) -> Reads[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +16,9 @@ from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
+from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.store.queries import RunQueries
 from tests.support.engine import Engine
 from tests.support.keys import dump
 from tests.support.queue import lose_all
@@ -217,7 +219,8 @@ def test_late_output_of_a_finished_run_expires_with_it(engine: Engine) -> None:
 
     engine.store.runs.append_logs(RUN, ['{"node":"s"}'])
 
-    assert engine.queries.logs(RUN) == [{"node": "s"}]
+    (entry,) = engine.queries.logs(RUN)
+    assert entry == {"at": engine.clock(), "node": "s"}
     assert engine.redis.ttl(f"{{p01}}:logs:{RUN}") > RETENTION_S
 
 
@@ -277,6 +280,66 @@ def test_logs_prints_the_newest_entries_alone(engine: Engine, redis_server: Redi
     assert shown.stdout == "1 s stderr | b\n1 s stderr | c\n"
 
 
+def test_logs_prints_what_was_stored_since(engine: Engine, redis_server: RedisServer) -> None:
+    started(engine)
+    since = engine.clock()
+    for text in "abc":
+        engine.store.runs.append_logs(RUN, [an_entry(text)])
+        engine.clock.move(60)
+
+    at = ["--since", to_rfc3339(since + 60_000), "--redis", redis_server.url, RUN]
+    shown = CliRunner().invoke(cli, ["logs", "--json", *at])
+
+    told = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [entry["text"] for entry in told] == ["b", "c"]
+    assert told[0]["at"] == to_rfc3339(since + 60_000)
+
+
+def test_logs_goes_on_with_what_comes_until_the_run_is_over(
+    engine: Engine, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(engine)
+    engine.store.runs.append_logs(RUN, [an_entry("a"), an_entry("b")])
+    looked, news = [], RunQueries.news
+
+    def news_while_it_goes_on(queries: RunQueries, *arguments: Any) -> Any:
+        looked.append(arguments)
+        engine.store.runs.append_logs(RUN, [an_entry(f"look {len(looked)}")], dropped=1)
+        if len(looked) == 2:
+            engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+        return news(queries, *arguments)
+
+    monkeypatch.setattr(RunQueries, "news", news_while_it_goes_on)
+    call = ["logs", "-f", "--tail", "1", "--redis", redis_server.url, RUN]
+    shown = CliRunner().invoke(cli, call)
+    again = CliRunner().invoke(cli, call)
+
+    assert (shown.exit_code, shown.stdout.splitlines()) == (
+        0,
+        [f"1 s stderr | {text}" for text in ("b", "look 1", "look 2")],
+    )
+    assert again.stdout == "1 s stderr | look 2\n"
+    assert len(looked) == 2
+
+
+def test_a_log_is_read_on_from_where_it_was_though_entries_are_dropped(engine: Engine) -> None:
+    started(engine)
+    engine.store.runs.append_logs(RUN, [an_entry(str(n)) for n in range(900)])
+    seen = engine.queries.log_part(RUN).end
+    engine.store.runs.append_logs(RUN, [an_entry(str(n)) for n in range(900, 1_200)], dropped=5)
+
+    after = engine.queries.log_part(RUN, seen)
+
+    assert [entry["text"] for entry in after.entries] == [str(n) for n in range(900, 1_200)]
+    assert engine.queries.log_part(RUN, after.end).entries == []
+    # Somebody who was away for longer gets what is left.
+    assert len(engine.queries.log_part(RUN, 10).entries) == 1_000
+
+
+def an_entry(text: str) -> str:
+    return json.dumps({"step": 1, "node": "s", "index": None, "stream": "stderr", "text": text})
+
+
 def test_one_piece_of_output_over_the_limit_drops_all_and_itself(engine: Engine) -> None:
     engine.configure(log_limit_bytes=64 * 1024)
     started(engine)
@@ -285,7 +348,7 @@ def test_one_piece_of_output_over_the_limit_drops_all_and_itself(engine: Engine)
     engine.store.runs.append_logs(RUN, [f'{{"text":"{"x" * 70_000}"}}'])
     engine.store.runs.append_logs(RUN, ['{"node":"t"}'])
 
-    assert engine.queries.logs(RUN) == [{"node": "t"}]
+    assert [entry["node"] for entry in engine.queries.logs(RUN)] == ["t"]
     assert engine.queries.logs_dropped(RUN) == 2
 
 

@@ -1,17 +1,22 @@
--- Keep output of a visit with its run, the newest that fits; also of one that just ended.
+-- Keep output of a visit with its run, the newest that fits; also of one that just ended. Each entry
+-- is stamped with the time, and the record says in `log_end` how many the log has ever had.
 -- KEYS partition
 -- ARGV run_id limit byte_limit dropped rest
 -- dropped: entries that were left out before
--- REST the entries
+-- REST the entries: JSON objects that are not empty
 -- USES store
 local run, logs = key('run', run_id), key('logs', run_id)
 if redis.call('EXISTS', run) == 0 then return {'OK', {}} end
 local expires_in = redis.call('PTTL', key('history', run_id))  -- -1: not yet
 
 local kept = redis.call('LLEN', logs)
-local bytes, count = tonumber(redis.call('HGET', run, 'log_bytes') or '') or 0, kept + #rest
-for _, entry in ipairs(rest) do
-  bytes = bytes + #entry
+local r = redis.call('HMGET', run, 'log_bytes', 'log_end')
+local bytes, count = tonumber(r[1] or '') or 0, kept + #rest
+local log_end = (tonumber(r[2] or '') or kept) + #rest
+local stamp = '{"at":' .. now_ms .. ','
+for i, entry in ipairs(rest) do
+  rest[i] = stamp .. string.sub(entry, 2)
+  bytes = bytes + #rest[i]
 end
 
 -- How many of the oldest have to go: of those that are kept, then of the new ones.
@@ -29,7 +34,7 @@ end
 drop(rest)
 
 push('RPUSH', logs, rest)
-write('HSET', run, 'log_bytes', math.max(0, bytes))
+write('HSET', run, 'log_bytes', math.max(0, bytes), 'log_end', log_end)
 if gone + dropped > 0 then
   write('HINCRBY', run, 'log_dropped', gone + dropped)
 end
