@@ -106,6 +106,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.worker.bench.command:bench",
         "Measure what nodes cost, beside bare Celery.",
     ),
+    "prune": (
+        "sleipnir.scheduler.cli.verbs.prune:prune",
+        "Remove finished runs before their retention is over.",
+    ),
     "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
     "help": ("sleipnir.scheduler.cli.verbs.help:help_", "Show the help of a verb."),
     "completion": (
@@ -123,7 +127,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("dev", "validate", "test", "draw", "agents"),
         *("kb", "tools", "init", "schema"),
     ),
-    "Operate": ("up", "worker", "scheduler", "limits", "monitor", "doctor", "bench"),
+    "Operate": ("up", "worker", "scheduler", "limits", "monitor", "prune", "doctor", "bench"),
     "Find your way": ("help", "completion"),
 }
 _HELP_FLAGS = ("-h", "--help")
@@ -132,6 +136,8 @@ _OTHER_NAMES: Mapping[str, str] = {
     "attach": "watch",
     "check": "validate",
     "create": "init",
+    "clean": "prune",
+    "delete": "prune",
     "exec": "run",
     "follow": "watch",
     "history": "state",
@@ -144,6 +150,7 @@ _OTHER_NAMES: Mapping[str, str] = {
     "questions": "inbox",
     "reply": "answer",
     "resume": "retry",
+    "rm": "prune",
     "serve": "up",
     "start": "run",
     "status": "ps",

@@ -96,6 +96,13 @@ class Acceptances:
                     kept.append((run_id, now_ms + left - self.retention_ms))
             self._replace("".join(f"{run_id} {at}\n" for run_id, at in sorted(kept, key=_instant)))
 
+    def forget(self, run_ids: Sequence[str]) -> None:
+        """Have no note of runs that were removed on purpose."""
+        gone = set(run_ids)
+        with self._locked():
+            noted = list(self._noted())
+            self._replace("".join(f"{run_id} {at}\n" for run_id, at in noted if run_id not in gone))
+
     @classmethod
     def of(cls, data_dir: Path, redis_url: str, retention_s: float) -> Acceptances:
         """Those of the engine of a data directory, whose Redis is at this URL."""

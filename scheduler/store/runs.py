@@ -131,9 +131,9 @@ class Runs:
         limit = self._store.client.hget(run_key("run", run_id), "timeout_ms")
         return int(limit or 0) / 1000
 
-    def purge(self, run_id: str, digest: str) -> None:
-        """Forget a finished run, and that it used a bundle."""
-        self._store.call("purge_run", run_id, digest)
+    def purge(self, run_id: str, digest: str) -> bool:
+        """Forget a finished run, and that it used a bundle; False if it is gone or goes on."""
+        return bool(self._store.call("purge_run", run_id, digest).removed)
 
     def repair(
         self, run_id: str, digest: str, failure: Failure | None, repairs: Iterable[Repair]

@@ -132,6 +132,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Everything, as JSON", "bench --json"),
         ("How well knowledge bases find", "bench rag --quality"),
     ),
+    "prune": (
+        ("Remove what ended more than a week ago", "prune --older 7d"),
+        ("Failures of one agent, without a question", "prune --status failed --agent triage --yes"),
+    ),
     "doctor": (
         ("What is missing, and what to do", "doctor"),
         ("Whether stored runs are consistent", "doctor --verify"),

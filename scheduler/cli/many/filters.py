@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_batches, pairs
+from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches, pairs
 from sleipnir.scheduler.cli.paging import time_bound
 
 with lazy_imports():
@@ -31,6 +31,13 @@ def status_option(statuses: Sequence[str] = STATUSES) -> Callable[..., Any]:
     )
 
 
+agents_option = click.option(
+    "--agent",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_agents,
+    help="Only runs of this agent. Repeatable: of any of them.",
+)
 batch_option = click.option(
     "--batch", metavar="BATCH", shell_complete=complete_batches, help="Only runs of this batch."
 )

@@ -13,9 +13,7 @@ from sleipnir.scheduler.cli.connect import say_who_goes_on
 from sleipnir.scheduler.cli.exit_codes import ErrorReport, ExitCode, judge
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
 from sleipnir.scheduler.cli.terminal_output import printable
-from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.second_chances.agents import CURRENT, SAME
 
 if TYPE_CHECKING:
@@ -30,19 +28,6 @@ def tell(selection: RunSelection, request: RetryRequest) -> None:
     """Say on stderr how many runs are to go on, and why they had ended."""
     for line in _told(selection, request):
         click.echo(printable(line), err=True)
-
-
-def agree(question: str = "go on? [y/N] ") -> bool:
-    """Whether the person at the terminal wants that; an empty line means no.
-
-    Raises:
-        click.UsageError: no person is available.
-    """
-    if not is_terminal():
-        raise click.UsageError("no person is available: add --yes to let these runs go on")
-    show(question)
-    text = read_line().strip()
-    return bool(text) and consent(text) == "yes"
 
 
 def retry_all(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.time_bounds import TimeBound
 
-# What visits said is stored just before it is told that they are over; this is for what is not told.
+# What a visit said is stored just before its end is told; this is for what is not told.
 _LOOK_MS = 1_000
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.many.filters import (
+    agents_option,
     batch_option,
     label_option,
     run_filter,
@@ -38,13 +38,7 @@ _REFRESH_S = 1.0
 
 _PARAMETERS = (
     status_option(),
-    click.option(
-        "--agent",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=complete_agents,
-        help="Only runs of this agent. Repeatable: of any of them.",
-    ),
+    agents_option,
     batch_option,
     label_option,
     since_option,

@@ -31,6 +31,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.cli.many import agreement
     from sleipnir.scheduler.cli.many import retries as many_retries
     from sleipnir.scheduler.second_chances import agents as agent_choice
     from sleipnir.scheduler.second_chances import retry as retries
@@ -160,7 +161,7 @@ def _retry_chosen(client: Client, options: Options, call: _Call, *, yes: bool) -
         options.say("no run matches that can be retried")
         return ExitCode.SUCCEEDED
     many_retries.tell(selection, call.request)
-    if not yes and not many_retries.agree():
+    if not yes and not agreement.agree("go on?", "add --yes to let these runs go on"):
         options.say("nothing was retried")
         return ExitCode.FAILED
     return many_retries.retry_all(client, options, selection.run_ids, call.request)

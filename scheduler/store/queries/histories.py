@@ -87,9 +87,11 @@ class HistoryQueries(Queries):
     def log_part(self, run_id: str, start: int = 0) -> LogPart:
         """What the log of a run has from a position on; 0 is its beginning."""
         record, log = run_key("run", run_id), run_key("logs", run_id)
-        wanted = int(self._redis.hget(record, "log_end") or 0) - start if start else 0
-        if wanted < 0 or start and wanted == 0:
-            return LogPart([], start)
+        wanted = 0
+        if start:
+            wanted = int(self._redis.hget(record, "log_end") or 0) - start
+            if wanted <= 0:
+                return LogPart([], start)
         while True:
             with self._redis.pipeline(transaction=True) as pipe:
                 pipe.hget(record, "log_end")

@@ -190,6 +190,12 @@ def test_notes_go_when_retention_is_over_and_not_before(noted: Acceptances) -> N
     assert (noted.data_dir / "accepted").read_text() == "ac02 15000\n"
 
 
+def test_what_was_removed_on_purpose_is_not_lost(noted: Acceptances) -> None:
+    noted.forget(["ab01"])
+
+    assert noted.lost("ab01", 10_999) is None
+
+
 def test_a_run_that_is_over_is_noted_for_as_long_as_redis_keeps_it(noted: Acceptances) -> None:
     noted.tidy(lambda run_ids: [500 for _ in run_ids], 15_000)
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sleipnir.scheduler.cli.app import cli
-from sleipnir.scheduler.cli.many import retries as many_retries
+from sleipnir.scheduler.cli.many import agreement
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.second_chances import many
 from sleipnir.scheduler.second_chances.retry import RetryRequest
@@ -83,8 +83,8 @@ def test_on_a_terminal_it_asks(
     engine: Engine, call: Any, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
 ) -> None:
     run_id = fails(engine, "first")
-    monkeypatch.setattr(many_retries, "is_terminal", lambda: True)
-    monkeypatch.setattr(many_retries, "read_line", lambda: typed)
+    monkeypatch.setattr(agreement, "is_terminal", lambda: True)
+    monkeypatch.setattr(agreement, "read_line", lambda: typed)
 
     said = call("--status", "failed")
 

@@ -3,7 +3,8 @@
 -- ARGV run_id digest
 -- digest: of its bundle; not read from the record, which somebody may have removed
 -- USES store listed indexes kept
-if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}} end
+-- OK   removed  1, or 0 where it is gone or goes on
+if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}, 0} end
 unlist_run(run_id, read_listed(run_id))
 count_in(partition .. ':bundles', digest, -1)
 for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures',
@@ -11,4 +12,4 @@ for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 
   remove(key(kind, run_id))
 end
 forget_kept(run_id)
-return {'OK', {}}
+return {'OK', {}, 1}

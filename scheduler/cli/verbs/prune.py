@@ -1,0 +1,109 @@
+"""`sleipnir prune`: remove finished runs before their retention is over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.many.filters import (
+    agents_option,
+    batch_option,
+    label_option,
+    run_filter,
+    status_option,
+)
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.paging import time_bound
+from sleipnir.scheduler.cli.terminal_output import printable
+
+with lazy_imports():
+    from sleipnir.scheduler import removal
+    from sleipnir.scheduler.cli import formatting
+    from sleipnir.scheduler.cli.many import agreement
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.removal import RemovableRuns
+
+_STATUSES = ("succeeded", "failed", "cancelled", "timed_out")
+_MOST_LINES = 20
+
+
+@click.command
+@click.option(
+    "--older",
+    "until",
+    callback=time_bound,
+    metavar="AGE",
+    help="Only runs that ended longer ago: 15m, 4h or 7d; or before an RFC 3339 time.",
+)
+@status_option(_STATUSES)
+@agents_option
+@batch_option
+@label_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common_options(json=True)
+def prune(options: Options, yes: bool, **flags: Any) -> ExitCode:
+    """Remove finished runs, with their child runs, before their retention is over.
+
+    At least one of --older, --status, --agent, --batch and --label chooses them. The command tells
+    how many there are, and asks. Started again, it goes on with those that are left.
+    """
+    if not any(flags.values()):
+        raise click.UsageError(
+            "choose runs with --older, --status, --agent, --batch or --label, such as --older 7d"
+        )
+    with open_client(options, workers=False) as client:
+        wanted = run_filter({**flags, "since": None}, client.queries.now_ms())
+        runs = removal.select(client.queries, wanted)
+        if not runs.run_ids:
+            options.say("no finished run matches")
+            return _say_removed(options, 0, runs)
+        for line in _told(runs):
+            click.echo(printable(line), err=True)
+        if not yes and not agreement.agree("remove them?", "add --yes to remove these runs"):
+            options.say("nothing was removed")
+            return ExitCode.FAILED
+        return _say_removed(options, _remove(client, options, runs), runs)
+
+
+def _told(runs: RemovableRuns) -> Iterator[str]:
+    count = len(runs.run_ids)
+    more = "" if runs.is_whole else " (there are more: the same command continues with them)"
+    yield f"{count:,} finished {'run' if count == 1 else 'runs'} to remove{more}:"
+    counts = sorted(runs.counts.items(), key=lambda item: (-item[1], item[0]))
+    rows = [(f"{number:,}", str(status), agent) for (status, agent), number in counts[:_MOST_LINES]]
+    yield from formatting.columns(("RUNS", "STATUS", "AGENT"), rows)
+    if len(counts) > _MOST_LINES:
+        yield f"and {sum(number for _, number in counts[_MOST_LINES:]):,} runs of others"
+
+
+def _remove(client: Client, options: Options, runs: RemovableRuns) -> int:
+    """Remove them; returns how many were still there and over."""
+    removed = 0
+    try:
+        with contextlib.closing(removal.remove(client, runs)) as removing:
+            for is_removed in removing:
+                removed += is_removed
+    except KeyboardInterrupt:
+        options.say(
+            f"{removed:,} of {len(runs.run_ids):,} runs were removed; "
+            "the same command continues with the others"
+        )
+        raise
+    return removed
+
+
+def _say_removed(options: Options, removed: int, runs: RemovableRuns) -> ExitCode:
+    if options.json:
+        click.echo(json.dumps({"removed": removed, "more": not runs.is_whole}))
+    elif runs.run_ids:
+        options.say(f"{removed:,} of {len(runs.run_ids):,} runs were removed")
+    return ExitCode.SUCCEEDED
