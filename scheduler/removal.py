@@ -21,7 +21,7 @@ _PAGE = 200
 _AT_ONCE = 100
 
 
-class ClientCore(Protocol):
+class RemovingClient(Protocol):
     """What of a client is needed here."""
 
     store: RunStore
@@ -57,7 +57,7 @@ def select(queries: RunQueries, wanted: RunFilter) -> RemovableRuns:
             return RemovableRuns(tuple(run_ids), counts, wanted.until_ms, cursor is None)
 
 
-def remove(client: ClientCore, runs: RemovableRuns) -> Generator[bool, None, None]:
+def remove(client: RemovingClient, runs: RemovableRuns) -> Generator[bool, None, None]:
     """Remove runs with their child runs, one after the other; of each, whether it was removed.
 
     One that goes on by now stays. What is not asked for any more stays, too.
@@ -84,7 +84,7 @@ def _is_over(run: Run, ended_before_ms: int | None) -> bool:
     return ended_before_ms is None or (run.ended_at or 0) < ended_before_ms
 
 
-def _remove(client: ClientCore, run: Run) -> bool:
+def _remove(client: RemovingClient, run: Run) -> bool:
     # The run goes first: until then it may be retried, which takes up its child runs.
     children = client.queries.children(run.run_id)
     if not client.store.runs.purge(run.run_id, run.digest):
@@ -94,7 +94,7 @@ def _remove(client: ClientCore, run: Run) -> bool:
     return True
 
 
-def _forget(client: ClientCore, run_ids: Sequence[str]) -> None:
+def _forget(client: RemovingClient, run_ids: Sequence[str]) -> None:
     """Have the embedded engine not take removed runs for lost ones."""
     if client.acceptances is not None and run_ids:
         client.acceptances.forget(run_ids)

@@ -214,6 +214,14 @@ def test_help_is_that_of_the_verb_with_its_examples(sleipnir: Sleipnir) -> None:
     assert "\n    sleipnir run log-digest sample\n" in done.stdout
 
 
+def test_help_of_a_part_of_a_verb_has_examples(sleipnir: Sleipnir) -> None:
+    done = sleipnir("help", "kb", "rm")
+
+    assert done.returncode == 0
+    assert done.stdout == sleipnir("kb", "rm", "--help").stdout
+    assert "\n    sleipnir kb rm ./handbook\n" in done.stdout
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_for_the_shell(sleipnir: Sleipnir, shell: str) -> None:
     done = sleipnir("completion", shell)

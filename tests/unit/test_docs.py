@@ -75,7 +75,7 @@ def graphs_in_pages() -> Iterator[Any]:
 # ---- examples
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", dict.fromkeys([*VERBS, *EXAMPLES]))
 def test_a_verb_has_two_examples_that_it_takes(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,10 +87,18 @@ def test_a_verb_has_two_examples_that_it_takes(
 
     calls = [shlex.split(call) for _, call in EXAMPLES[verb] if not call.startswith("eval ")]
     for name, *words in calls:
-        assert name == verb
-        take(context, cli.get_command(context, verb), words)
+        assert [name, *words][: len(verb.split())] == verb.split()
+        take(context, cli.get_command(context, name), words)
 
     assert len(EXAMPLES[verb]) >= 2
+
+
+def test_the_parts_of_verbs_have_examples() -> None:
+    context = click.Context(cli, info_name="sleipnir", **cli.context_settings)
+    for verb in VERBS:
+        command = cli.get_command(context, verb)
+        for part in command.commands if isinstance(command, click.Group) else ():
+            assert f"{verb} {part}" in EXAMPLES
 
 
 def take(context: click.Context, command: click.Command | None, words: list[str]) -> None:

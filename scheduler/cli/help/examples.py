@@ -1,4 +1,4 @@
-"""Examples of every verb, for its `--help`, `sleipnir help` and the documentation."""
+"""Examples of every verb and its parts, for its `--help`, `sleipnir help` and the documentation."""
 
 from __future__ import annotations
 
@@ -95,6 +95,22 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Build what an agent's rag node searches", "kb build ./handbook"),
         ("See what a question finds", "kb query ./handbook search 'how long is the warranty?'"),
     ),
+    "kb build": (
+        ("Of an agent with one knowledge base", "kb build ./handbook"),
+        ("Again whenever a file is saved", "kb build ./handbook search --watch"),
+    ),
+    "kb query": (
+        ("See how each chunk was ranked", "kb query ./handbook search 'how long is the warranty?'"),
+        ("For a program", "kb query ./handbook search warranty --top-k 20 --json"),
+    ),
+    "kb info": (
+        ("What it was built from", "kb info ./handbook"),
+        ("What has changed since", "kb info ./handbook search --json | jq .changed"),
+    ),
+    "kb rm": (
+        ("Have the next run build it anew", "kb rm ./handbook"),
+        ("Of an agent with several", "kb rm ./handbook search"),
+    ),
     "tools": (
         ("Which functions an agent has", "tools ./my-agent"),
         ("Call one by hand", "tools ./my-agent word_count --arg text='a b c'"),
@@ -136,6 +152,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Remove what ended more than a week ago", "prune --older 7d"),
         ("Failures of one agent, without a question", "prune --status failed --agent triage --yes"),
     ),
+    "bench rag": (
+        ("How fast knowledge bases are", "bench rag"),
+        ("How well they find", "bench rag --quality"),
+        ("With as many chunks as yours", "bench rag --chunks 100000 --json"),
+    ),
     "doctor": (
         ("What is missing, and what to do", "doctor"),
         ("Whether stored runs are consistent", "doctor --verify"),
@@ -157,9 +178,12 @@ def lines_of(verb: str) -> list[str]:
 
 
 def add_to(command: click.Command, verb: str) -> None:
-    """Have a command show its examples below its help."""
+    """Have a command, and its parts, show their examples below their help."""
     # \b keeps click from filling the lines.
     command.epilog = "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines_of(verb))))
+    if isinstance(command, click.Group):
+        for name, part in command.commands.items():
+            add_to(part, f"{verb} {name}")
 
 
 def _typed(call: str) -> str:

@@ -14,6 +14,7 @@ from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.cli.many import agreement
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
@@ -67,9 +68,10 @@ def test_runs_that_ended_long_ago_go_after_a_look_at_them(engine: Engine, call: 
     still = engine.submit_agent("asks", ASKING)
     engine.drive()
 
-    asked = call("--older", "1h")
-    done = call("--older", "1h", "--yes")
-    nothing = call("--older", "1h", "--yes", "--json")
+    older = ["--older", to_rfc3339(engine.clock() - HOUR_S * 1000)]
+    asked = call(*older)
+    done = call(*older, "--yes")
+    nothing = call(*older, "--yes", "--json")
 
     assert asked.exit_code == 2
     lines = [line.split() for line in asked.stderr.splitlines()]
