@@ -5,7 +5,8 @@
         from sleipnir.scheduler.cli import run_page
 
 Modules only, not names out of them. To type checkers and import contracts these are ordinary
-imports. Python 3.15 has `lazy import` for it.
+imports. Python 3.15 has `lazy import` for it. `made_when_used` is for objects
+that would bring such modules with them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from __future__ import annotations
 import builtins
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
 
 # `builtins` is one for all threads.
 _lock = threading.RLock()
@@ -78,3 +81,34 @@ def load(module: ModuleType) -> ModuleType:
 
 def _module(name: str, importer: dict[str, Any]) -> ModuleType:
     return sys.modules.get(name) or _LazyModule(name, importer)
+
+
+class _MadeWhenUsed:
+    """Stands for an object until one of its attributes is looked up."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self.is_made = False
+
+    def __getattr__(self, attribute: str) -> Any:
+        if not self.is_made:
+            with self._lock:
+                if not self.is_made:
+                    self._thing = self._make()
+                    self.is_made = True
+        return getattr(self._thing, attribute)
+
+
+def made_when_used(make: Callable[[], T]) -> T:
+    """What `make` returns, made once, by the thread that first uses it.
+
+    Where making it fails, so does that use; the next one tries again. For attributes and methods:
+    it is no instance of its class.
+    """
+    return cast(T, _MadeWhenUsed(make))
+
+
+def is_made(thing: object) -> bool:
+    """Whether what is `made_when_used` has been used; anything else is there from the start."""
+    return not isinstance(thing, _MadeWhenUsed) or thing.is_made

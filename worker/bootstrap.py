@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
-from sleipnir.lazy import lazy_imports
+from sleipnir.lazy import is_made, lazy_imports, load, made_when_used
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.watchdog import Watched
@@ -25,33 +25,35 @@ from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines
-from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.worker.app import make_app, register_visits
 from sleipnir.worker.cache_eviction import evict_unused
-from sleipnir.worker.conversation.tool_recording import ToolRecording
-from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
 from sleipnir.worker.delivery.run_visit import run_visit
-from sleipnir.worker.knowledge.bases import KnowledgeBases
-from sleipnir.worker.llm.limits.gate import Gate
-from sleipnir.worker.llm.models import Models
+from sleipnir.worker.executors import EXECUTORS, import_executors
 from sleipnir.worker.machine_heartbeat import announce
-from sleipnir.worker.mcp.pool import McpLimits, McpPool
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import adopt_orphans, end_all, marks
 from sleipnir.worker.services import Services
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 
-# One worker of a machine has it beside itself.
+# One worker of a machine has the scheduler beside itself; the others come with what needs them.
 with lazy_imports():
     from sleipnir.scheduler.service import scheduler as scheduling
+    from sleipnir.scheduler.store import recordings
+    from sleipnir.worker.conversation import tool_recording, tool_resolver
+    from sleipnir.worker.knowledge import bases
+    from sleipnir.worker.llm import models as model_calls
+    from sleipnir.worker.llm.limits import gate as gates
+    from sleipnir.worker.mcp import pool as mcp_pool
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.service.scheduler import Scheduler
+    from sleipnir.worker.conversation.tool_resolver import ToolResolver
+    from sleipnir.worker.llm.models import Models
 
 logger = logging.getLogger("sleipnir.worker")
 
@@ -80,30 +82,54 @@ def make_services(settings: Settings) -> Services:
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
     store = RunStore(client, settings, dispatcher)
     store.load()
-    gate = Gate.of(store)
-    gate.start()
-    secrets = settings.secrets
-    models = Models(store, gate)
+    models = made_when_used(lambda: _make_models(store))
     for cache in (home / "bundles", home / "scratch"):
         evict_unused(cache, settings.retention_s)
     return Services(
         store=store,
-        agents=BundleCache(store.bundles, home / "bundles", models.prepare),
+        agents=BundleCache(
+            store.bundles, home / "bundles", lambda expected: models.prepare(expected)
+        ),
         leases=Leases(store.visits.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
         models=models,
-        tools=ToolResolver(
-            settings,
-            secrets,
-            McpPool(McpLimits.of(settings), settings.tool_env),
-            home / "cache",
-            ToolRecording(Recordings(client, settings.retention_s)),
-        ),
-        knowledge=KnowledgeBases(store, models, home / "kb-cache"),
-        secrets=secrets,
+        tools=made_when_used(lambda: _make_tools(store, home / "cache")),
+        knowledge=made_when_used(lambda: bases.KnowledgeBases(store, models, home / "kb-cache")),
+        secrets=settings.secrets,
         settings=settings,
         limits=VisitLimits.of(settings),
         scratch=home / "scratch",
     )
+
+
+def _make_models(store: RunStore) -> Models:
+    gate = gates.Gate.of(store)
+    gate.start()
+    return model_calls.Models(store, gate)
+
+
+def _make_tools(store: RunStore, cache: Path) -> ToolResolver:
+    settings = store.settings
+    kept = recordings.Recordings(store.client, settings.retention_s)
+    return tool_resolver.ToolResolver(
+        settings,
+        settings.secrets,
+        mcp_pool.McpPool(mcp_pool.McpLimits.of(settings), settings.tool_env),
+        cache,
+        tool_recording.ToolRecording(kept),
+    )
+
+
+def close_servers(services: Services) -> None:
+    """End the MCP servers of a worker, if any of its nodes has used tools."""
+    if is_made(services.tools):
+        services.tools.mcp.close()
+
+
+def import_all() -> None:
+    """Import what services and nodes would bring when first used: for whoever forks later."""
+    for module in (recordings, tool_recording, tool_resolver, bases, model_calls, gates, mcp_pool):
+        load(module)
+    import_executors(EXECUTORS)
 
 
 def _writable_home() -> Path:
@@ -138,7 +164,8 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     temporary = _own_temporary_files()
     services = make_services(settings)
     services = replace(services, isolation=Isolation(services.store, services.leases))
-    services.models.prepare([None])
+    if settings.model is not None:
+        services.models.prepare([None])
     app = _make_app(services)
     # One that hangs is as dead as one that died: its visits are lost, and found.
     Watched(2 * settings.lease_s, marks())
@@ -227,7 +254,7 @@ def _drain(services: Services, scheduler: Scheduler | None, temporary: OwnDirect
         services.leases.wait_until_idle(2 * GRACE_S)
     if scheduler is not None:
         scheduler.stop()
-    services.tools.mcp.close()
+    close_servers(services)
     end_all()
     temporary.close()
     logging.shutdown()

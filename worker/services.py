@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sleipnir.scheduler.config.secrets import Secrets
-from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.conversation.tool_resolver import ToolResolver
-from sleipnir.worker.delivery.bundle_cache import BundleCache
-from sleipnir.worker.delivery.isolation import Isolation
-from sleipnir.worker.knowledge.bases import KnowledgeBases
-from sleipnir.worker.llm.models import Models
-from sleipnir.worker.visit.context import VisitLimits
-from sleipnir.worker.visit.lease import Leases
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sleipnir.scheduler.config.secrets import Secrets
+    from sleipnir.scheduler.config.settings import Settings
+    from sleipnir.scheduler.store.run_store import RunStore
+    from sleipnir.worker.conversation.tool_resolver import ToolResolver
+    from sleipnir.worker.delivery.bundle_cache import BundleCache
+    from sleipnir.worker.delivery.isolation import Isolation
+    from sleipnir.worker.knowledge.bases import KnowledgeBases
+    from sleipnir.worker.llm.models import Models
+    from sleipnir.worker.visit.context import VisitLimits
+    from sleipnir.worker.visit.lease import Leases
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One per process; everything in it may be used from any thread."""
+    """One per process; everything in it may be used from any thread.
+
+    Models, tools and knowledge bases of a worker are made when a node first uses them.
+    """
 
     store: RunStore
     agents: BundleCache

@@ -6,13 +6,14 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sleipnir.lazy import load
+from sleipnir.lazy import is_made, load, made_when_used
 from tests.support.pages import ROOT
 
 _PACKAGES = ("graphs", "scheduler", "worker")
@@ -128,3 +129,57 @@ def test_a_client_that_only_looks_imports_no_validation_no_language_and_no_engin
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_what_is_made_when_used_is_made_once() -> None:
+    made: list[str] = []
+
+    def make() -> str:
+        made.append("once")
+        return "text"
+
+    text = made_when_used(make)
+    assert not is_made(text)
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(lambda _: text.upper(), range(32))) == {"TEXT"}
+    assert is_made(text)
+    assert made == ["once"]
+
+
+def test_what_cannot_be_made_now_is_tried_again() -> None:
+    replies = iter([ConnectionError("away"), "text"])
+
+    def make() -> str:
+        reply = next(replies)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    text = made_when_used(make)
+    with pytest.raises(ConnectionError, match="away"):
+        text.upper()
+    assert not is_made(text)
+    assert text.upper() == "TEXT"
+
+
+def test_a_worker_starts_without_what_its_nodes_may_not_need() -> None:
+    code = (
+        "import sys; from sleipnir.worker import process; process.main; "
+        "print(*(name for name in sys.modules "
+        "if name.startswith(('httpx', 'jsonschema', 'numpy', 'sleipnir.worker.'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    started = {".".join(name.split(".")[:3]) for name in done.stdout.split()}
+    assert "sleipnir.worker.delivery" in started
+    assert not started & {
+        "httpx",
+        "jsonschema",
+        "numpy",
+        "sleipnir.worker.conversation",
+        "sleipnir.worker.knowledge",
+        "sleipnir.worker.llm",
+        "sleipnir.worker.mcp",
+        "sleipnir.worker.tools",
+    }

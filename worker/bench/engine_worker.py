@@ -7,12 +7,11 @@ import sys
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import NO_USAGE
-from sleipnir.worker import bootstrap
 from sleipnir.worker.bench.agents import PAUSES_MS, TALKER
 from sleipnir.worker.executors import EXECUTORS
+from sleipnir.worker.llm import models
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelRequest, Reply
-from sleipnir.worker.llm.models import Models
 from sleipnir.worker.process import main
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
@@ -25,7 +24,7 @@ def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
     return Wrote({"output": visit.item_index}, visit.node.targets)
 
 
-class PlayedModels(Models):
+class PlayedModels(models.Models):
     """Models as they are, but for those of talkers: these reply at once, here."""
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
@@ -41,5 +40,5 @@ class PlayedModels(Models):
 
 if __name__ == "__main__":
     EXECUTORS["script"] = run_nothing
-    bootstrap.Models = PlayedModels  # type: ignore[attr-defined]
+    models.Models = PlayedModels  # type: ignore[misc]
     sys.exit(main())

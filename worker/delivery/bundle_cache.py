@@ -14,6 +14,7 @@ from sleipnir.graphs.errors import BundleError, InvalidAgent
 from sleipnir.graphs.files import reason
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.schema import Graph, LlmNode
+from sleipnir.worker.executors import import_executors
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 
 # Agents that one process keeps in memory: what there is more of is read again when it is needed.
@@ -81,8 +82,12 @@ class BundleCache:
             raise BundleError(f"bundle {digest}: {error!r}") from error
         if graph is None:
             raise BundleError(f"bundle {digest}: it has no usable graph")
+        # Before a visit has its lease, and the worker is to answer for it.
+        import_executors({node.type for node in graph.nodes.values()})
         # A library may take seconds to import: better now, beside the nodes before the call.
-        self._expect_calls(_models_in(graph))
+        models = _models_in(graph)
+        if models:
+            self._expect_calls(models)
         loaded = LoadedAgent(digest, graph, target, directory)
         try:
             _ = loaded.secrets  # every visit needs them

@@ -27,7 +27,7 @@ from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import make_temporary_files_in
-from sleipnir.worker.bootstrap import make_services
+from sleipnir.worker.bootstrap import close_servers, import_all, make_services
 from sleipnir.worker.delivery import run_visit
 from sleipnir.worker.delivery.isolation import (
     ALIVE,
@@ -50,6 +50,7 @@ _IDLE_S = 300.0
 def main() -> int:
     """Serve until the worker is gone, or has had no use for this for a while."""
     _ignore_signals()
+    import_all()
     with _standard_input() as requests, selectors.DefaultSelector() as selector:
         selector.register(requests, selectors.EVENT_READ)
         children: dict[int, _Child] = {}
@@ -129,7 +130,7 @@ def _execute(channel: Connection[Any, Any]) -> int:
         threading.Thread(target=_listen, args=listening, name="listen", daemon=True).start()
         channel.send_bytes(BEGUN)
         run_visit.deliver(services, order.lease, order.digest)
-        services.tools.mcp.close()
+        close_servers(services)
     except (RedisError, SleipnirError, OSError) as error:
         logger.warning("%s", error)
         return INCONCLUSIVE

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
-from sleipnir.worker.executors.agent import run_agent
-from sleipnir.worker.executors.approval import run_approval
-from sleipnir.worker.executors.build import run_build
-from sleipnir.worker.executors.end import run_end
-from sleipnir.worker.executors.input import run_input
-from sleipnir.worker.executors.llm import run_llm
-from sleipnir.worker.executors.map import run_map
-from sleipnir.worker.executors.rag import run_rag
-from sleipnir.worker.executors.script import run_script
-from sleipnir.worker.executors.turn import run_turn
+from sleipnir.lazy import lazy_imports
 from sleipnir.worker.visit.outcome import Outcome
 
+# A worker imports those of the node types that its agents have, before their first visits.
+with lazy_imports():
+    from sleipnir.worker.executors import agent as agents
+    from sleipnir.worker.executors import approval as approvals
+    from sleipnir.worker.executors import build as builds
+    from sleipnir.worker.executors import end as ends
+    from sleipnir.worker.executors import input as inputs
+    from sleipnir.worker.executors import llm as llms
+    from sleipnir.worker.executors import map as maps
+    from sleipnir.worker.executors import rag as rags
+    from sleipnir.worker.executors import script as scripts
+    from sleipnir.worker.executors import turn as turns
+
 EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
-    "agent": run_agent,
-    "approval": run_approval,
-    "build": run_build,
-    "end": run_end,
-    "input": run_input,
-    "llm": run_llm,
-    "map": run_map,
-    "rag": run_rag,
-    "script": run_script,
-    "turn": run_turn,  # no node of the language: what normal agents consist of
+    "agent": lambda visit: agents.run_agent(visit),
+    "approval": lambda visit: approvals.run_approval(visit),
+    "build": lambda visit: builds.run_build(visit),
+    "end": lambda visit: ends.run_end(visit),
+    "input": lambda visit: inputs.run_input(visit),
+    "llm": lambda visit: llms.run_llm(visit),
+    "map": lambda visit: maps.run_map(visit),
+    "rag": lambda visit: rags.run_rag(visit),
+    "script": lambda visit: scripts.run_script(visit),
+    "turn": lambda visit: turns.run_turn(visit),  # of no node of the language: of normal agents
 }
+
+
+def import_executors(types: Iterable[str]) -> None:
+    """Import what executes nodes of these types now, not in the first visit of such a node."""
+    for node_type in types:
+        import_module(f"{__name__}.{node_type}")

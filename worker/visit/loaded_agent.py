@@ -5,18 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.bundles.layout import library_of
 from sleipnir.graphs.dataflow import declared_writes, reads
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
-from sleipnir.graphs.knowledge.plan import KnowledgePlan, read_plans
-from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references
-from sleipnir.graphs.tools.toolbox import Toolbox
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.worker.masking import secrets_among
+
+# Few agents have them all.
+with lazy_imports():
+    from sleipnir.graphs.knowledge import plan as knowledge_plans
+    from sleipnir.graphs.mcp import config as mcp_config
+    from sleipnir.graphs.tools import toolbox as toolboxes
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.knowledge.plan import KnowledgePlan
+    from sleipnir.graphs.mcp.config import McpConfig
+    from sleipnir.graphs.tools.toolbox import Toolbox
 
 
 # Without slots: the toolbox is kept in the instance.
@@ -33,12 +43,12 @@ class LoadedAgent:
     @cached_property
     def toolbox(self) -> Toolbox:
         """The functions its nodes may name, read off its tool files when first needed."""
-        return Toolbox(self.graph.global_tools, library_of(self.root), self.directory)
+        return toolboxes.Toolbox(self.graph.global_tools, library_of(self.root), self.directory)
 
     @cached_property
     def servers(self) -> McpConfig:
         """The MCP servers its bundle brought, secrets unresolved."""
-        return read_mcp_config(self.root)[0]
+        return mcp_config.read_mcp_config(self.root)[0]
 
     @cached_property
     def knowledge(self) -> dict[str, KnowledgePlan]:
@@ -47,7 +57,7 @@ class LoadedAgent:
         Raises:
             BundleError: its bundle does not say.
         """
-        return read_plans(self.root)
+        return knowledge_plans.read_plans(self.root)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:

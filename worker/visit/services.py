@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from sleipnir.scheduler.runs.events import Event
-from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.conversation.tool_set import Toolset
-from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import ModelRequest, Reply
-from sleipnir.worker.tools.call import Completed, NeedsConfirmation
-from sleipnir.worker.visit.run_log import RunLog
-
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import Event
+    from sleipnir.scheduler.runs.model import Usage
+    from sleipnir.worker.conversation.tool_set import Toolset
     from sleipnir.worker.knowledge.build_stages import StageDone
+    from sleipnir.worker.llm.caller import Caller
+    from sleipnir.worker.llm.client import ModelRequest, Reply
+    from sleipnir.worker.tools.call import Completed, NeedsConfirmation
     from sleipnir.worker.visit.context import Visit
+    from sleipnir.worker.visit.run_log import RunLog
 
 
 class ModelService(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -445,3 +446,21 @@ def test_an_outcome_that_cannot_be_written_fails_its_run_and_keeps_the_log_once(
     assert (run.failure.code, run.failure.node) == ("R023", "s")
     assert "internal error in node 's'" in run.failure.message
     assert [entry["text"] for entry in engine.queries.logs(run.run_id)] == ["about to write"]
+
+
+def test_a_node_whose_executor_cannot_be_imported_fails_its_run(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "sleipnir.worker.executors.approval", None)
+
+    run = engine.finish(
+        "start: a\nnodes:\n"
+        "  a: {type: approval, question: Go?, options: [go, stop],\n"
+        "    routes: {go: z, stop: z}, on_other: z}\n"
+        "  z: {type: end}"
+    )
+
+    assert run.failure is not None
+    assert run.failure.code == "R023"
+    assert "sleipnir.worker.executors.approval" in run.failure.message
+    assert "ModuleNotFoundError" in caplog.text
