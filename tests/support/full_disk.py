@@ -1,9 +1,11 @@
-"""A disk without room, for one Redis server: a limit on its files, at which writing fails."""
+"""A disk without room, for one process: a limit on its files, at which writing fails."""
 
 from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,14 @@ def free(pid: int) -> None:
     """There is room again."""
     no_limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, no_limit)
+
+
+@contextmanager
+def here(room_bytes: int) -> Iterator[None]:
+    """For this process, while the block goes on: no file gets larger than this."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

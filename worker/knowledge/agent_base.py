@@ -30,14 +30,15 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.knowledge_pointers import write_pointer
 from sleipnir.scheduler.preparation import rag_defaults
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
-from sleipnir.worker.knowledge.errors import KnowledgeFailed
+from sleipnir.worker.knowledge.errors import IndexDamaged, KnowledgeFailed
 from sleipnir.worker.knowledge.reach import reach_here
 
 with lazy_imports():
-    from sleipnir.worker.knowledge import cache, loading
+    from sleipnir.worker.knowledge import cache, index, loading
     from sleipnir.worker.knowledge import search as searching
 
 if TYPE_CHECKING:
+    from sleipnir.worker.knowledge.cache import IndexCache
     from sleipnir.worker.knowledge.index import Index
     from sleipnir.worker.knowledge.search import Hit
     from sleipnir.worker.knowledge.vectors import Matrix
@@ -125,11 +126,11 @@ class AgentBase:
         Raises:
             KnowledgeFailed: it was not built, or is no longer stored.
         """
-        index = self._index(indexes)
-        if index.dimension is None:
-            return searching.search(index, query, top_k, None)
-        of_query = partial(embed, index.settings.embedding_model, index.dimension)
-        return searching.search(index, query, top_k, of_query)
+        searched = partial(self._search, indexes, embed, query, top_k)
+        try:
+            return searched()
+        except IndexDamaged:
+            return searched()
 
     def differences(self, indexes: Indexes) -> tuple[list[str], list[str]]:
         """The sources that have changed since it was built, and those that are gone."""
@@ -161,20 +162,33 @@ class AgentBase:
         reach = reach_here(self.settings)
         return loading.load_local(self.agent.directory, entries, reach, lambda: False)
 
+    def _search(self, indexes: Indexes, embed: Embed, query: str, top_k: int) -> list[Hit]:
+        found = self._index(indexes)
+        of_query = None
+        if found.dimension is not None:
+            of_query = partial(embed, found.settings.embedding_model, found.dimension)
+        try:
+            return searching.search(found, query, top_k, of_query)
+        except index.IndexUnusable as error:
+            self._cache(indexes).forget(found.manifest["address"])
+            raise IndexDamaged(str(error)) from error
+
+    def _cache(self, indexes: Indexes) -> IndexCache:
+        return cache.IndexCache(indexes, data_dir() / "kb-cache", self.settings.kb_cache_bytes)
+
     def _index(self, indexes: Indexes) -> Index:
         pointer = self.pointer()
         if pointer is None:
             raise KnowledgeFailed(
                 f"it is not built: `sleipnir kb build {self.agent.name} {self.node_id}`"
             )
-        kept = cache.IndexCache(indexes, data_dir() / "kb-cache", self.settings.kb_cache_bytes)
-        index = kept.get(pointer.address)
-        if index is None:
+        found = self._cache(indexes).get(pointer.address)
+        if found is None:
             raise KnowledgeFailed(
                 "its index is no longer stored: "
                 f"`sleipnir kb build {self.agent.name} {self.node_id}`"
             )
-        return index
+        return found
 
     def _write(self, pointer: Pointer) -> None:
         try:

@@ -32,12 +32,18 @@ from sleipnir.worker.knowledge.build_stages import (
     StageDone,
 )
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
-from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed, NotBuilt, NotYet
+from sleipnir.worker.knowledge.errors import (
+    BuildFailed,
+    IndexDamaged,
+    KnowledgeFailed,
+    NotBuilt,
+    NotYet,
+)
 from sleipnir.worker.knowledge.reach import reach_elsewhere, reach_here
 
 # They import faiss and whoosh, which most workers do without.
 with lazy_imports():
-    from sleipnir.worker.knowledge import cache, loading
+    from sleipnir.worker.knowledge import cache, index, loading
     from sleipnir.worker.knowledge import search as searching
 
 if TYPE_CHECKING:
@@ -101,8 +107,17 @@ class KnowledgeBases:
             raise KnowledgeFailed("the knowledge base is not built, and cannot be built unasked")
         if getattr(visit.node, "reranker_model", None):
             raise KnowledgeFailed("reranker models are not available in this version")
+        searched = partial(self._search, visit, plan, query, top_k or plan.top_k, timeout_s)
         try:
-            index, warnings = self._index(visit, plan)
+            return searched()
+        except IndexDamaged:
+            return searched()
+
+    def _search(
+        self, visit: Visit[Any], plan: KnowledgePlan, query: str, top_k: int, timeout_s: float
+    ) -> FoundPassages:
+        try:
+            found, warnings = self._index(visit, plan)
         except ArtifactStoreFailed as error:
             raise KnowledgeFailed(str(error)) from error
         calls = EmbeddingCalls(
@@ -113,12 +128,15 @@ class KnowledgeBases:
             self._vectors,
             self._settings,
         )
-        embed = None if index.dimension is None else partial(calls.of_query, index.dimension)
-        searched = _SEARCHES.submit(searching.search, index, query, top_k or plan.top_k, embed)
+        embed = None if found.dimension is None else partial(calls.of_query, found.dimension)
+        searched = _SEARCHES.submit(searching.search, found, query, top_k, embed)
         try:
             return FoundPassages(searched.result(timeout_s), warnings)
         except TookTooLong as error:
             raise KnowledgeFailed(f"the search took longer than {timeout_s:g} s") from error
+        except index.IndexUnusable as error:
+            self._cache.forget(found.manifest["address"])
+            raise IndexDamaged(str(error)) from error
 
     @cached_property
     def builds(self) -> BuildStages:

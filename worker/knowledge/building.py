@@ -38,7 +38,8 @@ def build(
             write_index(Path(name), settings, documents, chunks, vectors)
             bundle = pack([Part(INDEX_DIRECTORY, Path(name))], limit_bytes)
     except OSError as error:
-        raise BuildFailed(f"the index cannot be written: {reason(error)}") from error
+        place = tempfile.gettempdir()
+        raise BuildFailed(f"the index cannot be written to {place}: {reason(error)}") from error
     except BundleError as error:
         raise BuildFailed(
             f"the index takes more than {limit_bytes / MIB:g} MiB (kb_max_bytes)"

@@ -8,6 +8,7 @@ import shutil
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
+from typing import TypeGuard
 
 from sleipnir.graphs.bundles.archive import UNPACKED_LIMIT_BYTES, remove_unpacked, unpack
 from sleipnir.graphs.errors import BundleError
@@ -48,6 +49,12 @@ class IndexCache:
                 self._close_others()
             return found
 
+    def forget(self, address: str) -> None:
+        """Close and remove a damaged index here, so that the next `get` fetches it anew."""
+        with self._lock:
+            self._opened.pop(address, None)
+            self._remove(self._directory / address)
+
     def _open(self, address: str) -> Index | None:
         target = self._directory / address
         if target.exists():
@@ -66,14 +73,19 @@ class IndexCache:
                 index = Index(target / INDEX_DIRECTORY)
             except (BundleError, IndexUnusable) as error:
                 self._remove(target)
+                if _is_from_disk(error.__cause__):
+                    raise self._not_unpacked(error.__cause__) from error
                 if last:
                     raise KnowledgeFailed(f"the stored index is damaged: {error}") from error
             except OSError as error:
-                raise KnowledgeFailed(f"cannot unpack the index: {reason(error)}") from error
+                raise self._not_unpacked(error) from error
             else:
                 self._make_room(target)
                 return index
         return None
+
+    def _not_unpacked(self, error: OSError) -> KnowledgeFailed:
+        return KnowledgeFailed(f"cannot unpack the index to {self._directory}: {reason(error)}")
 
     def _close_others(self) -> None:
         while sum(index.bytes for index in self._opened.values()) > _OPEN_BYTES:
@@ -100,6 +112,11 @@ class IndexCache:
         with contextlib.suppress(OSError):
             remove_unpacked(target)
         shutil.rmtree(target, ignore_errors=True)
+
+
+def _is_from_disk(error: BaseException | None) -> TypeGuard[OSError]:
+    """Whether the machine failed; what gzip says of damaged data has no number."""
+    return isinstance(error, OSError) and error.errno is not None
 
 
 def _size(directory: Path) -> int:

@@ -2,6 +2,7 @@
 
 KnowledgeFailed
 ├── BuildFailed    it cannot be built; the text names each document with its reason
+├── IndexDamaged   its index was damaged on this machine, and is removed there
 ├── NotBuilt       nobody has built it, or is at it: a run of its own may
 └── NotYet         it can be had later: somebody else builds it, a limit or a failure passes
 """
@@ -18,6 +19,10 @@ class KnowledgeFailed(SleipnirError):
 
 class BuildFailed(KnowledgeFailed):
     """A knowledge base cannot be built."""
+
+
+class IndexDamaged(KnowledgeFailed):
+    """An index was whole when it came to this machine; once more fetches it anew."""
 
 
 class NotBuilt(KnowledgeFailed):

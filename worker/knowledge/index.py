@@ -109,9 +109,11 @@ class Index:
             counts = {len(self._lines), self.manifest["chunks"], self.keywords.count}
         except Exception as error:  # whoosh and faiss have many of their own
             raise IndexUnusable(f"the index is damaged: {error}") from error
+        dimensions = {self.dimension}
         if self.vectors is not None:
             counts.add(self.vectors.count)
-        if len(counts) != 1:
+            dimensions.add(self.vectors.dimension)
+        if len(counts) != 1 or len(dimensions) != 1:
             raise IndexUnusable("the index is damaged: its parts do not belong together")
 
     @property
@@ -130,6 +132,16 @@ class Index:
         return vectors + sum(map(len, self._lines))
 
     def chunk(self, number: int) -> Chunk:
-        """One chunk, by its position among all."""
-        source, document, place, text = json.loads(self._lines[number])
+        """One chunk, by its position among all; raises IndexUnusable."""
+        try:
+            source, document, place, text = json.loads(self._lines[number])
+        except (ValueError, TypeError, RecursionError) as error:
+            raise IndexUnusable(f"the index is damaged: {error}") from error
         return Chunk(source, (document, place), text)
+
+    def by_words(self, query: str, top_k: int) -> list[tuple[int, float]]:
+        """The positions that a query's words find best; raises IndexUnusable."""
+        try:
+            return self.keywords.search(query, top_k)
+        except Exception as error:  # whoosh has many of its own
+            raise IndexUnusable(f"the index is damaged: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -175,10 +176,10 @@ def _load(
                 seen.add(source)
                 try:
                     loaded.found.append((place, read()))
-                except SourceError as error:
-                    loaded.failed.append((place, source, str(error)))
-        except SourceError as error:
-            loaded.failed.append((place, entry.text, str(error)))
+                except (SourceError, OSError) as error:
+                    loaded.failed.append((place, source, reason(error)))
+        except (SourceError, OSError) as error:
+            loaded.failed.append((place, entry.text, reason(error)))
     return loaded
 
 
@@ -232,7 +233,7 @@ def _reader(directory: Path, file: Path, reach: Reach) -> Callable[[], SourceTex
 
 def _file(directory: Path, file: Path, reach: Reach) -> SourceText:
     source = source_of(directory, file)
-    if not (reach.absolute_paths or file.resolve().is_relative_to(directory)):
+    if not (reach.absolute_paths or Path(os.path.realpath(file)).is_relative_to(directory)):
         raise SourceError("the symlink leads outside the agent directory")
     name = extension_of(source)
     if name in loader_names(reach.settings.document_loaders):

@@ -46,10 +46,13 @@ def search(index: Index, query: str, top_k: int, embed: Embed | None) -> list[Hi
 
     Args:
         embed: makes normalised vectors of texts; None if the index has none.
+
+    Raises:
+        IndexUnusable: a part of the index that is needed cannot be read.
     """
     if not query.strip():
         return []
-    keyword_leg = _LEGS.submit(index.keywords.search, query, top_k)
+    keyword_leg = _LEGS.submit(index.by_words, query, top_k)
     vector = _vector_leg(index, query, top_k, embed)
     keyword = keyword_leg.result()
     vector_scores, keyword_scores = dict(vector), dict(keyword)

@@ -47,7 +47,11 @@ def normalised(vectors: Sequence[Sequence[float]] | Matrix, dimension: int | Non
 
 
 def write_vectors(file: Path, vectors: Matrix) -> None:
-    """Make an index of normalised vectors; their order numbers them."""
+    """Make an index of normalised vectors; their order numbers them.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     dimension = vectors.shape[1]
     if len(vectors) <= _EXACT_UP_TO:
         index: Any = faiss.IndexFlatIP(dimension)
@@ -56,7 +60,10 @@ def write_vectors(file: Path, vectors: Matrix) -> None:
         index.hnsw.efConstruction = _HNSW_BUILD
         index.hnsw.efSearch = _HNSW_SEARCH
     index.add(vectors)
-    faiss.write_index(index, str(file))
+    try:
+        faiss.write_index(index, str(file))
+    except RuntimeError as error:  # it does not say why the file could not be written
+        raise OSError("no room for its vectors") from error
 
 
 class Vectors:

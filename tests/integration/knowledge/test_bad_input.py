@@ -1,0 +1,174 @@
+"""Knowledge bases on bad days: damaged indexes, a full disk, documents and pages that mislead."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.graphs.knowledge.build_settings import BuildSettings
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.knowledge.packed import PackedIndex
+from sleipnir.worker.knowledge.building import build
+from sleipnir.worker.knowledge.cache import IndexCache
+from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed
+from sleipnir.worker.knowledge.index import SourceText, chunks_of
+from sleipnir.worker.knowledge.keywords import Keywords
+from sleipnir.worker.knowledge.loading import load_local
+from sleipnir.worker.knowledge.reach import reach_here
+from sleipnir.worker.knowledge.vectors import normalised
+from tests.support import full_disk
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, says
+from tests.support.web_server import Page, WebServer, redirect
+
+GRAPH = """
+start: look_up
+nodes:
+  look_up:
+    type: rag
+    documents: [docs]
+    embedding_model: none
+    state_updates: {sources: "{{output.sources}}"}
+    next: z
+  z: {type: end}
+"""
+DOCS = {"docs/cats.md": "Cats sleep all day.", "docs/dogs.md": "Dogs bark."}
+SETTINGS = BuildSettings("test:letters", 1000, 0)
+DOCUMENTS = [SourceText(f"{n}", "txt", f"text {n}") for n in range(60)]
+ADDRESS = "a" * 64
+
+
+class OneIndex:
+    """Where indexes are kept, as far as a machine that fetches one can see."""
+
+    def __init__(self, packed: PackedIndex) -> None:
+        self._packed = packed
+
+    def get(self, _address: str) -> PackedIndex:
+        return self._packed
+
+
+@pytest.fixture
+def site() -> Iterator[WebServer]:
+    with WebServer({}) as server:
+        yield server
+
+
+def packed() -> PackedIndex:
+    chunks = list(chunks_of(DOCUMENTS, SETTINGS))
+    vectors = normalised([[float(n + m) for m in range(2000)] for n in range(len(chunks))])
+    return build(SETTINGS, DOCUMENTS, chunks, vectors, 10**8)
+
+
+def message_of(engine: Engine, graph: str = GRAPH, prompt: str = "cats") -> str:
+    failure = engine.failure(engine.finish(graph, prompt=prompt).run_id)
+    assert (failure.code, failure.node) == ("R020", "look_up")
+    return failure.message
+
+
+@pytest.mark.parametrize("part", ["chunks", "keywords"])
+def test_an_index_that_was_damaged_on_this_disk_is_fetched_anew(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    assert engine.finish(GRAPH, DOCS, prompt="cats").status == "succeeded"
+    [index] = (engine._directory / "kb-cache").glob("*/index")
+    index.chmod(0o700)
+    (index / "damaged").touch()
+    if part == "chunks":
+        file = index / "chunks.jsonl"
+        file.chmod(0o600)
+        file.write_bytes(re.sub(rb"[^\n]", b"x", file.read_bytes()))
+    else:
+        fail_while_there(monkeypatch, index / "damaged")
+    engine.configure()  # another worker on the same machine
+
+    run = engine.finish(GRAPH, DOCS, prompt="cats")
+
+    assert run.status == "succeeded", run.failure
+    assert engine.state(run.run_id)["sources"] == ["./docs/cats.md"]
+    assert [file.name for file in index.glob("damaged")] == []
+    assert engine.queries.children(run.run_id) == []
+
+
+def fail_while_there(monkeypatch: pytest.MonkeyPatch, damaged: Path) -> None:
+    """Have the library find the postings of an index unreadable as long as a file is there."""
+    search = Keywords.search
+
+    def fails(self: Keywords, query: str, top_k: int) -> list[tuple[int, float]]:
+        if damaged.exists():
+            raise struct.error("unpack requires a buffer of 4 bytes")
+        return search(self, query, top_k)
+
+    monkeypatch.setattr(Keywords, "search", fails)
+
+
+@pytest.mark.parametrize("room", [1, 300_000])
+def test_a_disk_without_room_ends_a_build(room: int) -> None:
+    with full_disk.here(room), pytest.raises(BuildFailed, match="the index cannot be written to /"):
+        packed()
+
+
+def test_a_disk_without_room_leaves_nothing_of_an_index_that_is_fetched(tmp_path: Path) -> None:
+    made: Any = OneIndex(packed())
+    cache = IndexCache(made, tmp_path, 10**8)
+
+    with full_disk.here(300_000), pytest.raises(KnowledgeFailed, match=f"to {tmp_path}: "):
+        cache.get(ADDRESS)
+
+    assert list(tmp_path.iterdir()) == []
+    found = cache.get(ADDRESS)
+    assert found is not None
+    assert found.keywords.count == len(DOCUMENTS)
+
+
+def test_a_model_that_changes_its_dimension_is_an_error(
+    engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.when(lambda _request: True, says(""))
+    graph = GRAPH.replace(
+        "embedding_model: none",
+        "embedding_model: openai:text-embedding-3-small\n    chunk_size: 200\n    chunk_overlap: 0",
+    )
+    assert engine.finish(graph, DOCS, prompt="cats").status == "succeeded"
+    reply = {
+        "data": [{"index": 0, "embedding": [1.0, 2.0, 3.0]}],
+        "usage": {"prompt_tokens": 1, "total_tokens": 1},
+    }
+    monkeypatch.setattr("tests.support.model_server._embeddings", lambda _request: reply)
+
+    message = message_of(engine, graph, "dogs")
+
+    assert "openai:text-embedding-3-small: the vectors have dimension 3, not 26" in message
+
+
+@pytest.mark.parametrize("entry", ["docs", "docs/*.md"])
+def test_a_link_to_itself_is_told_by_name(tmp_path: Path, entry: str) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "cats.md").write_text("Cats sleep all day.")
+    (tmp_path / "docs" / "round.md").symlink_to("round.md")
+
+    loaded = load_local(tmp_path, [entry], reach_here(Settings()), lambda: False)
+
+    assert [document.source for document in loaded.documents] == ["./docs/cats.md"]
+    assert loaded.failures == [("./docs/round.md", "Too many levels of symbolic links")]
+
+
+@pytest.mark.parametrize("place", ["http://169.254.169.254/meta", "http://127.0.0.1:1/"])
+@pytest.mark.parametrize("documents", ["http://8.8.8.8/", "http://8.8.8.8/**"])
+def test_a_public_page_cannot_lead_to_a_private_address(
+    engine: Engine, site: WebServer, monkeypatch: pytest.MonkeyPatch, documents: str, place: str
+) -> None:
+    monkeypatch.setenv("http_proxy", site.url())  # where the public address is served
+    site.pages["http://8.8.8.8/"] = redirect(place)
+    site.pages["http://8.8.8.8/robots.txt"] = Page(status=404)
+
+    message = message_of(engine, GRAPH.replace("[docs]", f'["{documents}"]'))
+
+    assert f"{documents}: " in message
+    assert "is not a public address" in message
+    assert {visit.target for visit in site.visits} <= site.pages.keys()
