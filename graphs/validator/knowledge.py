@@ -1,4 +1,4 @@
-"""Rules about knowledge bases: E207, E208, E211 (`local`), E217, W004, W601, W604, W605."""
+"""Rules about knowledge bases: E207, E208, E211, E217, W004, W601, W604, W605."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from sleipnir.graphs.knowledge.pointer import (
     read_pointer,
 )
 from sleipnir.graphs.knowledge.sources import classify, may_read
+from sleipnir.graphs.models import is_known_model
 from sleipnir.graphs.schema import RagNode
 from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.resources import Resources
@@ -53,10 +54,10 @@ def knowledge_is_there(context: Context) -> Iterator[Finding]:
             yield base.finding("E208", why)
 
 
-def local_model_is_there(context: Context) -> Iterator[Finding]:
-    """E211: the embedding model `local` is an extra."""
+def embedding_model_is_there(context: Context) -> Iterator[Finding]:
+    """E211: the model `local` is an extra; that of the engine's settings is to be known."""
     for base in _bases_of_graph(context):
-        yield from _local_model_is_there(base)
+        yield from _embedding_model_is_there(base)
 
 
 def knowledge_is_as_it_was_built(context: Context) -> Iterator[Finding]:
@@ -86,12 +87,12 @@ def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
 
 
 def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
-    """E207, W601, W605 of the documents of a `config.yaml`."""
+    """E207, E211, W601, W605 of the documents of a `config.yaml`."""
     if agent.normal is None or not agent.normal.documents:
         return
     base = _Base(agent, resources, NORMAL_AGENT_NODE, agent.normal.documents, None, ())
     yield from _documents_stay_inside(base)
-    yield from _local_model_is_there(base)
+    yield from _embedding_model_is_there(base)
     try:
         why = None if base.pointer() is not None else base.why_not_buildable()
     except UnusablePointer as error:
@@ -177,9 +178,18 @@ def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
             yield base.finding("E207", message, "documents", index)
 
 
-def _local_model_is_there(base: _Base) -> Iterator[Finding]:
-    if base.embedding_model() == LOCAL and not base.resources.has_local_model:
+def _embedding_model_is_there(base: _Base) -> Iterator[Finding]:
+    model = base.embedding_model()
+    if model == LOCAL and not base.resources.has_local_model:
         yield base.finding("E211", LOCAL_MISSING, "embedding_model", hint=LOCAL_REMEDY)
+    # What the node itself says is looked at with the other models of the file.
+    is_set_here = base.node is not None and base.node.embedding_model is not None
+    setting = base.resources.rag_defaults.get("embedding_model")
+    if is_set_here or setting != model or model in (None, KEYWORDS_ONLY, LOCAL):
+        return
+    if not is_known_model(model, base.resources.model_providers):
+        hint = "set it to provider:model, as in openai:text-embedding-3-small, to local or to none"
+        yield base.finding("E211", f"rag_embedding_model: unknown model '{model}'", hint=hint)
 
 
 def _differences(base: _Base) -> Iterator[Finding]:
