@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -21,6 +20,7 @@ from sleipnir.errors import (
     SubmissionRefused,
 )
 from tests.support.engine import Engine
+from tests.support.on_asyncio import run_in_thread
 from tests.support.redis_server import RedisServer
 
 T = TypeVar("T")
@@ -49,12 +49,6 @@ def connected(engine: Engine, redis_server: RedisServer) -> Engine:
     return engine
 
 
-def in_a_thread(program: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine comes to; the event loop that a library has made for this thread stays."""
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(asyncio.run, program).result()
-
-
 def on_asyncio(engine: Engine, talk: Callable[[AsyncClient], Awaitable[T]]) -> T:
     """What a program with a client comes to."""
 
@@ -62,7 +56,7 @@ def on_asyncio(engine: Engine, talk: Callable[[AsyncClient], Awaitable[T]]) -> T
         async with AsyncClient.over(engine.client) as client:
             return await talk(client)
 
-    return in_a_thread(program())
+    return run_in_thread(program())
 
 
 def test_a_run_is_followed_to_its_end_and_from_any_event_on(connected: Engine) -> None:
@@ -176,7 +170,7 @@ def test_a_redis_that_is_gone_is_one_of_our_errors(tmp_path: Path) -> None:
             await talk(client, server)
 
     with RedisServer(tmp_path / "redis") as server:
-        in_a_thread(program(server))
+        run_in_thread(program(server))
 
 
 def test_threads_learn_of_it_in_the_same_way(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sleipnir.scheduler.store.connection import connect, kombu_url, masked, tran
 from sleipnir.scheduler.store.sentinels import SentinelUrl
 from sleipnir.scheduler.store.workers import live_workers
 from tests.support.command_line import Sleipnir
+from tests.support.on_asyncio import run_in_thread
 from tests.support.sentinels import PASSWORD, SERVICE, Watched
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
@@ -131,7 +131,7 @@ def test_programs_on_asyncio_find_the_primary_too(watched: Watched, tmp_path: Pa
         async with AsyncClient(watched.url, agents_dir=[agent.parent]) as client:
             return await client.cancel(await client.submit("ends"))
 
-    assert asyncio.run(program())
+    assert run_in_thread(program())
 
 
 def test_commands_and_monitor_take_the_url(watched: Watched, tmp_path: Path) -> None:
