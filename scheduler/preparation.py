@@ -178,15 +178,16 @@ def _plans(agent: Agent, settings: Settings) -> dict[str, KnowledgePlan]:
     nodes = agent.graph.nodes_of(RagNode) if agent.graph is not None else ()
     for node_id, node in nodes:
         top_k = node.top_k or settings.rag_top_k
+        reranker = node.reranker_model or settings.rag_reranker_model
         try:
             pointer = read_pointer(pointer_file(agent.directory, node_id, data_dir() / "kb"))
         except UnusablePointer:
             continue
         wanted = effective(node, rag_defaults(settings))
         if pointer is not None:
-            plans[node_id] = KnowledgePlan(pointer.settings, top_k, pointer.address)
+            plans[node_id] = KnowledgePlan(pointer.settings, top_k, pointer.address, reranker)
         elif isinstance(wanted, BuildSettings):
-            plans[node_id] = KnowledgePlan(wanted, top_k, None)
+            plans[node_id] = KnowledgePlan(wanted, top_k, None, reranker)
     return plans
 
 

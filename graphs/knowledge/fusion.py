@@ -1,4 +1,4 @@
-"""Makes one order of the hits of two searches: reciprocal rank fusion."""
+"""Makes one order of the hits of two searches: reciprocal rank fusion, or a model's order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIGITS = Decimal("0.00001")
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A chunk in the fused order; ranks count from 1, None where a search did not find it."""
+    """A chunk in the one order; ranks count from 1, None where a search did not find it."""
 
     chunk: int
     score: float
@@ -41,6 +41,30 @@ def fuse(vector: Sequence[int], keyword: Sequence[int], top_k: int) -> list[Fuse
         for chunk in (vector_ranks | keyword_ranks)
     ]
     return sorted(fused, key=lambda hit: -hit.score)[:top_k]
+
+
+def union(vector: Sequence[int], keyword: Sequence[int]) -> list[int]:
+    """The chunks of two orders, each once: those of the first, then what the second has new."""
+    return list(dict.fromkeys((*vector, *keyword)))
+
+
+def reranked(
+    vector: Sequence[int], keyword: Sequence[int], order: Sequence[tuple[int, float]], top_k: int
+) -> list[Fused]:
+    """The best `top_k` chunks in the order of a model.
+
+    Args:
+        order: places in the union of both, with the model's scores, best first.
+    """
+    vector_ranks = {chunk: rank for rank, chunk in enumerate(vector, 1)}
+    keyword_ranks = {chunk: rank for rank, chunk in enumerate(keyword, 1)}
+    chunks = union(vector, keyword)
+    return [
+        Fused(
+            chunks[place], score, vector_ranks.get(chunks[place]), keyword_ranks.get(chunks[place])
+        )
+        for place, score in order[:top_k]
+    ]
 
 
 def rounded(score: float) -> float:

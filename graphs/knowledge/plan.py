@@ -21,9 +21,15 @@ class KnowledgePlan:
     settings: BuildSettings
     top_k: int
     address: str | None  # of the index that was built; None: build it from the documents
+    reranker_model: str | None = None  # None: ranks are fused
 
     def to_json(self) -> dict[str, Any]:
-        return {"settings": self.settings.to_json(), "top_k": self.top_k, "address": self.address}
+        return {
+            "settings": self.settings.to_json(),
+            "top_k": self.top_k,
+            "address": self.address,
+            "reranker_model": self.reranker_model,
+        }
 
 
 def plans_text(plans: Mapping[str, KnowledgePlan]) -> bytes:
@@ -40,7 +46,7 @@ def read_plans(root: Path) -> dict[str, KnowledgePlan]:
     try:
         found = json.loads((root / PLAN_FILE).read_bytes())
         return {
-            node: KnowledgePlan(BuildSettings(**plan["settings"]), plan["top_k"], plan["address"])
+            node: KnowledgePlan(**{**plan, "settings": BuildSettings(**plan["settings"])})
             for node, plan in found.items()
         }
     except FileNotFoundError:

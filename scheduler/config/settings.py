@@ -224,6 +224,10 @@ class Settings:
         2, ge=1, description="attempts to embed one batch of texts, in all"
     )
     rag_top_k: int = _setting(5, ge=1, description="chunks that a search in a knowledge base gives")
+    rag_reranker_model: str | None = _setting(
+        None,
+        description="model that orders what searches in knowledge bases find; unset: by ranks",
+    )
     document_loaders: Commands = _setting(
         {},
         description="commands that make text of documents, by extension or prefix; "

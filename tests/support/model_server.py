@@ -241,6 +241,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(reply, request)
         elif reply.status == 200 and request.path.endswith("/embeddings"):
             self._send(200, _embeddings(request))
+        elif reply.status == 200 and request.path.endswith("/rerank"):
+            self._send(200, _reranked(request))
         elif reply.status == 200:
             self._send(200, _completion(reply, request), reply.headers, reply.packed)
         else:
@@ -343,6 +345,15 @@ def _embeddings(request: Request) -> dict[str, Any]:
     ]
     usage = {"prompt_tokens": len(data) * 10, "total_tokens": len(data) * 10}
     return {"object": "list", "data": data[::-1], "model": request.body["model"], "usage": usage}
+
+
+def _reranked(request: Request) -> dict[str, Any]:
+    """The last documents first."""
+    count = len(request.body["documents"])
+    results = [{"index": index, "relevance_score": index / count} for index in range(count)][::-1]
+    tokens = {"input_tokens": count * 10, "output_tokens": 0}
+    meta = {"billed_units": {"search_units": 1}, "tokens": tokens}
+    return {"id": "rerank-scripted", "results": results[: request.body["top_n"]], "meta": meta}
 
 
 def _completion(reply: Reply, request: Request) -> dict[str, Any]:

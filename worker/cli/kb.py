@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.model import Run
     from sleipnir.scheduler.store.knowledge.indexes import Indexes
     from sleipnir.worker.knowledge.agent_base import AgentBase
-    from sleipnir.worker.knowledge.by_hand import EmbeddingByHand
+    from sleipnir.worker.knowledge.by_hand import ModelsByHand
     from sleipnir.worker.knowledge.loading import Loaded
     from sleipnir.worker.knowledge.search import Hit
 
@@ -78,8 +78,8 @@ def query(options: Options, agent: str, node: str, text: str, top_k: int | None)
     """Search a knowledge base, and show how each chunk was ranked."""
     base = _base(options, agent, node)
     top_k = top_k or base.top_k
-    with _indexes(options) as (indexes, embedding):
-        hits = base.search(indexes, embedding.embed, text, top_k)
+    with _indexes(options) as (indexes, models):
+        hits = base.search(indexes, models, text, top_k)
     if options.json:
         document = {"query": text, "top_k": top_k, "hits": [hit.to_json() for hit in hits]}
         click.echo(json.dumps(document, ensure_ascii=False))
@@ -148,12 +148,12 @@ def _base(options: Options, agent: str, node: str | None) -> AgentBase:
 
 
 @contextmanager
-def _indexes(options: Options) -> Iterator[tuple[Indexes, EmbeddingByHand]]:
-    """Where indexes are kept, and what makes vectors, while a client of the engine is open."""
+def _indexes(options: Options) -> Iterator[tuple[Indexes, ModelsByHand]]:
+    """Where indexes are kept, and who asks models, while a client of the engine is open."""
     with open_client(options, workers=False) as client:
         settings = client.store.settings
         indexes = store.Indexes(client.store.client, settings)
-        yield indexes, by_hand.EmbeddingByHand(client.store)
+        yield indexes, by_hand.ModelsByHand(client.store)
 
 
 def _build(options: Options, client: Client, base: AgentBase) -> None:

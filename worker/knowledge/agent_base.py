@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.errors import InvalidAgent
@@ -38,13 +38,10 @@ with lazy_imports():
     from sleipnir.worker.knowledge import search as searching
 
 if TYPE_CHECKING:
+    from sleipnir.worker.knowledge.by_hand import ModelsByHand
     from sleipnir.worker.knowledge.cache import IndexCache
     from sleipnir.worker.knowledge.index import Index
     from sleipnir.worker.knowledge.search import Hit
-    from sleipnir.worker.knowledge.vectors import Matrix
-
-# Makes normalised vectors of texts, with a model and, if it is known, of a dimension.
-Embed: TypeAlias = "Callable[[str, int | None, Sequence[str]], Matrix]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +57,11 @@ class AgentBase:
     @property
     def top_k(self) -> int:
         return (self.node.top_k if self.node is not None else None) or self.settings.rag_top_k
+
+    @property
+    def reranker_model(self) -> str | None:
+        """What orders the hits of a search; None: their ranks are fused."""
+        return getattr(self.node, "reranker_model", None) or self.settings.rag_reranker_model
 
     @property
     def file(self) -> Path:
@@ -120,13 +122,13 @@ class AgentBase:
         self._write(pointer)
         return pointer
 
-    def search(self, indexes: Indexes, embed: Embed, query: str, top_k: int) -> list[Hit]:
+    def search(self, indexes: Indexes, models: ModelsByHand, query: str, top_k: int) -> list[Hit]:
         """The best chunks for a query.
 
         Raises:
             KnowledgeFailed: it was not built, or is no longer stored.
         """
-        searched = partial(self._search, indexes, embed, query, top_k)
+        searched = partial(self._search, indexes, models, query, top_k)
         try:
             return searched()
         except IndexDamaged:
@@ -162,13 +164,17 @@ class AgentBase:
         reach = reach_here(self.settings)
         return loading.load_local(self.agent.directory, entries, reach, lambda: False)
 
-    def _search(self, indexes: Indexes, embed: Embed, query: str, top_k: int) -> list[Hit]:
+    def _search(
+        self, indexes: Indexes, models: ModelsByHand, query: str, top_k: int
+    ) -> list[Hit]:
         found = self._index(indexes)
-        of_query = None
+        embed = rerank = None
         if found.dimension is not None:
-            of_query = partial(embed, found.settings.embedding_model, found.dimension)
+            embed = partial(models.embed, found.settings.embedding_model, found.dimension)
+        if self.reranker_model is not None:
+            rerank = partial(models.rerank, self.reranker_model)
         try:
-            return searching.search(found, query, top_k, of_query)
+            return searching.search(found, query, top_k, embed, rerank)
         except index.IndexUnusable as error:
             self._cache(indexes).forget(found.manifest["address"])
             raise IndexDamaged(str(error)) from error

@@ -39,7 +39,9 @@ from sleipnir.worker.knowledge.errors import (
     NotBuilt,
     NotYet,
 )
+from sleipnir.worker.knowledge.ledger import Ledger
 from sleipnir.worker.knowledge.reach import reach_elsewhere, reach_here
+from sleipnir.worker.knowledge.reranking import RerankCalls
 
 # They import faiss and whoosh, which most workers do without.
 with lazy_imports():
@@ -105,8 +107,6 @@ class KnowledgeBases:
         plan = visit.agent.knowledge.get(visit.node_id)
         if plan is None:
             raise KnowledgeFailed("the knowledge base is not built, and cannot be built unasked")
-        if getattr(visit.node, "reranker_model", None):
-            raise KnowledgeFailed("reranker models are not available in this version")
         searched = partial(self._search, visit, plan, query, top_k or plan.top_k, timeout_s)
         try:
             return searched()
@@ -120,6 +120,7 @@ class KnowledgeBases:
             found, warnings = self._index(visit, plan)
         except ArtifactStoreFailed as error:
             raise KnowledgeFailed(str(error)) from error
+        ledger = Ledger(visit)
         calls = EmbeddingCalls(
             visit,
             plan.settings.embedding_model,
@@ -127,9 +128,13 @@ class KnowledgeBases:
             self._models,
             self._vectors,
             self._settings,
+            ledger,
         )
+        rerank = None
+        if plan.reranker_model is not None:
+            rerank = RerankCalls(visit, plan.reranker_model, self._models, ledger).order
         embed = None if found.dimension is None else partial(calls.of_query, found.dimension)
-        searched = _SEARCHES.submit(searching.search, found, query, top_k, embed)
+        searched = _SEARCHES.submit(searching.search, found, query, top_k, embed, rerank)
         try:
             return FoundPassages(searched.result(timeout_s), warnings)
         except TookTooLong as error:

@@ -1,4 +1,4 @@
-"""Embedding calls of a person's command: they wait on the spot."""
+"""Model calls of a person's command: they wait on the spot."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.knowledge import local_model
 from sleipnir.worker.knowledge.embedding import BATCH_SIZE, BatchFailed, Embedder
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
+from sleipnir.worker.knowledge.reranking import rerank_failed
 from sleipnir.worker.knowledge.vectors import Matrix
 from sleipnir.worker.llm.caller import Caller, MustWait
-from sleipnir.worker.llm.client import Embedded
+from sleipnir.worker.llm.client import Embedded, ModelCallFailed
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
 
 
 @dataclass(slots=True)
-class EmbeddingByHand:
-    """Makes vectors outside of any run."""
+class ModelsByHand:
+    """Makes vectors, and orders what was found, outside of any run."""
 
     store: RunStore
     _caller: Caller = field(init=False)
@@ -46,8 +47,7 @@ class EmbeddingByHand:
         kept = KeptVectors(self.store.client)
 
         def ask(batch: Sequence[str]) -> Embedded:
-            caller = replace(self._caller, key=f"{self._caller.key}:{secrets.token_hex(4)}")
-            return self._models.embed(model, batch, caller, None)
+            return self._models.embed(model, batch, self._call(), None)
 
         embedder = Embedder(kept, model, ask, BATCH_SIZE, dimension)
         failures = 0
@@ -64,3 +64,22 @@ class EmbeddingByHand:
                         f"embedding with {model} failed: {failed.failure.message}"
                     ) from failed
                 pause(2.0 ** (failures - 1))
+
+    def rerank(
+        self, model: str, query: str, texts: Sequence[str], top_n: int
+    ) -> Sequence[tuple[int, float]]:
+        """The best texts for a query: the place of each among those given, and its score.
+
+        Raises:
+            KnowledgeFailed: the model failed.
+        """
+        while True:
+            try:
+                return self._models.rerank(model, query, texts, top_n, self._call(), None).order
+            except MustWait as wait:
+                pause(wait.delay_s)
+            except ModelCallFailed as failure:
+                raise rerank_failed(model, failure) from failure
+
+    def _call(self) -> Caller:
+        return replace(self._caller, key=f"{self._caller.key}:{secrets.token_hex(4)}")

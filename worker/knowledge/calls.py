@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
+from sleipnir.worker.knowledge.ledger import Ledger, caller_of
 from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import Embedded
 
@@ -36,6 +35,7 @@ class EmbeddingCalls:
         models: Models,
         kept: KeptVectors,
         settings: Settings,
+        ledger: Ledger,
     ) -> None:
         self._visit = visit
         self._model = model
@@ -43,9 +43,7 @@ class EmbeddingCalls:
         self._kept = kept
         self._attempts = settings.embeddings_retry_limit
         self._batch_size = batch_size or embedding.BATCH_SIZE
-        self._lock = Lock()
-        self._recorded: int | None = None  # entries of the visit's conversation
-        self._usage = NO_USAGE
+        self._ledger = ledger
 
     def of_chunks(self, texts: Sequence[str]) -> Matrix:
         """The normalised vectors of chunks, which are kept.
@@ -74,7 +72,9 @@ class EmbeddingCalls:
             raise self._after(failed) from failed
         if texts and self._visit.context.recorded:
             known = dict(zip(texts, vectors, strict=True))
-            self._models.record_embeddings(self._model, known, self._caller(texts), self._usage)
+            self._models.record_embeddings(
+                self._model, known, self._caller(texts), self._ledger.usage
+            )
         return vectors
 
     def _after(self, failed: embedding.BatchFailed) -> KnowledgeFailed:
@@ -90,27 +90,7 @@ class EmbeddingCalls:
         return self._models.embed(self._model, texts, self._caller(texts), limit_s)
 
     def _caller(self, texts: Sequence[str]) -> Caller:
-        visit = self._visit
-        return Caller(
-            run_id=visit.run_id,
-            root=visit.context.root or visit.run_id,
-            batch=visit.context.batch,
-            budget_usd=visit.context.budget_usd,
-            node=visit.node_id,
-            key=f"{visit.idempotency_key}:{content_hash(texts[0])[:16]}",
-            recorded=visit.context.recorded,
-            replay=visit.context.replay,
-            secrets=visit.secrets,
-            cancellation=visit.cancelled,
-        )
+        return caller_of(self._visit, content_hash(texts[0])[:16])
 
     def _count(self, texts: Sequence[str], embedded: Embedded) -> None:
-        """Count at once what was used: the visit may rest or be lost before its end."""
-        conversation = self._visit.services.conversation
-        with self._lock:
-            if self._recorded is None:
-                self._recorded = len(conversation.entries())
-            entry = {"embedded": len(texts), "usage": embedded.usage.to_list()}
-            conversation.record(self._recorded, entry, None, embedded.usage)
-            self._recorded += 1
-        self._usage += embedded.usage
+        self._ledger.add({"embedded": len(texts)}, embedded.usage)

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.knowledge.chunking import split
-from sleipnir.graphs.knowledge.fusion import fuse, rounded
+from sleipnir.graphs.knowledge.fusion import fuse, reranked, rounded, union
 from sleipnir.worker.knowledge.index import Chunk, Index
 from sleipnir.worker.knowledge.vectors import Matrix
 
 _LEGS = ThreadPoolExecutor(16, thread_name_prefix="knowledge")
 
 Embed = Callable[[Sequence[str]], Matrix]
+# Of a query, texts and how many of them: their places, best first, with the scores.
+Rerank = Callable[[str, Sequence[str], int], Sequence[tuple[int, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,14 @@ class Hit:
         }
 
 
-def search(index: Index, query: str, top_k: int, embed: Embed | None) -> list[Hit]:
+def search(
+    index: Index, query: str, top_k: int, embed: Embed | None, rerank: Rerank | None = None
+) -> list[Hit]:
     """The best chunks, best first.
 
     Args:
         embed: makes normalised vectors of texts; None if the index has none.
+        rerank: orders what was found; None: the ranks are fused.
 
     Raises:
         IndexUnusable: a part of the index that is needed cannot be read.
@@ -56,6 +61,11 @@ def search(index: Index, query: str, top_k: int, embed: Embed | None) -> list[Hi
     vector = _vector_leg(index, query, top_k, embed)
     keyword = keyword_leg.result()
     vector_scores, keyword_scores = dict(vector), dict(keyword)
+    found = list(vector_scores), list(keyword_scores)
+    best = fuse(*found, top_k)
+    if rerank is not None and best:
+        texts = [index.chunk(number).text for number in union(*found)]
+        best = reranked(*found, rerank(query, texts, top_k), top_k)
     return [
         Hit(
             index.chunk(fused.chunk),
@@ -65,7 +75,7 @@ def search(index: Index, query: str, top_k: int, embed: Embed | None) -> list[Hi
             fused.keyword_rank,
             keyword_scores.get(fused.chunk),
         )
-        for fused in fuse(list(vector_scores), list(keyword_scores), top_k)
+        for fused in best
     ]
 
 

@@ -195,6 +195,30 @@ def embed(
     return gateway.embed(texts, timeout_s, endpoint, cancellation)
 
 
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """The order in which a model puts some texts, best first."""
+
+    order: Sequence[tuple[int, float]]  # the place of a text among those given, and its score
+    usage: Usage
+
+
+def rerank(
+    query: str,
+    texts: Sequence[str],
+    top_n: int,
+    timeout_s: float | None,
+    endpoint: Endpoint,
+    cancellation: Cancellation | None = None,
+) -> Reranked:
+    """Ask a reranker once for the best texts; as `complete` otherwise.
+
+    Raises:
+        ModelCallFailed: for whatever went wrong, `timeout_s` included.
+    """
+    return gateway.rerank(query, texts, top_n, timeout_s, endpoint, cancellation)
+
+
 def no_key(variables: Sequence[str]) -> str:
     """The message for a provider whose key is not set."""
     names = " or ".join(variables)

@@ -23,12 +23,15 @@ from sleipnir.worker.llm.client import (
     ModelRequest,
     NotCalled,
     Reply,
+    Reranked,
     complete,
     embed,
     prepare,
+    rerank,
 )
-from sleipnir.worker.llm.limits.gate import Gate
+from sleipnir.worker.llm.limits.gate import Gate, Permit
 from sleipnir.worker.llm.provider.endpoints import Endpoints
+from sleipnir.worker.llm.recording import rerankings
 from sleipnir.worker.llm.recording.cache import ReplyCache
 from sleipnir.worker.llm.recording.recorder import Recorder
 from sleipnir.worker.llm.recording.replay import Replay
@@ -113,9 +116,7 @@ class Models:
         name = standard_model(model)
         if caller.replay is not None:
             return embeddings.replay_embeddings(self._replay, name, texts, caller, caller.replay)
-        endpoint = self._endpoints.of(name)
-        messages = [{"role": "user", "content": text} for text in texts]
-        permit = self._gate.reserve(ModelRequest(name, messages), caller)
+        endpoint, permit = self._endpoints.of(name), self._reserve(name, texts, caller)
         try:
             embedded = embed(texts, timeout_s, endpoint, caller.cancellation)
         except ModelCallFailed as failure:
@@ -124,6 +125,35 @@ class Models:
         permit.record_usage(embedded.usage)
         return embedded
 
+    def rerank(
+        self,
+        model: str,
+        query: str,
+        texts: Sequence[str],
+        top_n: int,
+        caller: Caller,
+        timeout_s: float | None,
+    ) -> Reranked:
+        """The best texts for a query; limits, budgets and recording as for replies.
+
+        Raises:
+            ModelCallFailed: for whatever went wrong, `timeout_s` included.
+            MustWait: a limit stands against the call for now.
+        """
+        name = standard_model(model)
+        request = rerankings.request_of(name, query, texts, top_n, caller)
+        if caller.replay is not None:
+            return rerankings.replay_reranking(self._replay, request, caller, caller.replay)
+        endpoint, permit = self._endpoints.of(name), self._reserve(name, (query, *texts), caller)
+        try:
+            reranked = rerank(query, texts, top_n, timeout_s, endpoint, caller.cancellation)
+        except ModelCallFailed as failure:
+            permit.failed(failure)
+            raise
+        permit.record_usage(reranked.usage)
+        rerankings.record_reranking(self._recordings, request, reranked, caller)
+        return reranked
+
     def record_embeddings(
         self, model: str, vectors: Mapping[str, Sequence[float]], caller: Caller, usage: Usage
     ) -> None:
@@ -131,6 +161,10 @@ class Models:
         if caller.recorded:
             name = standard_model(model)
             embeddings.record_embeddings(self._recordings, name, vectors, caller, usage)
+
+    def _reserve(self, model: str, texts: Sequence[str], caller: Caller) -> Permit:
+        messages = [{"role": "user", "content": text} for text in texts]
+        return self._gate.reserve(ModelRequest(model, messages), caller)
 
     def _resolved(self, request: ModelRequest) -> ModelRequest:
         """The request with the models themselves, as an alias may stand for others tomorrow."""

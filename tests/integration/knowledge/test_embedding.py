@@ -144,13 +144,3 @@ def test_a_lost_build_asks_for_no_text_again(engine: Engine, server: ModelServer
 
     assert run.status == "succeeded"
     assert len(texts_asked(server)) == len(DOCS) + 1
-
-
-def test_a_reranker_is_refused_before_anything_is_paid_for(
-    engine: Engine, server: ModelServer
-) -> None:
-    graph = GRAPH.replace("    batch_size: 2\n", "    reranker_model: cohere:rerank\n")
-    run = engine.finish(graph, DOCS, prompt="dddd")
-
-    assert "reranker" in engine.failure(run.run_id).message
-    assert server.requests == []

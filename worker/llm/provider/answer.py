@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any, Protocol
 
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest
+from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest, Reranked
 
 # What of a message is texts: the words of the model, its thoughts under their two names, and why
 # it refuses. The rest is about the server.
@@ -43,6 +43,9 @@ class ProviderClient(Protocol):
     def embed(self, texts: Sequence[str], endpoint: Endpoint) -> Embedded:
         """Vectors of texts, within the same bounds."""
 
+    def rerank(self, query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> Reranked:
+        """The best texts for a query, within the same bounds."""
+
     def missing_keys(self, endpoint: Endpoint) -> Sequence[str]:
         """The environment variables that could hold the key this endpoint lacks."""
 
@@ -73,6 +76,40 @@ def vectors_of(data: Any) -> Sequence[Sequence[float]]:
         return [[float(number) for number in item["embedding"]] for item in ordered]
     except (TypeError, KeyError, ValueError) as error:
         raise NotACompletion(str(data)[:500]) from error
+
+
+def order_of(results: Any, count: int) -> Sequence[tuple[int, float]]:
+    """The places of texts in the results of a reranker with their scores, as they come.
+
+    Args:
+        count: how many texts there are.
+
+    Raises:
+        NotACompletion: there are none, or not of these texts.
+    """
+    try:
+        order = [(int(item["index"]), float(item["relevance_score"])) for item in results]
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        raise NotACompletion(str(results)[:500]) from error
+    places = {place for place, _ in order}
+    is_usable = 0 < len(order) == len(places) and places <= set(range(count))
+    if not is_usable or not all(isfinite(score) for _, score in order):
+        raise NotACompletion(str(results)[:500])
+    return order
+
+
+def tokens_reranked(reply: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The tokens a reranker counted in its request and its reply; None where it did not."""
+    meta = _object(reply.get("meta"))
+    counted = {**_object(meta.get("billed_units")), **_object(meta.get("tokens"))}
+    counted |= _object(reply.get("usage"))
+    whole = counted.get("input_tokens", counted.get("total_tokens"))
+    written = counted.get("completion_tokens", counted.get("output_tokens"))
+    return counted.get("prompt_tokens", whole), written
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def assistant_message(said: Mapping[str, Any]) -> Message:

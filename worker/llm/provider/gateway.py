@@ -6,12 +6,12 @@ clients answer in the same form; what stands around them is here, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from sleipnir.lazy import lazy_imports, load
 from sleipnir.scheduler.runs.model import Usage
@@ -23,6 +23,7 @@ from sleipnir.worker.llm.client import (
     ModelCallFailed,
     ModelRequest,
     Reply,
+    Reranked,
 )
 from sleipnir.worker.llm.provider import openai_client
 from sleipnir.worker.llm.provider.answer import ProviderClient
@@ -46,8 +47,10 @@ from sleipnir.worker.visit.cancellation import Cancellation
 with lazy_imports():
     from sleipnir.worker.llm.provider import litellm_client
 
-# Of one batch: numbers written out take ten times their size.
-_EMBEDDINGS_BYTES = 128 * 1024 * 1024
+T = TypeVar("T")
+
+# Of one reply: numbers written out take ten times their size.
+_NUMBERS_BYTES = 128 * 1024 * 1024
 
 
 def call(
@@ -85,20 +88,49 @@ def embed(
     cancellation: Cancellation | None,
 ) -> Embedded:
     """What `sleipnir.worker.llm.client.embed` does."""
+    embedded = _numbers(
+        lambda client: client.embed(texts, endpoint), timeout_s, endpoint, cancellation
+    )
+    return Embedded(embedded.vectors, _with_cost(embedded.usage, endpoint))
+
+
+def rerank(
+    query: str,
+    texts: Sequence[str],
+    top_n: int,
+    timeout_s: float | None,
+    endpoint: Endpoint,
+    cancellation: Cancellation | None,
+) -> Reranked:
+    """What `sleipnir.worker.llm.client.rerank` does."""
+
+    def ask(client: ProviderClient) -> Reranked:
+        return client.rerank(query, texts, top_n, endpoint)
+
+    reranked = _numbers(ask, timeout_s, endpoint, cancellation)
+    return Reranked(reranked.order, _with_cost(reranked.usage, endpoint))
+
+
+def _numbers(
+    ask: Callable[[ProviderClient], T],
+    timeout_s: float | None,
+    endpoint: Endpoint,
+    cancellation: Cancellation | None,
+) -> T:
+    """What a model says in numbers, all at once."""
     limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
     client: ProviderClient = openai_client
     if address_of(endpoint) is None:
         client = _litellm(endpoint)
     values: dict[ContextVar[Any], Any] = {
         CANCELLATION: cancellation,
-        LIMIT_BYTES: _EMBEDDINGS_BYTES,
+        LIMIT_BYTES: _NUMBERS_BYTES,
         LONGEST_STALL_S: limit_s,
         STREAMED: False,
     }
     try:
         with _bounded(limit_s, values):
-            embedded = client.embed(texts, endpoint)
-        return Embedded(embedded.vectors, _with_cost(embedded.usage, endpoint))
+            return ask(client)
     except Exception as error:
         if cancellation is not None and cancellation.is_set():
             raise ModelCallFailed("cancelled: the run no longer needs this reply") from error

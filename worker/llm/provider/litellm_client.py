@@ -12,9 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest
+from sleipnir.worker.llm.client import (
+    Embedded,
+    Endpoint,
+    Listener,
+    Message,
+    ModelRequest,
+    Reranked,
+)
 from sleipnir.worker.llm.provider import model_catalog
-from sleipnir.worker.llm.provider.answer import Answer, assistant_message, vectors_of
+from sleipnir.worker.llm.provider.answer import (
+    Answer,
+    assistant_message,
+    order_of,
+    tokens_reranked,
+    vectors_of,
+)
 from sleipnir.worker.llm.provider.model_catalog import ModelFacts
 from sleipnir.worker.llm.provider.pieces import Pieces
 from sleipnir.worker.llm.provider.transport import LONGEST_CALL_S, shared_transport
@@ -60,19 +73,23 @@ def ask(
 
 def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
     """What `ProviderClient` promises."""
-    arguments: dict[str, Any] = {
-        "model": endpoint.model,
-        "input": list(texts),
-        "timeout": LONGEST_CALL_S,
-        "max_retries": 0,
-    }
-    if endpoint.api_base is not None:
-        arguments["api_base"] = endpoint.api_base
-    if endpoint.api_key is not None:
-        arguments["api_key"] = endpoint.api_key
-    response = litellm.embedding(**arguments)
+    response = litellm.embedding(input=list(texts), max_retries=0, **_place(endpoint))
     cost_usd = response._hidden_params.get("response_cost")
     return Embedded(vectors_of(response.data), _usage(response, cost_usd))
+
+
+def rerank(query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> Reranked:
+    """What `ProviderClient` promises."""
+    response = litellm.rerank(
+        query=query,
+        documents=list(texts),
+        top_n=top_n,
+        return_documents=False,
+        **_place(endpoint),
+    )
+    prompt, written = tokens_reranked(response.model_dump())
+    usage = Usage.reported(prompt, written, response._hidden_params.get("response_cost"), 0)
+    return Reranked(order_of(response.results, len(texts)), usage)
 
 
 def missing_keys(endpoint: Endpoint) -> Sequence[str]:
@@ -96,17 +113,21 @@ def _arguments(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
     settings = request.settings()
     if request.tools:
         settings["tools"] = [dict(tool) for tool in request.tools]
-    arguments = {
-        "model": endpoint.model,
+    return {
+        **_place(endpoint),
         "messages": [dict(message) for message in request.messages],
-        # A constant, because litellm keeps one client per distinct value; what holds the
-        # call to its limit is the deadline.
-        "timeout": LONGEST_CALL_S,
         "max_retries": 0,
         # Whether a model takes a setting is the provider's to say, not litellm's tables'.
         "allowed_openai_params": list(settings),
         **settings,
     }
+
+
+def _place(endpoint: Endpoint) -> dict[str, Any]:
+    """Where and as whom to ask, and for how long."""
+    # A constant, because litellm keeps one client per distinct value; what holds the call to
+    # its limit is the deadline.
+    arguments: dict[str, Any] = {"model": endpoint.model, "timeout": LONGEST_CALL_S}
     if endpoint.api_base is not None:
         arguments["api_base"] = endpoint.api_base
     if endpoint.api_key is not None:

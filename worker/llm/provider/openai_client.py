@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, ModelRequest
+from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, ModelRequest, Reranked
 from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.answer import (
     SAID,
@@ -19,6 +19,8 @@ from sleipnir.worker.llm.provider.answer import (
     ErrorReply,
     NotACompletion,
     assistant_message,
+    order_of,
+    tokens_reranked,
     vectors_of,
 )
 from sleipnir.worker.llm.provider.event_stream import StreamedReply, events
@@ -51,6 +53,17 @@ def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
     body = {"model": address.model, "input": list(texts), "encoding_format": "float"}
     reply = _whole(_send(address, address.url_of("embeddings"), body))
     return Embedded(vectors_of(reply.get("data")), _usage(reply.get("usage"), address))
+
+
+def rerank(query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> Reranked:
+    """What `ProviderClient` promises; the protocol is Cohere's, which such servers speak too."""
+    address = address_of(endpoint)
+    assert address is not None, f"{endpoint.model} is not asked directly"
+    body = {"model": address.model, "query": query, "documents": list(texts), "top_n": top_n}
+    reply = _whole(_send(address, address.url_of("rerank"), body))
+    prompt, written = tokens_reranked(reply)
+    counted = None if prompt is None else {"prompt_tokens": prompt, "completion_tokens": written}
+    return Reranked(order_of(reply.get("results"), len(texts)), _usage(counted, address))
 
 
 def missing_keys(endpoint: Endpoint) -> Sequence[str]:

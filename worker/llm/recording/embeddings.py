@@ -53,7 +53,9 @@ def replay_embeddings(
     """
     vectors = []
     for text in texts:
-        reply = replay.exactly(_request(model, text, caller), caller, digest)
+        reply = replay.exactly(
+            _request(model, text, caller), caller, digest, "embedding of this text"
+        )
         try:
             data = base64.b64decode(reply[_VECTOR])
             vectors.append(numpy.frombuffer(data, _FLOATS).tolist())

@@ -79,8 +79,13 @@ class Replay:
             raise ModelCallFailed(call.error)
         return Reply(call.reply, NO_USAGE, "replayed")
 
-    def exactly(self, asked: dict[str, Any], caller: Caller, digest: str) -> Mapping[str, Any]:
+    def exactly(
+        self, asked: dict[str, Any], caller: Caller, digest: str, what: str
+    ) -> Mapping[str, Any]:
         """What the recording of that digest has for this very request.
+
+        Args:
+            what: names the request to people.
 
         Raises:
             NotRecorded: it has nothing.
@@ -88,7 +93,7 @@ class Replay:
         try:
             call = self._load(digest).exactly(asked)
             if call is None:
-                raise NotRecorded("the recording has no embedding of this text")
+                raise NotRecorded(f"the recording has no {what}")
         except NotRecorded as miss:
             self._recordings.miss(caller.root, caller.key, f"node '{caller.node}': {miss}")
             raise

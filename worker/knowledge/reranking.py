@@ -1,0 +1,59 @@
+"""The reranker of a search: a model that orders what was found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.knowledge.address import content_hash
+from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
+from sleipnir.worker.knowledge.ledger import Ledger, caller_of
+from sleipnir.worker.llm.caller import MustWait
+from sleipnir.worker.llm.client import ModelCallFailed
+
+if TYPE_CHECKING:
+    from sleipnir.worker.llm.models import Models
+    from sleipnir.worker.visit.context import Visit
+
+_CALL = "reranked"
+
+
+@dataclass(frozen=True, slots=True)
+class RerankCalls:
+    """Asks a reranker on behalf of one visit; what was paid for is not asked again."""
+
+    visit: Visit[Any]
+    model: str
+    models: Models
+    ledger: Ledger
+
+    def order(self, query: str, texts: Sequence[str], top_n: int) -> Sequence[tuple[int, float]]:
+        """The best texts: the place of each among those given, and its score.
+
+        Raises:
+            KnowledgeFailed: the model failed.
+            NotYet: it may be asked later.
+        """
+        call = content_hash(json.dumps([self.model, query, *texts, top_n]))
+        known = self.ledger.find(_CALL, call)
+        if known is not None:
+            return [(place, score) for place, score in known["order"]]
+        limit_s, caller = (
+            self.visit.seconds_left(None),
+            caller_of(self.visit, f"rerank:{call[:16]}"),
+        )
+        try:
+            reranked = self.models.rerank(self.model, query, texts, top_n, caller, limit_s)
+        except MustWait as wait:
+            raise NotYet(wait.delay_s, wait.reason, for_person=wait.for_person) from wait
+        except ModelCallFailed as failure:
+            raise rerank_failed(self.model, failure) from failure
+        self.ledger.add({_CALL: call, "order": list(reranked.order)}, reranked.usage)
+        return reranked.order
+
+
+def rerank_failed(model: str, failure: ModelCallFailed) -> KnowledgeFailed:
+    """What becomes of a search whose reranker failed."""
+    return KnowledgeFailed(f"rerank with {model} failed: {failure.message}")
