@@ -74,6 +74,7 @@ class Attachment:
             {run_id: client.queries.end_of_token_stream(run_id)} if streams else {}
         )
         self._narrator = Narrator(options)
+        self._builds: dict[str, str] = {}  # names of child runs that build knowledge bases
         self._asking: set[str] = set()  # runs with questions that may be open
         self._explained: set[str] = set()  # questions whose answering was explained
 
@@ -147,6 +148,8 @@ class Attachment:
     def _tell(self, run_id: str, event: Event) -> None:
         if isinstance(event, QuestionAsked):
             self._asking.add(run_id)
+        if isinstance(event, ChildStarted) and event.is_build:
+            self._builds[event.run_id] = event.agent
         is_child = run_id != self.run_id
         if is_child and isinstance(event, RunEnded):
             self._over[run_id] = self._positions.pop(run_id)
@@ -155,7 +158,8 @@ class Attachment:
             # So may be the children that did not succeed.
             self._positions.update(self._over)
             self._over.clear()
-        self._narrator.tell(event, is_child=is_child)
+        build = self._builds.get(run_id)
+        self._narrator.tell(event, is_child=is_child, build=build)
 
     def _wants_more(self, looks_in_vain: int) -> bool:
         """Deal with open questions; whether to go on following."""

@@ -99,7 +99,7 @@ class Display:
 
 
 class StepDisplay:
-    """How far a command is with one thing: a bar on a terminal, a line now and then elsewhere."""
+    """How far a command is with one thing: one line on a terminal, one now and then elsewhere."""
 
     def __init__(self, options: Options, name: str) -> None:
         self._options = options
@@ -122,14 +122,16 @@ class StepDisplay:
 
     def update(self, what: str, done: int, total: int) -> None:
         """Show that `done` of `total` are done."""
+        line = f"{printable(self._name)}: {done} of {total} {what}"
         if sys.stderr.isatty() and not self._options.quiet:
             if self._bar is None:
                 self._bar = _bar(self._name, color=self._options.color)
                 self._bar.start()
-            self._bar.update(self._bar.task_ids[0], total=total, completed=done, counts=what)
+            line = shortened(line, shutil.get_terminal_size().columns - 1)
+            self._bar.update(self._bar.task_ids[0], line=line)
         elif monotonic() > self._line_at:
             self._line_at = monotonic() + _BETWEEN_LINES_S
-            self._options.say(f"{printable(self._name)}: {done} of {total} {what}")
+            self._options.say(line)
 
     def note(self, reason: str) -> None:
         """Say, once, what it waits for."""

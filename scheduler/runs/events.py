@@ -142,6 +142,10 @@ class Continued:
     open: int  # items
 
 
+# What runs that build knowledge bases are called, before agent and node.
+KB_BUILD = "kb build"
+
+
 @dataclass(frozen=True, slots=True)
 class ChildStarted:
     """A node started a child run."""
@@ -150,6 +154,11 @@ class ChildStarted:
     node: str
     agent: str
     run_id: str
+
+    @property
+    def is_build(self) -> bool:
+        """Whether it builds a knowledge base."""
+        return self.agent.startswith(f"{KB_BUILD} ")
 
 
 @dataclass(frozen=True, slots=True)

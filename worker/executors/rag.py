@@ -5,6 +5,7 @@ from __future__ import annotations
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.knowledge.build_graph import ORDER, build_bundle
 from sleipnir.graphs.schema import MAX_SECONDS, RagNode
+from sleipnir.scheduler.runs.events import KB_BUILD
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.executors.updates import require_rendered, update_state
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotBuilt, NotYet
@@ -38,7 +39,7 @@ def run_rag(visit: Visit[RagNode]) -> Outcome:
 def _build(visit: Visit[RagNode], missing: NotBuilt) -> Spawned:
     bundle, order = build_bundle(), missing.order
     return Spawned(
-        agent=f"kb build {order.agent} {order.node}",
+        agent=f"{KB_BUILD} {order.agent} {order.node}",
         prompt="",
         timeout_s=MAX_SECONDS,
         own=OwnAgent(bundle, missing.run_id, {ORDER: order.to_json()}),

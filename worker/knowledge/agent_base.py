@@ -164,9 +164,7 @@ class AgentBase:
         reach = reach_here(self.settings)
         return loading.load_local(self.agent.directory, entries, reach, lambda: False)
 
-    def _search(
-        self, indexes: Indexes, models: ModelsByHand, query: str, top_k: int
-    ) -> list[Hit]:
+    def _search(self, indexes: Indexes, models: ModelsByHand, query: str, top_k: int) -> list[Hit]:
         found = self._index(indexes)
         embed = rerank = None
         if found.dimension is not None:

@@ -39,7 +39,7 @@ from sleipnir.worker.knowledge.errors import (
     NotBuilt,
     NotYet,
 )
-from sleipnir.worker.knowledge.ledger import Ledger
+from sleipnir.worker.knowledge.ledger import CallLedger
 from sleipnir.worker.knowledge.reach import reach_elsewhere, reach_here
 from sleipnir.worker.knowledge.reranking import RerankCalls
 
@@ -120,7 +120,7 @@ class KnowledgeBases:
             found, warnings = self._index(visit, plan)
         except ArtifactStoreFailed as error:
             raise KnowledgeFailed(str(error)) from error
-        ledger = Ledger(visit)
+        ledger = CallLedger(visit)
         calls = EmbeddingCalls(
             visit,
             plan.settings.embedding_model,

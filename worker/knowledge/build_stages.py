@@ -19,7 +19,7 @@ from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
 from sleipnir.worker.knowledge.errors import BuildFailed, NotYet
-from sleipnir.worker.knowledge.ledger import Ledger
+from sleipnir.worker.knowledge.ledger import CallLedger
 from sleipnir.worker.knowledge.reach import reach_here
 
 # They import faiss and whoosh, which most workers do without.
@@ -148,7 +148,7 @@ class BuildStages:
             self._models,
             self._stores.vectors,
             self._settings,
-            Ledger(visit),
+            CallLedger(visit),
         )
         calls.of_chunks(texts)
         self._stores.files.remove(name)

@@ -11,7 +11,7 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
-from sleipnir.worker.knowledge.ledger import Ledger, caller_of
+from sleipnir.worker.knowledge.ledger import CallLedger, caller_of
 from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import Embedded
 
@@ -35,7 +35,7 @@ class EmbeddingCalls:
         models: Models,
         kept: KeptVectors,
         settings: Settings,
-        ledger: Ledger,
+        ledger: CallLedger,
     ) -> None:
         self._visit = visit
         self._model = model

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sleipnir.worker.visit.context import Visit
 
 
-class Ledger:
+class CallLedger:
     """Counts at once what was used: the visit may rest or be lost before its end."""
 
     def __init__(self, visit: Visit[Any]) -> None:

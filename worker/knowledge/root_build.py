@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.knowledge.build_graph import BUILD_GRAPH, ORDER, build_bundle
 from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.runs.events import KB_BUILD
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.runs.submit import Request, new_run
 from sleipnir.scheduler.store.knowledge.build_files import BuildFiles
@@ -32,7 +33,7 @@ def submit_build(client: Client, order: BuildOrder, loaded: Loaded, run_id: str)
     bundle = build_bundle()
     client.store.bundles.put(bundle.digest, bundle.data)
     request = Request(run_id=run_id, state={ORDER: order.to_json()}, headless=True)
-    name = f"kb build {order.agent} {order.node}"
+    name = f"{KB_BUILD} {order.agent} {order.node}"
     run = new_run(BUILD_GRAPH, bundle.digest, request, agent=name, agents={})
     client.store.runs.submit(run)
     client.keep([run_id])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sleipnir.scheduler.cli.narration.stream_printer import StreamPrinter
-from sleipnir.scheduler.cli.terminal_output import control, shortened, style
+from sleipnir.scheduler.cli.terminal_output import control, printable, shortened, style
 from sleipnir.scheduler.runs.events import (
     Event,
     ItemCommitted,
@@ -47,13 +47,20 @@ class Narrator:
         )
         self._counting = False  # whether that line is open
 
-    def tell(self, event: Event, *, is_child: bool) -> None:
-        """Tell of an event of the run, or what those who watch it hear of a child run."""
+    def tell(self, event: Event, *, is_child: bool, build: str | None = None) -> None:
+        """Tell of an event of the run, or what those who watch it hear of a child run.
+
+        Args:
+            build: names a child run that builds a knowledge base; a terminal shows how far it is.
+        """
         if isinstance(event, TextStreamed):
             self._end_count()
             self._streams.print(event)
             return
         if is_child and not _concerns_parent(event):
+            if self._counts and build is not None and isinstance(event, ItemCommitted):
+                self._streams.end()
+                self._count(f"{_DETAIL}{printable(build)}: {event.done} of {event.total} batches")
             return
         self._streams.end()
         lines = render(event)

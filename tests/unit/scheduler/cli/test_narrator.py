@@ -23,7 +23,7 @@ class Screen(TerminalOutput):
         return True
 
 
-def told(monkeypatch: pytest.MonkeyPatch, *events: Event) -> str:
+def told(monkeypatch: pytest.MonkeyPatch, *events: Event, child: str | None = None) -> str:
     """What a terminal gets at standard error."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
@@ -33,7 +33,7 @@ def told(monkeypatch: pytest.MonkeyPatch, *events: Event) -> str:
         patched.setattr("sys.stderr", screen)
         narrator = Narrator(Options())
         for event in events:
-            narrator.tell(event, is_child=False)
+            narrator.tell(event, is_child=child is not None, build=child or None)
         narrator.end()
     screen.flush()
     return written.getvalue().decode()
@@ -45,6 +45,17 @@ def test_the_items_of_a_map_are_counted_in_one_line(monkeypatch: pytest.MonkeyPa
     assert text.count("\r\x1b[K") == 3
     assert "all [3/3] done" in text
     assert text.count("\n") == 2
+
+
+def test_a_child_that_builds_a_knowledge_base_is_counted_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = told(monkeypatch, *ITEMS, child="kb build pets look_up")
+
+    assert text.count("\r\x1b[K") == 3
+    assert "kb build pets look_up: 3 of 3 batches" in text
+    assert text.count("\n") == 1
+    assert told(monkeypatch, *ITEMS, child="") == ""  # of other children nothing
 
 
 def test_what_fails_has_a_line_of_its_own_between(monkeypatch: pytest.MonkeyPatch) -> None:

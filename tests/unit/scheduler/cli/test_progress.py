@@ -7,7 +7,7 @@ import pytest
 from sleipnir.scheduler.batch.limit_wait import LimitWait
 from sleipnir.scheduler.batch.options import Progress
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.progress import Display
+from sleipnir.scheduler.cli.progress import Display, StepDisplay
 
 PROGRESS = Progress(10_000, in_flight=64, succeeded=1_200, failed=34)
 
@@ -32,3 +32,15 @@ def test_it_says_which_limit_calls_wait_for(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert "2 under way, waits for limit openai until " in line
     assert line.endswith(":00  reviews")
+
+
+def test_a_step_says_on_a_terminal_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    lines: list[str] = []
+
+    with StepDisplay(Options(), "look_up") as display:
+        display.update("batches embedded", 1, 3)
+        lines += [task.fields["line"] for task in display._bar.tasks]
+
+    assert lines == ["look_up: 1 of 3 batches embedded"]
