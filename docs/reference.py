@@ -175,8 +175,24 @@ def _verbs() -> Iterator[str]:
         for name in VERBS:
             command = cli.get_command(context, name)
             assert command is not None, "it is one of the verbs"
+            here = click.Context(command, context, name)
             yield from ("", f"### {name}", "")
-            yield from _verb(command, click.Context(command, context, name), common)
+            yield from _verb(command, here, common)
+            for part, below in _parts(command, here):
+                yield from ("", f"#### {name} {part.name}", "")
+                yield from _verb(part, below, common)
+
+
+def _parts(
+    command: click.Command, context: click.Context
+) -> Iterator[tuple[click.Command, click.Context]]:
+    """The commands of a verb that has several."""
+    if not isinstance(command, click.Group):
+        return
+    for name in command.list_commands(context):
+        part = command.get_command(context, name)
+        assert part is not None, "it is one of them"
+        yield part, click.Context(part, context, name)
 
 
 def _verb(
