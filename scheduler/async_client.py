@@ -149,12 +149,14 @@ class AsyncClient:
 
     async def events(self, run_id: str, after: str = "0") -> AsyncIterator[NarrationEntry]:
         """What is told of a run, to its end; as `Client.events`."""
+        is_open = False
         while True:
-            news = await self._news(run_id, after)
+            news = await self._news(run_id, after, is_open)
             for entry in news.entries:
                 yield entry
-            if news.is_last:
+            if news.ended is not None:
                 return
+            is_open = news.is_open
             after = news.entries[-1].event_id if news.entries else after
 
     async def wait(self, run_id: str, timeout_s: float | None = None) -> Run:
@@ -170,16 +172,18 @@ class AsyncClient:
         await store.read(run_of(run_id))
         newest = await store.read(newest_of(run_id))
         after = "0" if newest is None else newest.event_id
+        is_open = False
         while True:
-            news = await self._news(run_id, after)
-            if news.is_last:
-                return news.run
+            news = await self._news(run_id, after, is_open)
+            if news.ended is not None:
+                return news.ended
+            is_open = news.is_open
             after = news.entries[-1].event_id if news.entries else after
 
-    async def _news(self, run_id: str, after: str) -> News:
+    async def _news(self, run_id: str, after: str, is_open: bool) -> News:
         _, store = await self._opened()
         wait_ms = max(_SHORTEST_LOOK_MS, int(_LOOK_MS / max(1.0, store.crowd)))
-        return await store.look(news_of(run_id, after, wait_ms))
+        return await store.look(news_of(run_id, after, wait_ms, is_open=is_open))
 
     async def open_question(self, run_id: str, node: str | None = None) -> Question:
         """The open question of a run or its children; as `Client.open_question`."""

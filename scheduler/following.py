@@ -69,11 +69,13 @@ class Following:
             RunNotFound: there is none of that id, or no more.
             BadCursor: `after` is not the id of an event.
         """
+        is_open = False
         while True:
-            news = self.queries.news(run_id, after, int(_LOOK_S * 1000))
+            news = self.queries.news(run_id, after, int(_LOOK_S * 1000), is_open=is_open)
             yield from news.entries
-            if news.is_last:
+            if news.ended is not None:
                 return
+            is_open = news.is_open
             after = news.entries[-1].event_id if news.entries else after
 
     def wait(self: HasStore, run_id: str, timeout_s: float | None = None) -> Run:
@@ -86,11 +88,13 @@ class Following:
         end = None if timeout_s is None else monotonic() + timeout_s
         newest = self.queries.newest_entry(run_id)
         after = "0" if newest is None else newest.event_id
+        is_open = False
         while True:
             left_s = _LOOK_S if end is None else min(_LOOK_S, end - monotonic())
-            news = self.queries.news(run_id, after, max(1, int(left_s * 1000)))
-            if news.is_last:
-                return news.run
+            news = self.queries.news(run_id, after, max(1, int(left_s * 1000)), is_open=is_open)
+            if news.ended is not None:
+                return news.ended
+            is_open = news.is_open
             if end is not None and monotonic() > end:
                 raise StillRunning(run_id, timeout_s or 0.0)
             after = news.entries[-1].event_id if news.entries else after

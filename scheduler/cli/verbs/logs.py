@@ -115,7 +115,7 @@ def _follow(log: _Log) -> None:
         while True:
             news = log.client.queries.news(log.run_id, after, _LOOK_MS)
             log.print_more()
-            if news.is_last:
+            if news.ended is not None:
                 return
             after = news.entries[-1].event_id if news.entries else after
     except KeyboardInterrupt:

@@ -70,14 +70,14 @@ class NarrationQueries(Queries):
             if not answer and not self._redis.exists(run_key("run", run_id)):
                 raise RunNotFound(run_id)
 
-    def news(self, run_id: str, after: str, wait_ms: int) -> News:
+    def news(self, run_id: str, after: str, wait_ms: int, *, is_open: bool = False) -> News:
         """What was told of one run after an event id; waits for the first up to `wait_ms`.
 
         Raises:
             RunNotFound: there is none of that id.
             BadCursor: `after` is not the id of an event.
         """
-        return self._carry_out(news_of(run_id, after, wait_ms))
+        return self._carry_out(news_of(run_id, after, wait_ms, is_open=is_open))
 
     def events_after(
         self,
@@ -122,17 +122,26 @@ class News:
     """What was told of a run since somebody looked."""
 
     entries: Sequence[NarrationEntry]
-    run: Run  # as it was before they were read
+    run: Run | None  # as it was before they were read, if it was looked at
 
     @property
-    def is_last(self) -> bool:
-        """Whether nothing will follow, unless the run is retried."""
+    def ended(self) -> Run | None:
+        """The run if it is over: nothing will follow, unless it is retried."""
         # The transition that makes a run final also tells its end.
-        return self.run.is_final
+        return self.run if self.run is not None and self.run.is_final else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what was told shows that the run goes on: it need not be looked at."""
+        ends = any(isinstance(entry.event, events.RunEnded) for entry in self.entries)
+        return bool(self.entries) and not ends
 
 
-def news_of(run_id: str, after: str, wait_ms: int) -> Reads[News]:
+def news_of(run_id: str, after: str, wait_ms: int, *, is_open: bool = False) -> Reads[News]:
     """Reads what is told of a run after an event id; waits for the first up to `wait_ms`.
+
+    Args:
+        is_open: the news before have shown that the run goes on.
 
     Raises:
         RunNotFound: there is none of that id.
@@ -140,9 +149,9 @@ def news_of(run_id: str, after: str, wait_ms: int) -> Reads[News]:
     """
     if not _EVENT_ID.fullmatch(after):
         raise BadCursor("events", after)
-    run = yield from run_of(run_id)
+    run = None if is_open else (yield from run_of(run_id))
     # Of a run that is over nothing more is to come.
-    block = () if run.is_final else ("BLOCK", wait_ms)
+    block = () if run is not None and run.is_final else ("BLOCK", wait_ms)
     key = run_key("events", run_id)
     (answer,) = yield [("XREAD", *block, "STREAMS", key, after)]
     entries = [_entry(*entry) for _, told in answer or () for entry in told]
