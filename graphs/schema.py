@@ -126,7 +126,7 @@ class LlmNode(WritingNode, SkillFields):
     top_p: NotNegative | None = None
     """Default: the graph's."""
     reasoning_effort: str | None = None
-    """Passed to the provider as it is. Default: the graph's."""
+    """Passed to the provider as it is (W011: the model has none). Default: the graph's."""
     cache: Keeping | None = None
     """Seconds that replies are kept for equal requests; true: a day. Default: the graph's."""
     max_attempts: PositiveInt = 1
@@ -324,7 +324,7 @@ class Graph(SkillFields, ReservedFields):
     top_p: NotNegative | None = None
     """Default of llm nodes."""
     reasoning_effort: str | None = None
-    """Default of llm nodes; passed to the provider as it is."""
+    """Default of llm nodes; passed to the provider as it is (W011: their models have none)."""
     cache: Keeping | None = None
     """Default of llm nodes. Default: nothing is kept."""
     global_tools: list[str] = []

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
+from sleipnir.scheduler.config.model_table import lacks_reasoning
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
@@ -227,6 +229,7 @@ def resources_of(
         default_model=settings.model,
         model_aliases=settings.models.aliases.keys(),
         model_providers=settings.models.own_providers,
+        lacks_reasoning=partial(lacks_reasoning, settings.models),
         rag_defaults=rag_defaults(settings),
         rag_absolute_paths=settings.rag_absolute_paths,
         document_loaders=loader_names(settings.document_loaders),

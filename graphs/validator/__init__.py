@@ -71,6 +71,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     templates.reads_have_a_source,
     ignored.next_is_heeded,
     ignored.no_reserved_fields,
+    ignored.efforts_reach_models_that_reason,
     ignored.agent_nodes_bring_no_tools,
 )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.schema import AgentNode, LlmNode, RagNode, ReservedFields, SkillFields
 from sleipnir.graphs.validator.context import Context, place
 from sleipnir.graphs.validator.edges import ignores_next
@@ -35,6 +35,35 @@ def no_reserved_fields(context: Context) -> Iterator[Finding]:
         if context.is_written(*path):
             found = context.finding("W011", f"{place(*path)} has no effect here", *path)
             yield replace(found, subject=place(*path))
+
+
+def efforts_reach_models_that_reason(context: Context) -> Iterator[Finding]:
+    """W011: `reasoning_effort` for a model that is known not to reason."""
+    graph = context.graph
+    shared = graph.model or context.resources.default_model
+    takers: list[str | None] = []  # the models of nodes that take the graph's effort
+    for node_id, node in graph.nodes_of(LlmNode):
+        model = node.model or shared
+        if node.reasoning_effort is None:
+            takers.append(model)
+        else:
+            yield from _without_reasoning(context, [model], "nodes", node_id, "reasoning_effort")
+    if graph.reasoning_effort is not None:
+        yield from _without_reasoning(context, takers, "reasoning_effort")
+
+
+def _without_reasoning(
+    context: Context, models: Sequence[str | None], *path: str
+) -> Iterator[Finding]:
+    """A finding about an effort that none of these models takes, if there are any."""
+    lacks = context.resources.lacks_reasoning
+    if lacks is None or not models or not all(model and lacks(model) for model in models):
+        return
+    names = listing(sorted({model for model in models if model}))
+    message = f"{place(*path)} has no effect here"
+    hint = f"models that do not reason: {names}; remove it, or choose another model"
+    found = context.finding("W011", message, *path, hint=hint)
+    yield replace(found, subject=place(*path))
 
 
 def agent_nodes_bring_no_tools(context: Context) -> Iterator[Finding]:

@@ -22,6 +22,9 @@ class Resources:
     # The engine's other names for models, and its servers that speak OpenAI's protocol.
     model_aliases: Collection[str] = ()
     model_providers: Collection[str] = ()
+    # Whether a model, or all that an alias stands for, is known not to reason; without it nobody
+    # looks.
+    lacks_reasoning: Callable[[str], bool] | None = None
     # Engine settings that count towards a fully specified knowledge base.
     rag_defaults: Mapping[str, Any] = field(default_factory=dict)
     rag_absolute_paths: bool = False

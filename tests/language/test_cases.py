@@ -121,6 +121,8 @@ def resources(directory: Path, **offers: Any) -> Resources:
         offers["find_program"] = programs.get
     if "list_mcp_functions" in offers:
         offers["list_mcp_functions"] = offers["list_mcp_functions"].get
+    if "lacks_reasoning" in offers:
+        offers["lacks_reasoning"] = frozenset(offers["lacks_reasoning"]).__contains__
     search = AgentSearch((directory.parent,))
     return Resources(search, tool_directories=(tools, SHIPPED_TOOLS), **offers)
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from sleipnir.scheduler.config.model_table import entry_key, read_entries
 from sleipnir.scheduler.config.models import Price
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.provider.openai_servers import SERVERS
 
-_FILE = "model_prices_and_context_window_backup.json"
 _PER_MILLION = 1e6
 _THRESHOLD = re.compile(r"input_cost_per_token(_above_(\d+)(k?)_tokens)")
-# A model that was trained further costs as its kind does: ft:<model>:<organisation>::<id>.
-_TRAINED = re.compile(r"(ft:[^:]+):.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +51,7 @@ def at_price(usage: Usage, price: Price) -> float:
 
 def facts_of(provider: str, model: str) -> ModelFacts:
     """What the table says of a model, which may be nothing."""
-    return _table().get((provider, _TRAINED.sub(r"\1", model)), _NOTHING)
+    return _table().get(entry_key(provider, model), _NOTHING)
 
 
 _NOTHING = ModelFacts()
@@ -65,14 +60,10 @@ _NOTHING = ModelFacts()
 @cache
 def _table() -> Mapping[tuple[str, str], ModelFacts]:
     """Of providers that are asked directly, by their names; empty where litellm is missing."""
-    spec = find_spec("litellm")
-    places = (spec.submodule_search_locations if spec else None) or []
-    files = [file for place in places if (file := Path(place) / _FILE).is_file()]
-    entries = json.loads(files[0].read_bytes()) if files else {}
     return {
-        (provider, name.removeprefix(f"{provider}/")): facts_in(entry)
-        for name, entry in entries.items()
-        if (provider := entry.get("litellm_provider")) in SERVERS
+        entry_key(provider, name): facts_in(entry)
+        for name, entry in read_entries().items()
+        if (provider := entry.get("litellm_provider", "")) in SERVERS
     }
 
 

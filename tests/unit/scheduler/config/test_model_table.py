@@ -1,0 +1,36 @@
+"""What litellm's table says of models, under the names that they have here."""
+
+from __future__ import annotations
+
+import pytest
+
+from sleipnir.scheduler.config.model_table import lacks_reasoning
+from sleipnir.scheduler.config.models import ModelSettings, ProviderSettings
+
+SETTINGS = ModelSettings(
+    aliases={"plain": ("openai:gpt-4o", "openai:gpt-4"), "mixed": ("openai:gpt-4o", "openai:o3")},
+    providers={"openrouter": ProviderSettings(requests_per_minute=1)},
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "lacks"),
+    [
+        ("openai:gpt-4o", True),
+        ("openai:gpt-5", False),
+        ("openai:ft:gpt-4o-mini-2024-07-18:acme::abc", True),
+        ("openai:not-in-the-table", False),
+        ("gemini:gemini-2.5-flash-image", True),  # it says so
+        ("mistral:mistral-large-latest", False),  # it says nothing
+        ("plain", True),
+        ("mixed", False),
+    ],
+)
+def test_models_lack_reasoning_only_where_the_table_knows_it(model: str, lacks: bool) -> None:
+    assert lacks_reasoning(SETTINGS, model) is lacks
+
+
+def test_a_server_of_ones_own_may_call_any_model_so() -> None:
+    elsewhere = ProviderSettings(api_base="http://127.0.0.1:8000/v1")
+
+    assert not lacks_reasoning(ModelSettings(providers={"openai": elsewhere}), "openai:gpt-4o")
