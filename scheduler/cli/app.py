@@ -90,6 +90,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "kb": ("sleipnir.worker.cli.kb:kb", "Build, search, show and remove knowledge bases."),
     "tools": ("sleipnir.worker.cli.tools:tools", "List an agent's functions, or call one."),
     "init": ("sleipnir.scheduler.cli.verbs.init:init", "Create an agent from a template."),
+    "import": (
+        "sleipnir.scheduler.cli.verbs.import_:import_",
+        "Take over agents and tools of Loki or Coyote.",
+    ),
     "schema": (
         "sleipnir.scheduler.cli.verbs.schema:schema",
         "Print the JSON Schema of graph.yaml.",
@@ -125,7 +129,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Give a run a second chance": ("retry", "fork", "diff"),
     "Work on agents": (
         *("dev", "validate", "test", "draw", "agents"),
-        *("kb", "tools", "init", "schema"),
+        *("kb", "tools", "init", "import", "schema"),
     ),
     "Operate": ("up", "worker", "scheduler", "limits", "monitor", "prune", "doctor", "bench"),
     "Find your way": ("help", "completion"),
@@ -146,6 +150,7 @@ _OTHER_NAMES: Mapping[str, str] = {
     "list": "ps",
     "lint": "validate",
     "ls": "ps",
+    "migrate": "import",
     "new": "init",
     "questions": "inbox",
     "reply": "answer",

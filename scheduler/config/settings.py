@@ -299,12 +299,16 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
     ):
         values.update(found)
         origins.update(dict.fromkeys(found, source))
-    checked = {name: _checked(name, value, origins[name]) for name, value in values.items()}
+    checked = {name: checked_setting(name, value, origins[name]) for name, value in values.items()}
     return LoadedSettings(Settings(**checked), origins)
 
 
-def _checked(name: str, value: Any, origin: str) -> Any:
-    """The value as `Settings` has it. Texts do without the library that checks: it is large."""
+def checked_setting(name: str, value: Any, origin: str) -> Any:
+    """The value as `Settings` has it. Texts do without the library that checks: it is large.
+
+    Raises:
+        SettingInvalid: naming the setting, its source and what is wrong with it.
+    """
     kind = str(FIELDS[name].type).removesuffix(" | None")
     if isinstance(value, str):
         if kind in _AS_THEY_ARE:

@@ -34,13 +34,15 @@ def agent_checks(settings: Settings, search: AgentSearch) -> Iterator[Check]:
             agent = load_agent(directory)
         except (GraphError, OSError):  # `validate` says why
             continue
-        dropped = _dropped(agent, library, settings)
+        dropped = variables_not_passed_on(agent, library, settings)
         if dropped:
             yield _check(agent.name, dropped)
 
 
-def _dropped(agent: Agent, library: ToolLibrary, settings: Settings) -> Mapping[str, str]:
-    """Variables by name, and the first program that reads each."""
+def variables_not_passed_on(
+    agent: Agent, library: ToolLibrary, settings: Settings
+) -> Mapping[str, str]:
+    """Variables that programs of an agent read and do not get, with the first program of each."""
     programs = dict(_programs(agent, library))
     found: dict[str, str] = {}
     for file, given in programs.items():

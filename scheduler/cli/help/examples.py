@@ -119,6 +119,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("An agent that runs as it stands", "init hello"),
         ("One that asks a model", "init hello --template llm"),
     ),
+    "import": (
+        ("What would be taken over, and what differs", "import ./theirs --dry-run"),
+        ("Take it over", "import ./theirs"),
+    ),
     "schema": (
         ("For an editor", "schema -o graph.schema.json"),
         ("Look something up", "schema | jq '.properties | keys'"),

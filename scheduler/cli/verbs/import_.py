@@ -1,0 +1,77 @@
+"""`sleipnir import`: take over the agents and tools of a Loki or Coyote configuration."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.config.directories import config_dir
+
+with lazy_imports():
+    from sleipnir.scheduler.importing import importer
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.importing.imported import Imported
+
+
+@click.command("import")
+@click.argument(
+    "directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@click.option("--dry-run", is_flag=True, help="Only tell; write nothing.")
+@common_options(json=True)
+def import_(options: Options, directory: Path, dry_run: bool) -> ExitCode:
+    """Copy agents, tools, MCP servers and settings of the configuration in DIR into ours.
+
+    DIR is what Loki or Coyote uses, such as ~/.config/loki; nothing in it is changed. What is
+    there already on our side stays. For each agent it tells what is different here, with the place
+    and the remedy.
+    """
+    source = directory.expanduser().resolve()
+    target = config_dir()
+    if source == target.resolve():
+        raise click.UsageError(f"{directory} is our own configuration directory")
+    try:
+        takeover = importer.Importer(source, target, settings_of(options)).plan()
+        if not dry_run:
+            takeover.carry_out()
+    except importer.ImportRefused as error:
+        raise click.ClickException(f"{error}; nothing was written") from error
+    except OSError as error:
+        raise click.FileError(str(error.filename or target), error.strerror) from error
+    if options.json:
+        document = {"target": str(target), "parts": [part.to_json() for part in takeover.parts]}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return ExitCode.SUCCEEDED
+    for line in _lines(takeover.parts):
+        click.echo(printable(line))
+    options.say(_verdict(takeover.parts, source, target, dry_run=dry_run))
+    return ExitCode.SUCCEEDED
+
+
+def _lines(parts: Sequence[Imported]) -> Iterator[str]:
+    """One line a part; below it what to know of it."""
+    for part in parts:
+        yield f"{part.kind} {part.name}: {part.fate.value}"
+        for note in part.notes:
+            yield from (f"  {line}" for line in note.splitlines())
+
+
+def _verdict(parts: Sequence[Imported], source: Path, target: Path, *, dry_run: bool) -> str:
+    counts = Counter(part.fate.value for part in parts)
+    if not counts:
+        return f"{source} has no agents, tools or settings to take over"
+    told = ", ".join(f"{number:,} {fate}" for fate, number in counts.items())
+    if dry_run:
+        return f"{told}; nothing was written: call it without --dry-run"
+    return f"{told}; now in {target}; try `sleipnir agents`"

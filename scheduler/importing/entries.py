@@ -1,0 +1,184 @@
+"""What is added to files of ours that are there already: settings, MCP servers, secrets.
+
+Each function says what becomes of the entries, and what the file is to hold then; None: as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sleipnir.graphs.document.document import Document
+from sleipnir.graphs.document.finding import listing
+from sleipnir.graphs.env_file import read_env_file
+from sleipnir.graphs.files import MIB, read_text
+from sleipnir.graphs.mcp.config import McpConfig
+from sleipnir.graphs.models import OTHER_NAMES, PROVIDER_KEYS, PROVIDERS, is_known_model
+from sleipnir.scheduler.config.models import ModelSettings
+from sleipnir.scheduler.config.secrets import Secrets
+from sleipnir.scheduler.config.settings import FIELDS, Settings, checked_setting
+from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid
+from sleipnir.scheduler.importing.imported import Fate, Imported
+
+# What means the same here.
+TAKEN = (
+    *("model", "temperature", "top_p"),
+    *("mapping_tools", "visible_tools", "mcp_server_support", "mapping_mcp_servers"),
+    "document_loaders",
+)
+
+_KEYS = frozenset(name for names in PROVIDER_KEYS.values() for name in names)
+_INSTEAD: Mapping[str, str] = {
+    "clients": "name the servers and keys in `models.providers` of our config.yaml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Entries, and the text of the file that they are added to; None: there is nothing to add."""
+
+    parts: tuple[Imported, ...] = ()
+    text: str | None = None
+
+
+def settings_from(document: Document, ours: Mapping[str, Any], text: str, now: Settings) -> Added:
+    """The settings of their `config.yaml` that are taken over into ours.
+
+    Args:
+        document: theirs.
+        ours: what our file says; `text` is its text.
+        now: the settings as they are.
+    """
+    theirs = document.data if isinstance(document.data, dict) else {}
+    parts, new = [], {}
+    for name, value in theirs.items():
+        if value is None:
+            continue
+        place = f"config.yaml:{document.position(name)[0]}"
+        why = _why_not(name, value, ours, now)
+        if why is None and ours.get(name) != value:
+            new[name] = value
+        fate = Fate.KEPT if why else Fate.COPIED if name in new else Fate.UNCHANGED
+        parts.append(Imported("setting", name, fate, (f"{place}: {why}",) if why else ()))
+    added = yaml.safe_dump(new, sort_keys=False, allow_unicode=True) if new else ""
+    return _appended(parts, text, added, {**ours, **new}, yaml.SafeLoader)
+
+
+def _why_not(name: str, value: Any, ours: Mapping[str, Any], now: Settings) -> str | None:
+    """Why a setting is not taken over, and what to do; None: it is."""
+    if name not in TAKEN:
+        if name in _INSTEAD:
+            return _INSTEAD[name]
+        if name in FIELDS:
+            return (
+                "there is a setting of this name here: set it in our config.yaml if it shall hold"
+            )
+        return "it has no counterpart here"
+    if name in ours:
+        return None if ours[name] == value else "our config.yaml says something else, and stays"
+    try:
+        checked_setting(name, now.secrets.resolve(value), "config.yaml")
+    except (SettingInvalid, SecretsMissing, SecretsUnusable) as error:
+        return str(error)
+    if name == "model" and not _is_callable(str(value), now.models):
+        known = ", ".join(sorted({*now.models.own_providers, *OTHER_NAMES} - PROVIDERS))
+        return f"unknown provider of '{value}': name its server in `models.providers` ({known}, …)"
+    return None
+
+
+def _is_callable(model: str, models: ModelSettings) -> bool:
+    return model in models.aliases or is_known_model(model, models.own_providers)
+
+
+def servers_from(theirs: McpConfig, ours: McpConfig, secrets: Secrets) -> Added:
+    """The MCP servers that ours does not have yet, and the secrets that they still need."""
+    parts, new = [], {}
+    for name, entry in theirs.entries.items():
+        if name not in ours.entries:
+            new[name] = entry
+            parts.append(Imported("MCP server", name, Fate.COPIED, _missing(entry, secrets)))
+        elif ours.entries[name] == entry:
+            parts.append(Imported("MCP server", name, Fate.UNCHANGED, _missing(entry, secrets)))
+        else:
+            note = "our mcp.json has another server of this name, which stays"
+            parts.append(Imported("MCP server", name, Fate.KEPT, (note,)))
+    if not new:
+        return Added(tuple(parts))
+    document = {"mcpServers": {**ours.entries, **new}}
+    return Added(tuple(parts), json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _missing(entry: Any, secrets: Secrets) -> tuple[str, ...]:
+    try:
+        secrets.resolve(entry)
+    except SecretsMissing as error:
+        return (f"to be put into {secrets.file.name}: {listing(error.names)}",)
+    return ()
+
+
+def secrets_from(env_file: Path, secrets_file: Path, known: list[str]) -> Added:
+    """The keys of model providers in their `.env`, which go into the secrets file.
+
+    Args:
+        known: the names that the secrets file has.
+
+    Raises:
+        OSError: one of the files cannot be read.
+    """
+    parts, new = [], {}
+    for name, value in read_env_file(env_file).items():
+        if name in known:
+            parts.append(Imported("secret", name, Fate.UNCHANGED))
+        elif value and (name in _KEYS or name.endswith("_API_KEY")):
+            parts.append(Imported("secret", name, Fate.COPIED))
+            new[name] = value
+        else:
+            note = (
+                ".env: set it where workers are started; for programs of agents "
+                f"also `tool_env: [{name}]` in config.yaml"
+            )
+            parts.append(Imported("variable", name, Fate.KEPT, (note,)))
+    text = text_of(secrets_file)
+    # A JSON text is a YAML text.
+    added = "".join(f"{name}: {json.dumps(value)}\n" for name, value in new.items())
+    before = yaml.load(text, Loader=yaml.BaseLoader) or {}
+    return _appended(parts, text, added, {**before, **new}, yaml.BaseLoader)
+
+
+def _appended(
+    parts: list[Imported], text: str, added: str, expected: Mapping[str, Any], loader: type
+) -> Added:
+    """The text with lines added, if it then says what is expected: it need not be a block."""
+    if not added:
+        return Added(tuple(parts))
+    whole = f"{text}\n{added}" if text and not text.endswith("\n") else f"{text}{added}"
+    try:
+        fits = yaml.load(whole, Loader=loader) == expected
+    except yaml.YAMLError:
+        fits = False
+    if fits:
+        return Added(tuple(parts), whole)
+    note = "our file is not written line by line: add it there yourself"
+    return Added(
+        tuple(
+            replace(part, fate=Fate.KEPT, notes=(note,)) if part.fate is Fate.COPIED else part
+            for part in parts
+        )
+    )
+
+
+def text_of(file: Path) -> str:
+    """The text of a file, which may be missing.
+
+    Raises:
+        OSError, UnicodeDecodeError: it cannot be read.
+    """
+    try:
+        return read_text(file, MIB)
+    except FileNotFoundError:
+        return ""

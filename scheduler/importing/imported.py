@@ -1,0 +1,34 @@
+"""One thing that an import looks at: an agent, a tool file, a server, a setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Fate(StrEnum):
+    """What becomes of a part."""
+
+    COPIED = "copied"
+    UNCHANGED = "there already"
+    # Something else of that name is ours, and stays.
+    KEPT = "not taken over"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A part, its fate, and what its owner should know of it."""
+
+    kind: str  # agent, shared files, tool, helper, MCP server, setting, secret
+    name: str
+    fate: Fate
+    notes: tuple[str, ...] = ()  # one line each, perhaps with a hint after a line break
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "fate": self.fate.value,
+            "notes": list(self.notes),
+        }
