@@ -6,11 +6,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.knowledge import local_model
 from sleipnir.worker.knowledge.embedding import BATCH_SIZE, BatchFailed, Embedder
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.knowledge.reranking import rerank_failed
@@ -42,8 +40,6 @@ class ModelsByHand:
         Raises:
             KnowledgeFailed: the model failed for good, or its vectors cannot be used.
         """
-        if model == LOCAL:
-            return local_model.embed(texts)
         kept = KeptVectors(self.store.client)
 
         def ask(batch: Sequence[str]) -> Embedded:

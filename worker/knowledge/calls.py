@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import content_hash
-from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
@@ -16,7 +15,7 @@ from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import Embedded
 
 with lazy_imports():
-    from sleipnir.worker.knowledge import embedding, local_model
+    from sleipnir.worker.knowledge import embedding
 
 if TYPE_CHECKING:
     from sleipnir.worker.knowledge.vectors import Matrix
@@ -59,8 +58,6 @@ class EmbeddingCalls:
         return self._embed(texts, dimension)
 
     def _embed(self, texts: Sequence[str], dimension: int | None) -> Matrix:
-        if self._model == LOCAL:
-            return local_model.embed(texts)
         embedder = embedding.Embedder(
             self._kept, self._model, self._ask, self._batch_size, dimension, self._count
         )

@@ -145,3 +145,10 @@ class Index:
             return self.keywords.search(query, top_k)
         except Exception as error:  # whoosh has many of its own
             raise IndexUnusable(f"the index is damaged: {error}") from error
+
+    def rarity(self, word: str) -> float:
+        """How rare a word is in it, 0 of one that does not count; raises IndexUnusable."""
+        try:
+            return self.keywords.rarity(word)
+        except Exception as error:  # whoosh has many of its own
+            raise IndexUnusable(f"the index is damaged: {error}") from error

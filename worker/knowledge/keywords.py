@@ -116,17 +116,24 @@ class Keywords:
             totals[positions] += scores
         return _best(totals, top_k)
 
+    def rarity(self, word: str) -> float:
+        """How rare a word is in the texts; 0 of one that does not count, else more than 0."""
+        with self._lock:
+            frequencies = [len(self._scores_of(stem)[0]) for stem in _stems(word)]
+        return max(map(self._idf, frequencies), default=0.0)
+
+    def _idf(self, texts: int) -> float:
+        """The weight of a word that so many texts have."""
+        return log(self._count / (texts + 1)) + 1
+
     def _scores_of(self, word: str) -> _Scored:
         """What a word gives to the texts that have it; the last used ones are kept."""
         if (known := self._scored.get(word)) is not None:
             self._scored.move_to_end(word)
             return known
         positions, frequencies = self._postings(word)
-        idf = log(self._count / (len(positions) + 1)) + 1
-        scored = (
-            positions,
-            idf * frequencies * (_K1 + 1) / (frequencies + self._norms[positions]),
-        )
+        damped = frequencies * (_K1 + 1) / (frequencies + self._norms[positions])
+        scored = (positions, self._idf(len(positions)) * damped)
         self._scored[word] = scored
         self._kept += len(positions)
         while self._kept > _MOST_KEPT and len(self._scored) > 1:

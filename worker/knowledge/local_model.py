@@ -1,14 +1,15 @@
 """The static word embeddings of the extra `local`: without a network, a key or usage.
 
 The vector of a text is the mean of its tokens' vectors, but for those of common words and marks:
-they would draw all texts towards each other. Weights and tokenizer are data of the
+they would draw all texts towards each other. In a query, words count the more the rarer they are in
+the knowledge base that is searched. Weights and tokenizer are data of the
 `wordllama` package, which is not imported itself: it would configure logging and load much else.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
 _TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 _TENSOR = "embedding.weight"
+_WORD = re.compile(r"\w+")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # of a character that has no token
 _MISSING = f"{LOCAL_MISSING}: {LOCAL_REMEDY}"
 
@@ -51,6 +53,37 @@ def embed(texts: Sequence[str]) -> Matrix:
         if len(ids := ids[telling[ids]]):
             weights[ids].mean(axis=0, dtype=np.float32, out=row)
     return normalised(vectors)
+
+
+def embed_query(texts: Sequence[str], rarity: Callable[[str], float]) -> Matrix:
+    """The vectors of the pieces of a query; raises what `embed` does.
+
+    Args:
+        rarity: of a word in what is searched, from 0 on.
+    """
+    tokenizer, weights, telling = _model()
+    vectors = np.zeros((len(texts), weights.shape[1]), np.float32)
+    for row, given in zip(vectors, texts, strict=True):
+        text = _encodable(given)
+        encoded = tokenizer.encode(text, add_special_tokens=False)
+        ids = np.asarray(encoded.ids, np.intp)
+        counts = telling[ids] * _counts(text, encoded.offsets, rarity)
+        np.matmul(counts.astype(np.float32), weights[ids].astype(np.float32), out=row)
+    return normalised(vectors)
+
+
+def _counts(
+    text: str, spans: Sequence[tuple[int, int]], rarity: Callable[[str], float]
+) -> NDArray[np.float64]:
+    """What each token of a text counts: the square of what its rarest word does.
+
+    The vectors of what is searched count all words alike; so this stands for the rarity of a word
+    in both.
+    """
+    of_characters = np.zeros(len(text))
+    for word in _WORD.finditer(text):
+        of_characters[slice(*word.span())] = rarity(word[0])
+    return np.array([of_characters[slice(*span)].max(initial=0) ** 2 for span in spans])
 
 
 @cache

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.graphs.knowledge.chunking import split
 from sleipnir.graphs.knowledge.fusion import fuse, reranked, rounded, union
+from sleipnir.worker.knowledge import local_model
 from sleipnir.worker.knowledge.index import Chunk, Index
 from sleipnir.worker.knowledge.vectors import Matrix
 
@@ -44,12 +47,13 @@ class Hit:
 
 
 def search(
-    index: Index, query: str, top_k: int, embed: Embed | None, rerank: Rerank | None = None
+    index: Index, query: str, top_k: int, embed: Embed | None = None, rerank: Rerank | None = None
 ) -> list[Hit]:
     """The best chunks, best first.
 
     Args:
-        embed: makes normalised vectors of texts; None if the index has none.
+        embed: makes normalised vectors of texts; None if the index has none, or those of the local
+            model, which searches ask by themselves.
         rerank: orders what was found; None: the ranks are fused.
 
     Raises:
@@ -58,7 +62,7 @@ def search(
     if not query.strip():
         return []
     keyword_leg = _LEGS.submit(index.by_words, query, top_k)
-    vector = _vector_leg(index, query, top_k, embed)
+    vector = by_meaning(index, query, top_k, embed)
     keyword = keyword_leg.result()
     vector_scores, keyword_scores = dict(vector), dict(keyword)
     found = list(vector_scores), list(keyword_scores)
@@ -88,9 +92,12 @@ def output_of(hits: Sequence[Hit]) -> dict[str, Any]:
     }
 
 
-def _vector_leg(
-    index: Index, query: str, top_k: int, embed: Embed | None
+def by_meaning(
+    index: Index, query: str, top_k: int, embed: Embed | None = None
 ) -> list[tuple[int, float]]:
+    """The positions nearest to the pieces of a query, best first; raises what `search` does."""
+    if index.settings.embedding_model == LOCAL:
+        embed = partial(local_model.embed_query, rarity=index.rarity)
     if index.vectors is None or embed is None:
         return []
     pieces = [piece for piece in split(query, "txt", index.settings.sizes) if piece.strip()]

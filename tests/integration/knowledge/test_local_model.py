@@ -70,6 +70,18 @@ def test_vectors_are_of_length_one_and_each_text_has_its_own() -> None:
         assert np.array_equal(local_model.embed([text])[0], vector)
 
 
+def test_words_of_a_query_count_by_how_rare_they_are_in_what_is_searched() -> None:
+    rarity = {"truck": 2.0, "invoice": 1.0}
+    truck, invoice = local_model.embed(["truck", "invoice"])
+
+    (mixed,) = local_model.embed_query(["the truck invoice"], lambda word: rarity.get(word, 0.0))
+    (alone,) = local_model.embed_query(["the truck invoice"], lambda word: word == "truck")
+
+    assert mixed @ truck > mixed @ invoice
+    assert alone == pytest.approx(truck, abs=1e-3)
+    assert not local_model.embed_query(["", "half a pair: \ud800"], lambda _: 0.0).any()
+
+
 def test_without_the_extra_it_says_what_to_install(
     unread_model: None, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

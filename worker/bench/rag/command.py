@@ -34,7 +34,7 @@ def rag(quality: bool, chunks: int, as_json: bool) -> None:
     """Measure knowledge bases: how fast they are, or how well they find.
 
     Quality is measured on the documentation of installed packages with the embedding model `local`,
-    for questions whose answers' places are known.
+    for questions whose answers' places are known, each asked of its own package.
     """
     if not quality:
         _measure_speed(chunks, as_json)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from sleipnir.graphs.knowledge.build_settings import LOCAL, BuildSettings
 from sleipnir.lazy import lazy_imports
 from sleipnir.worker.bench.rag.corpus import PACKAGES, AnswerPlace, Corpus, corpus
-from sleipnir.worker.bench.rag.questions import Kind, questions
+from sleipnir.worker.bench.rag.questions import Kind, KnownQuestion, questions
 from sleipnir.worker.knowledge import local_model
 from sleipnir.worker.knowledge.index import Chunk, Index, chunks_of, write_index
-from sleipnir.worker.knowledge.search import search
+from sleipnir.worker.knowledge.search import by_meaning, search
 
 with lazy_imports():
     import bm25s
@@ -27,6 +27,8 @@ _TOP_K = 5
 
 # The best chunks for a question, best first, by position.
 Searcher = Callable[[str], Sequence[int]]
+# Of the first chunk that has a question's answer, from 1; None if it was not found.
+_Ranks: TypeAlias = "dict[KnownQuestion, int | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +50,42 @@ def is_installed() -> bool:
 def quality(packages: Sequence[str] = PACKAGES) -> Iterator[Quality]:
     """Every way to search, for all questions about packages and for each kind of them.
 
+    Each package is a knowledge base of its own, and asked what is asked about it: which of them is
+    meant, not every question says.
+
     Raises:
         NoCorpus: what is searched is not installed.
         KnowledgeFailed: the local embedding model is not installed.
     """
-    searched = corpus(packages)
+    ranks: dict[str, _Ranks] = {}
+    for package in packages:
+        for searcher, found in _ranks_in(package).items():
+            ranks.setdefault(searcher, {}).update(found)
+    for searcher, all_found in ranks.items():
+        for kind in (None, *get_args(Kind)):
+            yield _measured(searcher, kind, all_found)
+
+
+def _ranks_in(package: str) -> dict[str, _Ranks]:
+    """What each way to search finds for the questions about a package."""
+    searched = corpus((package,))
     chunks = list(chunks_of(searched.documents, SETTINGS))
     places = chunks_of_places(searched, chunks)
+    asked = [question for question in questions() if question.place in places]
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
         vectors = local_model.embed([chunk.text for chunk in chunks])
         write_index(Path(name), SETTINGS, searched.documents, chunks, vectors)
-        for searcher, find in _searchers(Index(Path(name)), chunks).items():
-            yield from _measured(searcher, find, places)
+        return {
+            searcher: {one: _rank(find(one.text), places[one.place]) for one in asked}
+            for searcher, find in _searchers(Index(Path(name)), chunks).items()
+        }
 
 
-def _measured(name: str, find: Searcher, places: dict[AnswerPlace, set[int]]) -> Iterator[Quality]:
-    asked = [question for question in questions() if question.place in places]
-    ranks = {question: _rank(find(question.text), places[question.place]) for question in asked}
-    for kind in (None, *get_args(Kind)):
-        found = [ranks[question] for question in asked if kind in (None, question.kind)]
-        recall = mean(rank is not None for rank in found)
-        mrr = mean(1 / rank if rank else 0.0 for rank in found)
-        yield Quality(name, kind, len(found), recall, mrr)
+def _measured(name: str, kind: Kind | None, ranks: _Ranks) -> Quality:
+    found = [rank for question, rank in ranks.items() if kind in (None, question.kind)]
+    recall = mean(rank is not None for rank in found)
+    mrr = mean(1 / rank if rank else 0.0 for rank in found)
+    return Quality(name, kind, len(found), recall, mrr)
 
 
 def _rank(found: Sequence[int], expected: set[int]) -> int | None:
@@ -101,14 +117,14 @@ def chunks_of_places(searched: Corpus, chunks: Sequence[Chunk]) -> dict[AnswerPl
 def _searchers(index: Index, chunks: Sequence[Chunk]) -> dict[str, Searcher]:
     """Ways to search, by name."""
     numbers = {chunk.position: number for number, chunk in enumerate(chunks)}
-    embed, keywords, vectors = local_model.embed, index.keywords, index.vectors
-    assert vectors is not None, "it was written with vectors"
+
+    def fused(text: str) -> list[int]:
+        return [numbers[hit.chunk.position] for hit in search(index, text, _TOP_K)]
+
     return {
-        "keywords": lambda text: [number for number, _ in keywords.search(text, _TOP_K)],
-        "vectors": lambda text: [number for number, _ in vectors.search(embed([text]), _TOP_K)],
-        "fused": lambda text: [
-            numbers[hit.chunk.position] for hit in search(index, text, _TOP_K, embed)
-        ],
+        "keywords": lambda text: [number for number, _ in index.by_words(text, _TOP_K)],
+        "vectors": lambda text: [number for number, _ in by_meaning(index, text, _TOP_K)],
+        "fused": fused,
         "bm25s": _bm25s([chunk.text for chunk in chunks]),
     }
 
