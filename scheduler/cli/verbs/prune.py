@@ -105,5 +105,7 @@ def _say_removed(options: Options, removed: int, runs: RemovableRuns) -> ExitCod
     if options.json:
         click.echo(json.dumps({"removed": removed, "more": not runs.is_whole}))
     elif runs.run_ids:
-        options.say(f"{removed:,} of {len(runs.run_ids):,} runs were removed")
+        count = len(runs.run_ids)
+        verb = "run was" if count == 1 else "runs were"
+        options.say(f"{removed:,} of {count:,} {verb} removed")
     return ExitCode.SUCCEEDED
