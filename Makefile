@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check chaos soak compat docs lock clean
+.PHONY: help setup run test check chaos soak compat docs site lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -38,6 +38,9 @@ compat: $(READY) ## the tests of the store on every Redis and Valkey that can be
 
 docs: $(READY) ## renew the generated parts of docs/
 	@scripts/docs
+
+site: $(READY) ## the manual as HTML in build/site
+	@scripts/site
 
 lock: $(READY) ## renew requirements.lock from pyproject.toml
 	@scripts/lock

@@ -1,0 +1,62 @@
+"""docs/tutorial.md, typed in as it stands, with a scripted model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.command_line import Sleipnir
+from tests.support.model_server import ModelServer, Request, says
+from tests.support.pages import blocks
+
+# What the model answers to messages with these words in them.
+DRAFTS = {
+    "I love": {"answer": "Thank you for your kind words!", "angry": False},
+    "broken": {"answer": "We are sorry, a new one is on its way.", "angry": True},
+    "colours": {"answer": "Red and blue.", "angry": False},
+}
+
+
+def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        for words, draft in DRAFTS.items():
+            server.when(_has(words), says(json.dumps(draft)))
+        sleipnir = Sleipnir(
+            tmp_path,
+            PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            OPENAI_BASE_URL=server.base_url,
+            OPENAI_API_KEY="sk-only-for-this-test",
+        )
+        with sleipnir.up():  # or each of the commands would start an engine
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", "\n".join(blocks("tutorial.md", "bash"))],
+                cwd=sleipnir.project,
+                env=sleipnir.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=110,
+                check=False,
+            )
+
+    assert done.returncode == 0, done.stdout
+    assert "Thank you! I love the new kettle." in done.stdout
+    assert "A complaint: The kettle came broken." in done.stdout
+    assert "2 passed" in done.stdout
+    rows = map(json.loads, (sleipnir.project / "answers.jsonl").read_text().splitlines())
+    answers = [draft["answer"] for draft in DRAFTS.values()]
+    assert {row["id"]: row["output"] for row in rows} == dict(
+        zip(("ada", "ben", "cleo"), answers, strict=True)
+    )
+
+
+def _has(words: str) -> Callable[[Request], bool]:
+    def matches(request: Request) -> bool:
+        return words in request.text
+
+    return matches
