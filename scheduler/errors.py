@@ -204,6 +204,14 @@ class NotWaiting(TransitionRefused):
     """The visit does not wait for what it was given, or somebody was faster."""
 
 
+class NotReachable(TransitionRefused):
+    """The run may not write to that one."""
+
+
+class NotOpen(TransitionRefused):
+    """The run that is written to is over."""
+
+
 class StepFailing(TransitionRefused):
     """A sibling failed for good; what this visit produced is to be discarded."""
 

@@ -6,6 +6,7 @@ the first did; history, forks and retries see it as they see any state.
     initial_prompt   what the user said
     turn <n>         the messages that turn n has added, from 1; the first begins with the prompt
     todos            the todo list, once there is one
+    messages_read    how many of the messages in its inbox it has read, once that is any
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 PROMPT = "initial_prompt"
 TODOS = "todos"
+MESSAGES_READ = "messages_read"
 _TURN = "turn "
 
 

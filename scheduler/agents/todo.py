@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -91,10 +91,3 @@ class TodoList:
         lines.append(f"Progress: {done}/{len(self.todos)} completed")
         lines += [f"  {'✓' if each.done else '○'} {each.id}. {each.desc}" for each in self.todos]
         return "\n".join(lines)
-
-
-@dataclass(slots=True)
-class Notebook:
-    """The todo list as the calls of one turn change it, one after the other."""
-
-    todos: TodoList = field(default_factory=TodoList)

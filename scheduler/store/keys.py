@@ -15,6 +15,8 @@ sweep removes it, the others expire by themselves after twice that time:
     failures  list    those that the run outlives, the first 100 of each kind; the record
                       counts all (`failed_nodes`, `handled_failures`)
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
+    messages  list    of a child run: what others have sent it; how many of them it has read is
+                      in its state
     superseded  list  checkpoints that a retry from an earlier step has taken back
 Of a run, gone with its end if it succeeded; else kept as long as the others, for another try:
     staged    hash    node → what a finished branch of the current step produced

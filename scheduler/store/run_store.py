@@ -10,6 +10,7 @@ from collections.abc import Callable
 import redis
 
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.agents.messages import Messages
 from sleipnir.scheduler.store.batches import Batches
 from sleipnir.scheduler.store.bundles import Bundles
 from sleipnir.scheduler.store.dispatch import Dispatcher
@@ -24,7 +25,7 @@ class RunStore(Transitions):
     """Everything that changes runs, by what it changes."""
 
     # Their methods are what failpoints can be set at.
-    PARTS = (Runs, Visits, Parking, Partitions, Bundles)
+    PARTS = (Runs, Visits, Parking, Messages, Partitions, Bundles)
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class RunStore(Transitions):
         self.runs = Runs(self)
         self.visits = Visits(self)
         self.parking = Parking(self)
+        self.messages = Messages(self)
         self.partitions = Partitions(self)
         self.bundles = Bundles(self)
         self.batches = Batches(self)

@@ -47,7 +47,9 @@ from redis.commands.core import Script
 from redis.exceptions import NoScriptError
 
 from sleipnir.scheduler.errors import (
+    NotOpen,
     NotOver,
+    NotReachable,
     NotWaiting,
     RunClosed,
     RunGone,
@@ -68,6 +70,8 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "step_failing": StepFailing,
     "state_too_large": StateTooLarge,
     "not_waiting": NotWaiting,
+    "not_reachable": NotReachable,
+    "not_open": NotOpen,
     "not_due": TransitionRefused,
     "not_over": NotOver,
     "run_gone": RunGone,

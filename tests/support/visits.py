@@ -10,6 +10,7 @@ from typing import Any, Never, TypeVar
 
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.errors import NotReachable
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
@@ -84,6 +85,19 @@ class NoKnowledge:
         raise KnowledgeFailed("there is none")
 
 
+class NoTeam:
+    """The run works alone."""
+
+    def teammates(self) -> Sequence[Never]:
+        return ()
+
+    def sending(self, _letter: object) -> Never:
+        raise NotReachable
+
+    def messages(self, _first: int) -> Sequence[Never]:
+        return ()
+
+
 @dataclass
 class KeptNarration:
     """What was told, in memory."""
@@ -116,6 +130,7 @@ class KeptServices:
             NoSecrets(),
             self.narration,
             NoKnowledge(),
+            NoTeam(),
             self.run_log,
         )
 

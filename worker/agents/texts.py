@@ -22,6 +22,17 @@ First write the list, then work on it. Mark each item as soon as it is done, one
 request is called off or turns into another one, clear the list at once. If you stop while items are
 open, you are reminded of them automatically."""
 
+_TEAM_SECTION = """\
+## Teammates
+
+Agents that work beside you, and those that you have started, can be told things:
+
+- `agent__send_message` (id, message): put a message into a teammate's inbox
+- `agent__check_inbox`: take the messages that others have sent you
+
+Tell a teammate what affects its work. A message is seen only when its receiver looks, so look into
+your inbox before you finish."""
+
 _USER_SECTION = """\
 ## Asking the user
 
@@ -46,6 +57,7 @@ def sections(config: NormalAgent) -> Iterator[str]:
     """What a prompt says of the tools that the engine adds, in their order."""
     if config.auto_continue and config.inject_todo_instructions:
         yield _TODO_SECTION
+    yield _TEAM_SECTION
     yield _USER_SECTION
 
 

@@ -85,6 +85,7 @@ def _services(models: Models, settings: Settings) -> VisitServices:
         secrets=settings.secrets,
         narration=_NoNarration(),
         knowledge=_NoKnowledge(),
+        team=_NoTeam(),
         run_log=RunLog(VisitLimits().log_bytes),
     )
 
@@ -95,6 +96,17 @@ class _NoKnowledge:
 
     def build(self, *_: object) -> Never:
         raise AssertionError("a model is asked, nothing else")
+
+
+class _NoTeam:
+    def teammates(self) -> tuple[()]:
+        return ()
+
+    def sending(self, _letter: object) -> Never:
+        raise AssertionError("a model is asked, nothing else")
+
+    def messages(self, _first: int) -> tuple[()]:
+        return ()
 
 
 class _NoTools:

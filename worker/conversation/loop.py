@@ -19,6 +19,9 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ToolCalled
 from sleipnir.worker.conversation.tool_set import (
     CallOutcome,
+    Effect,
+    EffectRefused,
+    Recorder,
     ResolvedTool,
     ToolInvocation,
     Toolset,
@@ -124,7 +127,7 @@ class _Turn:
             known, value = self._transcript.result_of(call.call_id)
             if known:
                 self._values[call.call_id] = value
-                self._repeat_effect(call)
+                self._repeat_effect(call, value)
             else:
                 left.append(call)
         if left:
@@ -192,9 +195,16 @@ class _Turn:
             if isinstance(outcome, Waits):
                 self._asked.append(replace(outcome.asked, call=self._places[call.call_id].wait_id))
                 continue
-            self._keep(call, outcome.value, monotonic() - began)
+            elapsed_s = monotonic() - began
+            if not isinstance(outcome, Effect):
+                self._keep(call, outcome.value, elapsed_s)
+                continue
+            try:
+                self._keep(call, outcome.value, elapsed_s, outcome.record)
+            except EffectRefused as refused:
+                self._keep(call, refused.value, elapsed_s)
 
-    def _call(self, call: ToolCall) -> CallOutcome:
+    def _call(self, call: ToolCall, known: Any = None) -> CallOutcome:
         if call.call_id in self._refused:
             return Completed(self._refused[call.call_id])
         try:
@@ -223,24 +233,27 @@ class _Turn:
                 tuple(answers),
                 left_s,
                 place=place.number,
+                known=known,
                 arrived=visit.arrived.get(place.wait_id),
             )
         )
 
-    def _repeat_effect(self, call: ToolCall) -> None:
+    def _repeat_effect(self, call: ToolCall, value: Any) -> None:
         """What a known call has done for the commit of this turn, for this try of it."""
         tool = self._tool(call)
         if tool is not None and tool.in_commit:
-            self._call(call)
+            self._call(call, value)
 
-    def _keep(self, call: ToolCall, value: Any, elapsed_s: float) -> None:
+    def _keep(
+        self, call: ToolCall, value: Any, elapsed_s: float, recorder: Recorder | None = None
+    ) -> None:
         event = ToolCalled(
             self._visit.node_id,
             tool=self._visit.mask(call.name),
             ms=round(elapsed_s * 1000),
             failure=self._failure(value),
         )
-        self._transcript.keep_result(call.call_id, value, event)
+        self._transcript.keep_result(call.call_id, value, event, recorder)
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"
         self._visit.services.run_log.keep("tool", self._visit.mask(text))

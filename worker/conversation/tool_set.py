@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.client import Declaration
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.visit.outcome import Asked
@@ -21,6 +23,8 @@ class ToolInvocation:
     approvals: tuple[str, ...] = ()  # the questions a person said yes to
     timeout_s: float | None = None
     place: int = 1  # among the calls of this function in its reply
+    # The result that was recorded, where a turn is taken up and only its part in the commit counts.
+    known: Any = None
     arrived: str | None = None  # what came of the thing that it waits for, if it waited for any
 
 
@@ -31,7 +35,28 @@ class Waits:
     asked: Asked
 
 
-CallOutcome: TypeAlias = Completed | NeedsConfirmation | Waits
+# Records an entry of the conversation, with whatever else belongs to the same transition:
+# position, entry, event, usage, as `ConversationService.record` takes them.
+Recorder: TypeAlias = Callable[[int, Mapping[str, Any], Event | None, Usage], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The call changes something of the engine's, once: with the record of its result."""
+
+    value: Any
+    record: Recorder  # raises `EffectRefused` where there is nothing to change
+
+
+class EffectRefused(Exception):
+    """The call has changed nothing; this is its result."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(str(value))
+        self.value = value
+
+
+CallOutcome: TypeAlias = Completed | NeedsConfirmation | Waits | Effect
 
 
 @dataclass(frozen=True, slots=True)

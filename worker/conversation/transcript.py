@@ -23,6 +23,7 @@ from typing import Any
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ToolCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.worker.conversation.tool_set import Recorder
 from sleipnir.worker.llm.client import ModelCallFailed, Reply
 from sleipnir.worker.visit.context import Visit
 
@@ -97,9 +98,23 @@ class Transcript:
         key = (self._turn, call_id)
         return key in self._results, self._results.get(key)
 
-    def keep_result(self, call_id: str, value: Any, event: ToolCalled | None) -> None:
-        """A call of the last reply was carried out, or something before the first reply."""
-        self._append({"turn": self._turn, "call": call_id, "result": value}, event)
+    def keep_result(
+        self,
+        call_id: str,
+        value: Any,
+        event: ToolCalled | None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        """A call of the last reply was carried out, or something before the first reply.
+
+        Args:
+            recorder: what brings its effect about, and makes this entry with it.
+
+        Raises:
+            EffectRefused: there was nothing to bring about; nothing is recorded.
+        """
+        entry = {"turn": self._turn, "call": call_id, "result": value}
+        self._append(entry, event, recorder=recorder)
 
     def question(self, call_id: str, text: str) -> dict[str, Any]:
         """The entry of a question about a call of the last reply; parking records it."""
@@ -122,12 +137,15 @@ class Transcript:
         entry: Mapping[str, Any],
         event: ToolCalled | None = None,
         usage: Usage = NO_USAGE,
+        recorder: Recorder | None = None,
     ) -> None:
+        record = recorder or self._conversation.record
         with self._lock:
-            self._taken_bytes += _size(entry)
-            if self._taken_bytes > self._limit_bytes:
+            taken_bytes = self._taken_bytes + _size(entry)
+            if taken_bytes > self._limit_bytes:
                 raise ConversationTooLarge(self._limit_bytes)
-            self._conversation.record(self._position, entry, event, usage)
+            record(self._position, entry, event, usage)
+            self._taken_bytes = taken_bytes
             self._position += 1
 
     def _replay(self, entry: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from sleipnir.worker.delivery.commit.step import advance
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.delivery.isolation import ISOLATED_AFTER_LOSSES
 from sleipnir.worker.delivery.log_records import log_begin
-from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNarration
+from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNarration, StoredTeam
 from sleipnir.worker.services import Services
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit
@@ -98,6 +98,7 @@ def _visit_services(
         secrets=services.secrets,
         narration=StoredNarration(store.runs, lease.run_id, node_id, index),
         knowledge=services.knowledge,
+        team=StoredTeam(store.messages, lease),
         run_log=RunLog(services.limits.log_bytes),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import Event, TextStreamed
@@ -14,6 +14,11 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.runs import Runs
 from sleipnir.scheduler.store.visits import Visits
 from sleipnir.worker.visit.run_log import head_and_tail
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.agents.messages import Letter, Teammate
+    from sleipnir.scheduler.store.agents.messages import Messages
+    from sleipnir.worker.conversation.tool_set import Recorder
 
 # Of what a model says within a tenth of a second; few say more than some words.
 _STREAMED_BYTES = 16 * 1024
@@ -47,6 +52,34 @@ class StoredConversation:
         """Add an entry, at most once."""
         self._visits.record_turn(self._lease, position, encode(entry), event=event, usage=usage)
         self.recorded_usage += usage
+
+
+class StoredTeam:
+    """The runs that a run works with, for a visit that is leased."""
+
+    __slots__ = ("_lease", "_messages")
+
+    def __init__(self, messages: Messages, lease: Lease) -> None:
+        self._messages = messages
+        self._lease = lease
+
+    def teammates(self) -> Sequence[Teammate]:
+        """Whom the run may write to."""
+        return self._messages.teammates(self._lease.run_id)
+
+    def sending(self, letter: Letter) -> Recorder:
+        """What sends a letter with the record of the call that does."""
+
+        def record(
+            position: int, entry: Mapping[str, Any], event: Event | None, _usage: Usage
+        ) -> None:
+            self._messages.send(self._lease, position, encode(entry), letter, event)
+
+        return record
+
+    def messages(self, first: int) -> Sequence[dict[str, Any]]:
+        """What others have sent the run, from the `first` on."""
+        return self._messages.read(self._lease.run_id, first)
 
 
 class StoredNarration:

@@ -14,15 +14,14 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.scheduler.agents.loop_check import OF_CHILD, OF_ROOT, Call, alert
 from sleipnir.scheduler.agents.memory import (
-    TODOS,
     last_text,
     messages_of,
-    todos_of,
     turn_key,
 )
-from sleipnir.scheduler.agents.todo import Notebook
+from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.runs.events import Continued
 from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
 from sleipnir.worker.agents.prompt import opening
@@ -43,7 +42,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     Raises:
         NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns.
     """
-    calls, notebook = _model_calls(visit), Notebook(todos_of(visit.state))
+    calls, notebook = _model_calls(visit), Notebook.of(visit.state)
     before = messages_of(visit.state)
     toolset = _toolset(visit, before, notebook)
     try:
@@ -73,7 +72,7 @@ def _toolset(visit: Visit[TurnNode], before: Sequence[Message], notebook: Notebo
     """All functions of the agent, then those of the engine."""
     found = visit.services.tools.resolve_all(visit)
     todo = todo_tools(notebook) if visit.node.config.auto_continue else ()
-    own = (*todo, *user_tools(visit, before))
+    own = (*todo, *message_tools(visit, notebook), *user_tools(visit, before))
     return replace(
         found,
         tools={**found.tools, **{tool.name: tool for tool in own}},
@@ -83,11 +82,8 @@ def _toolset(visit: Visit[TurnNode], before: Sequence[Message], notebook: Notebo
 
 
 def _writes(visit: Visit[TurnNode], added: Sequence[Message], notebook: Notebook) -> dict[str, Any]:
-    """What the turn adds to the state; a todo list that is as it was is no change."""
-    writes: dict[str, Any] = {turn_key(visit.step): added}
-    if notebook.todos != todos_of(visit.state):
-        writes[TODOS] = notebook.todos.to_json()
-    return writes
+    """What the turn adds to the state."""
+    return {turn_key(visit.step): added, **notebook.changes(visit.state)}
 
 
 def _model_calls(visit: Visit[TurnNode]) -> ModelCalls:

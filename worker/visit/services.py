@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.agents.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.model import Usage
-    from sleipnir.worker.conversation.tool_set import Toolset
+    from sleipnir.worker.conversation.tool_set import Recorder, Toolset
     from sleipnir.worker.knowledge.build_stages import StageDone
     from sleipnir.worker.llm.caller import Caller
     from sleipnir.worker.llm.client import ModelRequest, Reply
@@ -58,6 +59,22 @@ class ConversationService(Protocol):
         self, position: int, entry: Mapping[str, Any], event: Event | None, usage: Usage
     ) -> None:
         """Add an entry; `position` is how many there were before."""
+
+
+class TeamService(Protocol):
+    """The runs that this one works with."""
+
+    def teammates(self) -> Sequence[Teammate]:
+        """Whom it may write to."""
+
+    def sending(self, letter: Letter) -> Recorder:
+        """What sends a letter with the record of the call that does.
+
+        It raises `NotReachable` or `NotOpen` where it cannot.
+        """
+
+    def messages(self, first: int) -> Sequence[dict[str, Any]]:
+        """What others have sent it, from the `first` on, counted from 0."""
 
 
 class SecretService(Protocol):
@@ -110,4 +127,5 @@ class VisitServices(NamedTuple):
     secrets: SecretService
     narration: NarrationService
     knowledge: KnowledgeService
+    team: TeamService
     run_log: RunLog  # what `logs` shows of this try, kept with the run when it commits

@@ -62,7 +62,7 @@ def results(server: ModelServer) -> list[Any]:
 def offered(server: ModelServer) -> list[str]:
     """The functions of the agent itself."""
     names = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
-    return [name for name in names if not name.startswith("user__")]
+    return [name for name in names if not name.startswith(("user__", "agent__"))]
 
 
 def system(server: ModelServer) -> str:
@@ -180,7 +180,7 @@ def test_an_agent_without_instructions_is_told_of_its_tools(
 
     assert engine.run(run_id).output == "Hello."
     assert messages(server)[-1] == {"role": "user", "content": "Hi."}
-    assert system(server).startswith("## Asking the user\n")
+    assert system(server).startswith("## Teammates\n")
 
 
 def test_dynamic_instructions_are_made_once_and_rendered(
@@ -531,7 +531,7 @@ def test_a_node_runs_a_normal_agent_and_takes_its_result(
     assert run.output == "It is 2."
     assert run.usage.prompt_tokens == 20
     assert server.requests[0].body["model"] == "parent"
-    assert system(server).startswith("Help x.\n\n## Asking the user\n")
+    assert system(server).startswith("Help x.\n\n## Teammates\n")
     assert messages(server)[1]["content"] == "do it"
     assert set(engine.state(run_id)) == {"initial_prompt", "what", "r"}
     assert_consistent(engine.redis, runs=2)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.agents.messages import Letter
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
@@ -121,6 +122,11 @@ def a_child(engine: Engine) -> None:
     fanned_out(engine, "a", "b")
     spawn(engine, "2/a")
     begin(engine, "1/s", run_id=CHILD)
+
+
+def a_sender(engine: Engine) -> None:
+    a_child(engine)
+    begin(engine, "2/b")
 
 
 def a_late_child(engine: Engine) -> None:
@@ -357,6 +363,10 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "record_turn": (
         started,
         lambda e: e.store.visits.record_turn(held("1/s"), 0, "{}", event=EVENT, usage=USAGE),
+    ),
+    "send_message": (
+        a_sender,
+        lambda e: e.store.messages.send(held("2/b"), 0, "{}", Letter(CHILD, "tested", "x"), EVENT),
     ),
     "requeue_visit": (started, lambda e: e.store.visits.requeue(held("1/s"))),
     "requeue_visit for later": (started, lambda e: e.store.visits.requeue(held("1/s"), 5)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.tools.function import declaration_of
-from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation
+from sleipnir.worker.conversation.tool_set import CallOutcome, ResolvedTool, ToolInvocation
 from sleipnir.worker.tools.call import Completed
 
 Arguments: TypeAlias = Mapping[str, Any]
@@ -48,10 +48,26 @@ def builtin(
     """A function whose result is what `act` makes of arguments that fit."""
 
     def call(invocation: ToolInvocation) -> Completed:
+        return Completed(act(invocation.arguments))
+
+    return checked(name, description, parameters, call, in_commit=in_commit)
+
+
+def checked(
+    name: str,
+    description: str,
+    parameters: Mapping[str, Parameter],
+    act: Callable[[ToolInvocation], CallOutcome],
+    *,
+    in_commit: bool = False,
+) -> ResolvedTool:
+    """A function that does `act` where its arguments fit."""
+
+    def call(invocation: ToolInvocation) -> CallOutcome:
         problems = misfits(parameters, invocation.arguments)
         if problems:
             return Completed({"tool_call_error": f"{name}: {'; '.join(problems)}"})
-        return Completed(act(invocation.arguments))
+        return act(invocation)
 
     return ResolvedTool(declare(name, description, parameters), call, in_commit=in_commit)
 

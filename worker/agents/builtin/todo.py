@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sleipnir.scheduler.agents.todo import Notebook
+from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.worker.agents.builtin.declaring import Arguments, Parameter, builtin
 from sleipnir.worker.conversation.tool_set import ResolvedTool
 

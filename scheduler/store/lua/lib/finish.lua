@@ -84,6 +84,9 @@ function finish(run_id, status, output, failure, orphaned)
   if r.failed_nodes or r.handled_failures then
     kinds[#kinds + 1] = 'failures'
   end
+  if r.parent then
+    kinds[#kinds + 1] = 'messages'
+  end
   if r.try then
     kinds[#kinds + 1] = 'superseded'
   end

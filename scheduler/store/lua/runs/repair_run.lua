@@ -140,7 +140,8 @@ local REPAIRS = {
       relist_run(run_id, r, ended_so, r.ended)
     end
     write('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, bundle))
-    for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures'}) do
+    for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures',
+      'messages'}) do
       write('PEXPIRE', key(kind, run_id), 2 * retention_ms)
     end
     let_kept_expire(run_id)

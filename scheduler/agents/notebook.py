@@ -1,0 +1,32 @@
+"""What the calls of one turn change of what their run remembers, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sleipnir.scheduler.agents.memory import MESSAGES_READ, TODOS, todos_of
+from sleipnir.scheduler.agents.todo import TodoList
+
+
+@dataclass(slots=True)
+class Notebook:
+    """The todo list, and how many of its messages the run has read."""
+
+    todos: TodoList = field(default_factory=TodoList)
+    messages_read: int = 0
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> Notebook:
+        """As the turn finds it."""
+        return cls(todos_of(state), state.get(MESSAGES_READ, 0))
+
+    def changes(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """What is to be written of it; what is as it was is no change."""
+        before, writes = Notebook.of(state), dict[str, Any]()
+        if self.todos != before.todos:
+            writes[TODOS] = self.todos.to_json()
+        if self.messages_read != before.messages_read:
+            writes[MESSAGES_READ] = self.messages_read
+        return writes

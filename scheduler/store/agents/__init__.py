@@ -1,0 +1,1 @@
+"""What runs of normal agents do to each other."""

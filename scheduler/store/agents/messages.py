@@ -1,0 +1,79 @@
+"""Messages between the runs of a tree: each run has an inbox, kept as long as its history."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.agents.messages import Letter, Teammate
+from sleipnir.scheduler.runs.model import FINAL, Lease
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.transitions import Transitions
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import Event
+
+
+class Messages:
+    """What agents send each other, and whom they can reach."""
+
+    def __init__(self, store: Transitions) -> None:
+        self._store = store
+        self._redis: Any = store.client  # redis-py types every answer as sync or async
+
+    def send(
+        self, lease: Lease, position: int, turn: str, letter: Letter, event: Event | None
+    ) -> None:
+        """Deliver a letter and record `turn`, the result of the call that sends it, once.
+
+        Args:
+            position: how many entries the visit's conversation had before.
+
+        Raises:
+            NotReachable: it is addressed to nobody that the run may write to.
+            NotOpen: it is addressed to a run that is over.
+            RunClosed, StaleVisit: it is somebody else's to go on.
+        """
+        self._store.call(
+            "send_message",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            position,
+            turn,
+            self._store.event(event),
+            letter.to,
+            encode({"from": letter.sender, "text": letter.text}),
+        )
+
+    def read(self, run_id: str, first: int) -> list[dict[str, Any]]:
+        """The messages from the `first` on, counted from 0, as models are shown them."""
+        texts = self._redis.lrange(run_key("messages", run_id), first, -1)
+        return [_shown(json.loads(text)) for text in texts]
+
+    def teammates(self, run_id: str) -> list[Teammate]:
+        """Whom a run may write to: its children, then the other children of its parent."""
+        parent = self._redis.hget(run_key("run", run_id), "parent")
+        with self._redis.pipeline(transaction=False) as pipe:
+            for of in (run_id, *((parent.partition(" ")[0],) if parent else ())):
+                pipe.lrange(run_key("children", of), 0, -1)
+            ids = [child for found in pipe.execute() for child in found if child != run_id]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for child in ids:
+                pipe.hmget(run_key("run", child), "agent", "status")
+            records = pipe.execute()
+        return [
+            Teammate(child, child, agent, status in FINAL)
+            for child, (agent, status) in zip(ids, records, strict=True)
+            if agent is not None
+        ]
+
+
+def _shown(message: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "from": message["from"],
+        "payload": {"type": "text", "content": message["text"]},
+        "timestamp": to_rfc3339(message["at"]),
+    }

@@ -1,0 +1,32 @@
+-- Put a message into a teammate's inbox, and record the result of the call that sends it: once.
+-- KEYS partition
+-- ARGV run_id visit token position turn event target message
+-- position: how many entries of its conversation the caller knows of
+-- message: a JSON object with fields, which gets `at` in front
+-- USES store
+-- ERR  run_closed stale_visit
+-- ERR  not_reachable  the target is neither a child of the run nor another child of its parent
+-- ERR  not_open       the target is over
+local status, parent = unpack(redis.call('HMGET', key('run', run_id), 'status', 'parent'))
+local refusal, v = check_holder(run_id, visit, token, status)
+if refusal then return refusal end
+if v.turns ~= tonumber(position) then return {'OK', {}} end
+
+local function is_child_of(other)
+  return redis.call('LPOS', key('children', other), target)
+end
+
+local siblings_of = parent and string.match(parent, '^(%S+) ')
+if target == run_id or not is_child_of(run_id) and not (siblings_of and is_child_of(siblings_of))
+then
+  return {'not_reachable'}
+end
+if is_over(unpack(redis.call('HMGET', key('run', target), 'status', 'deadline'))) then
+  return {'not_open'}
+end
+push('RPUSH', key('messages', target), {string.format('{"at":%.0f,', now_ms)
+  .. string.sub(message, 2)})
+record_turn(run_id, visit, v, turn)
+write_visit(run_id, visit, v)
+narrate(run_id, event)
+return {'OK', {}}

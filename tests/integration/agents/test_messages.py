@@ -1,0 +1,127 @@
+"""Agents that work side by side tell each other things."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.store.keys import run_key
+from tests.support.conversations import converses, results
+from tests.support.dying import LOST_S, survives
+from tests.support.engine import Engine
+from tests.support.invariants import assert_consistent
+from tests.support.keys import leaked_keys
+from tests.support.model_server import ModelServer, calls, says
+
+GRAPH = """
+start: s
+nodes:
+  s: {type: script, script: ok.sh, next: [a, b]}
+  a: {type: agent, agent: left, prompt: "LEFT", next: z}
+  b: {type: agent, agent: right, prompt: "RIGHT", next: z}
+  z: {type: end, output: done}
+"""
+CHECK = ("agent__check_inbox", {})
+
+
+def tell(whom: str, what: str = "The interface changed.") -> tuple[str, dict[str, str]]:
+    return "agent__send_message", {"id": whom, "message": what}
+
+
+def two_children(engine: Engine) -> tuple[str, list[str]]:
+    """A run whose two children have not begun."""
+    for name in ("left", "right"):
+        engine.write_normal(name, "model: openai:m\n")
+    run_id = engine.submit(GRAPH, {"ok.sh": "echo '{}'\n"})
+    for _ in range(3):
+        engine.work_once()
+    children = engine.queries.children(run_id)
+    return run_id, [child.run_id for child in sorted(children, key=lambda each: each.agent)]
+
+
+def told(server: ModelServer, text: str) -> list[Any]:
+    return [json.loads(result) for result in results(server, text)]
+
+
+def test_siblings_tell_each_other(engine: Engine, server: ModelServer) -> None:
+    run_id, (left, right) = two_children(engine)
+    converses(server, "LEFT", calls(tell(right, "One."), tell(right, "Two.")), says("L"))
+    converses(server, "RIGHT", calls(tell(left)), calls(CHECK, CHECK), calls(CHECK), says("R"))
+
+    engine.drive()
+
+    assert engine.run(run_id).output == "done"
+    assert [each["status"] for each in told(server, "LEFT")] == ["ok", "ok"]
+    sent, first, second, third = told(server, "RIGHT")
+    assert sent["status"] == "ok"
+    assert first["count"] == 2
+    assert [each["payload"] for each in first["messages"]] == [
+        {"type": "text", "content": "One."},
+        {"type": "text", "content": "Two."},
+    ]
+    assert {each["from"] for each in first["messages"]} == {left}
+    assert all(each["timestamp"].endswith("Z") for each in first["messages"])
+    assert second == third == {"messages": [], "count": 0}
+    assert engine.redis.llen(run_key("messages", left)) == 1
+    assert_consistent(engine.redis, runs=3)
+    assert leaked_keys(engine.redis) == []
+
+
+def test_nobody_else_can_be_told(engine: Engine, server: ModelServer) -> None:
+    run_id, (left, right) = two_children(engine)
+    converses(server, "LEFT", says("L"))
+    refused = calls(tell(run_id), tell(right), tell("00" * 8), tell(left), CHECK)
+    converses(server, "RIGHT", calls(CHECK), refused, says("R"))
+
+    engine.drive()
+
+    *refusals, empty = told(server, "RIGHT")[1:]
+    assert [each["status"] for each in refusals] == ["error"] * 4
+    assert "no teammates now" in refusals[0]["message"]
+    assert f"no teammate '{right}'" in refusals[1]["message"]
+    assert f"{left} has ended" in refusals[3]["message"]
+    assert empty["count"] == 0
+    assert engine.redis.exists(run_key("messages", run_id), run_key("messages", left)) == 0
+    assert_consistent(engine.redis, runs=3)
+
+
+@pytest.mark.parametrize("place", ["before.send", "after.send", "before.advance"])
+def test_what_is_sent_arrives_once_whoever_dies(
+    engine: Engine, server: ModelServer, place: str
+) -> None:
+    _, (_, right) = two_children(engine)
+    converses(server, "LEFT", calls(tell(right)), says("L"))
+    converses(server, "RIGHT", calls(CHECK), calls(CHECK), says("R"))
+
+    assert not survives(f"{place}:kill", engine.work_once)
+    engine.clock.move(LOST_S)
+    engine.tick()
+    engine.drive()
+
+    assert len(engine.redis.lrange(run_key("messages", right), 0, -1)) == 1
+    assert_consistent(engine.redis, runs=3)
+
+
+@pytest.mark.parametrize("place", ["before.record_turn", "after.record_turn", "before.advance"])
+def test_what_was_read_is_not_lost_with_the_turn(
+    engine: Engine, server: ModelServer, place: str
+) -> None:
+    _, (_, right) = two_children(engine)
+    converses(server, "LEFT", calls(tell(right)), calls(tell(right, "More.")), says("L"))
+    converses(server, "RIGHT", calls(CHECK), calls(CHECK), says("R"))
+    engine.work_once()
+
+    assert not survives(f"{place}:kill:2" if "turn" in place else f"{place}:kill", engine.work_once)
+    engine.work_once()  # more comes meanwhile
+    engine.clock.move(LOST_S)
+    engine.tick()
+    engine.drive()
+
+    found = [message for result in told(server, "RIGHT") for message in result["messages"]]
+    assert [message["payload"]["content"] for message in found] == [
+        "The interface changed.",
+        "More.",
+    ]
+    assert_consistent(engine.redis, runs=3)
