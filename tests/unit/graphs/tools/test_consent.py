@@ -80,5 +80,13 @@ def test_of_the_shipped_tools_those_that_change_something_ask() -> None:
     ]
 
     assert {function.name for function in functions if may_ask(function)} == {
-        *("execute_command", "fs_mkdir", "fs_patch", "fs_rm", "fs_write", "git_command"),
+        *(
+            "execute_command",
+            "execute_sql_code",
+            "fs_mkdir",
+            "fs_patch",
+            "fs_rm",
+            "fs_write",
+            "git_command",
+        ),
     }

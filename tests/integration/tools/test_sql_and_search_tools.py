@@ -1,0 +1,225 @@
+"""Shipped tools for databases, code, issues and phones."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from sleipnir.worker.tools.call import NeedsConfirmation
+from tests.support.global_tools import SHIPPED, GlobalTools
+from tests.support.web_server import Page, WebServer
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> GlobalTools:
+    return GlobalTools(tmp_path)
+
+
+# ---- databases
+
+
+@pytest.fixture(params=["sqlite:///", "sqlite+pysqlite:///"])
+def shop(request: pytest.FixtureRequest, tools: GlobalTools) -> Path:
+    """A database, reached through Python's own library and through SQLAlchemy."""
+    file = tools.workdir / "shop.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE kettle (name TEXT, price INT)")
+        connection.executemany("INSERT INTO kettle VALUES (?, ?)", [("red", 30), ("a, b", 25)])
+    connection.close()
+    tools.set({"USQL_DSN": f"{request.param}{file}"})
+    return file
+
+
+def rows(file: Path) -> list[tuple[str, int]]:
+    connection = sqlite3.connect(file)
+    try:
+        return connection.execute("SELECT name, price FROM kettle ORDER BY name").fetchall()
+    finally:
+        connection.close()
+
+
+def test_rows_are_read_unasked(tools: GlobalTools, shop: Path) -> None:
+    code = "select name, price from kettle order by price;"
+
+    assert tools.text("execute_sql_code", {"code": code}) == 'name,price\n"a, b",25\nred,30\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "done"),
+    [
+        ("UPDATE kettle SET price = 20 WHERE name = 'red'", "1 row changed"),
+        ("SELECT 1; UPDATE kettle SET price = 20 WHERE name = 'red'", "1 row changed"),
+        ("WITH x AS (SELECT 1) UPDATE kettle SET price = 20 WHERE name = 'red'", "Done"),
+    ],
+)
+def test_a_person_is_asked_before_anything_is_written(
+    tools: GlobalTools, shop: Path, code: str, done: str
+) -> None:
+    before = rows(shop)
+
+    asked = tools.call("execute_sql_code", {"code": code})
+
+    assert isinstance(asked, NeedsConfirmation)
+    assert asked.question == f"run this SQL?\n{code}"
+    assert rows(shop) == before
+    said = tools.text("execute_sql_code", {"code": code}, approvals=[asked.question])
+    assert said == done
+    assert rows(shop) == [("a, b", 25), ("red", 20)]
+
+
+def test_of_several_statements_all_count_or_none(tools: GlobalTools, shop: Path) -> None:
+    code = "INSERT INTO kettle VALUES ('blue; dark', 1); INSERT INTO elsewhere VALUES (1)"
+
+    said = tools.failure("execute_sql_code", {"code": code}, auto_confirm=True)
+
+    assert said == "the database says: no such table: elsewhere"
+    assert len(rows(shop)) == 2
+
+
+def test_many_rows_are_cut_and_said_to_be(tools: GlobalTools, shop: Path) -> None:
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1500)"
+    code = f"SELECT * FROM ({numbers} SELECT i FROM n)"
+
+    text = tools.text("execute_sql_code", {"code": code})
+
+    assert text.splitlines()[0] == "i"
+    assert text.splitlines()[-2:] == ["1000", "(Only the first 1000 rows; narrow the query.)"]
+
+
+def test_a_database_that_is_not_there_is_not_made_by_reading(tools: GlobalTools) -> None:
+    missing = tools.workdir / "missing.db"
+    tools.set({"USQL_DSN": f"sqlite:///{missing}"})
+
+    said = tools.failure("execute_sql_code", {"code": "SELECT 1"})
+
+    assert (said, missing.exists()) == (f"there is no database {missing}", False)
+
+
+def test_other_databases_name_what_they_need(tools: GlobalTools) -> None:
+    tools.set({"USQL_DSN": "unheard-of://me:word@example.org/db"})
+
+    said = tools.failure("execute_sql_code", {"code": "SELECT 1"})
+
+    assert "needs SQLAlchemy (pip install 'sleipnir[sql]'" in said
+    assert "word" not in said
+
+
+# ---- code
+
+
+@pytest.fixture
+def code(tools: GlobalTools) -> Path:
+    directory = tools.workdir / "code"
+    directory.mkdir()
+    (directory / "a.py").write_text("print('one')\n# print('no')\nprint(\n    'two',\n)\n")
+    (directory / "b.js").write_text("print('js')\n")
+    return directory
+
+
+@pytest.mark.usefixtures("code")
+def test_code_is_found_by_its_structure(
+    tools: GlobalTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    search = {"pattern": "print($$$A)", "lang": "python"}
+
+    found = tools.text("ast_grep", search)
+
+    assert "a.py:1:print('one')" in found
+    assert "a.py:4:    'two'," in found
+    assert "no" not in found
+    assert "js" not in found
+    assert tools.text("ast_grep", {**search, "glob": "!a.py"}) == "Nothing matches print($$$A)"
+    assert "there is no file" in tools.failure("ast_grep", {**search, "path": "elsewhere"})
+    assert "ast-grep: " in tools.failure("ast_grep", {**search, "lang": "klingon"})
+
+
+def test_without_the_program_it_is_said_what_to_use_instead(tmp_path: Path) -> None:
+    # By an interpreter that has nothing beside it.
+    called = subprocess.run(
+        [Path(sys.executable).resolve(), "-c", "import ast_grep; ast_grep.run('print($A)')"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{SHIPPED}{os.pathsep}{SHIPPED_LIBRARY}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert called.returncode == 1
+    assert "Use fs_grep" in called.stderr
+
+
+# ---- issues
+
+
+def program(directory: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the program `jira`, first on the PATH."""
+    directory.mkdir(exist_ok=True)
+    (directory / "jira").write_text(f"#!/bin/sh\n{text}\n")
+    (directory / "jira").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_issues_are_listed(
+    tools: GlobalTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin", 'printf "%s\\n" "$@"', monkeypatch)
+    query = "project = OPS; rm -rf $HOME"
+
+    said = tools.text("query_jira_issues", {"jql_query": query})
+
+    assert said.splitlines() == ["issue", "list", "--plain", f"--jql={query}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("No result found for given query", "No issue matches x"), ("401 Unauthorized", "401")],
+)
+def test_nothing_found_is_no_failure_of_the_query(
+    tools: GlobalTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    program(tmp_path / "bin", f"echo '{text}' >&2; exit 1", monkeypatch)
+
+    assert said in json.dumps(tools.call("query_jira_issues", {"jql_query": "x"}))
+
+
+# ---- phones
+
+
+@pytest.fixture
+def twilio(tools: GlobalTools) -> Iterator[WebServer]:
+    sent = json.dumps({"sid": "SM1", "status": "queued"})
+    page = Page(sent, "application/json")
+    with WebServer({"/2010-04-01/Accounts/AC1/Messages.json": page}) as server:
+        tools.allow_private_addresses = True
+        tools.set(
+            {
+                "TWILIO_ACCOUNT_SID": "AC1",
+                "TWILIO_AUTH_TOKEN": "token",
+                "TWILIO_FROM_NUMBER": "+15550100",
+                "TWILIO_API_URL": server.url(""),
+            }
+        )
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("to", "sender"),
+    [("+15550101", "+15550100"), ("whatsapp:+15550101", "whatsapp:+15550100")],
+)
+def test_messages_are_sent(tools: GlobalTools, twilio: WebServer, to: str, sender: str) -> None:
+    said = tools.text("send_twilio", {"to_number": to, "message": "Tea & cake"})
+
+    assert said == f"Sent to {to}: queued (SM1)"
+    (visit,) = twilio.visits
+    assert parse_qs(visit.body.decode()) == {"To": [to], "From": [sender], "Body": ["Tea & cake"]}
+    assert visit.headers["authorization"] == "Basic QUMxOnRva2Vu"
