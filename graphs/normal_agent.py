@@ -76,7 +76,6 @@ class NormalAgent(SkillFields):
 
 
 WITHOUT_EFFECT = (
-    *SkillFields.model_fields,
     "reasoning_effort",
     "spawnable_agents",
     "max_tool_result_chars",
@@ -133,9 +132,8 @@ def turn_node_id(name: str) -> str:
 
 def not_available(agent: NormalAgent) -> Iterator[str]:
     """The fields by which an agent asks for what this version cannot do yet."""
-    for field in ("can_spawn_agents", "skills_enabled"):
-        if getattr(agent, field):
-            yield field
+    if agent.can_spawn_agents:
+        yield "can_spawn_agents"
     if agent.documents:
         yield "documents"
     if agent.agent_session is not None:

@@ -69,16 +69,16 @@ class Variable(Section):
 
 
 class SkillFields(Section):
-    """Fields of a newer dialect: accepted, without effect (W011)."""
+    """What models may load while they work; a node's own values win over those of its graph."""
 
-    skills_enabled: Any = None
-    """Has no effect here."""
-    enabled_skills: Any = None
-    """Has no effect here."""
-    inject_skill_instructions: Any = None
-    """Has no effect here."""
-    skill_instructions: Any = None
-    """Has no effect here."""
+    skills_enabled: bool | None = None
+    """true: the model may list, load and unload skills."""
+    enabled_skills: list[str] | None = None
+    """Names of the skills it may load. Default: all that are found."""
+    inject_skill_instructions: bool | None = None
+    """false: the prompt does not say how to use skills; the functions stay."""
+    skill_instructions: str | None = None
+    """What the prompt says of skills in the place of our own text."""
 
 
 class BaseNode(Section):

@@ -27,6 +27,7 @@ from sleipnir.graphs.knowledge.pointer import UnusablePointer, pointer_file, rea
 from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.graphs.normal_agent import NormalAgent, not_available
 from sleipnir.graphs.schema import AgentNode, Graph, RagNode
+from sleipnir.graphs.skills import SHIPPED_SKILLS, SkillLibrary, choices_in, servers_of
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.scheduler.config.directories import config_dir, data_dir
@@ -56,15 +57,20 @@ class Preparation:
 
     Args:
         put_bundle: stores a bundle, given its digest and its bytes.
+        workdir: of its runs, with skills of its own; None: the current directory.
     """
 
     def __init__(
-        self, settings: Settings, search: AgentSearch, put_bundle: Callable[[str, bytes], None]
+        self,
+        settings: Settings,
+        search: AgentSearch,
+        put_bundle: Callable[[str, bytes], None],
+        workdir: Path | None = None,
     ) -> None:
         self._settings = settings
         self._search = search
         self._put_bundle = put_bundle
-        self._resources = resources_of(settings, search, require_knowledge=True)
+        self._resources = resources_of(settings, search, require_knowledge=True, workdir=workdir)
         self._library = self._resources.library()
         self._digests: dict[Path, str] = {}  # of the bundles stored so far, by directory
         self._agents: dict[str, str] = {}
@@ -108,7 +114,7 @@ class Preparation:
 
     def _pack(self, agent: Agent) -> str:
         """Store the bundle of an agent and of all it may spawn; returns its digest."""
-        parts = parts_of(agent, self._settings, self._library)
+        parts = parts_of(agent, self._settings, self._library, self._resources.skills())
         bundle = pack(parts, self._settings.bundle_limit_bytes)
         self._put_bundle(bundle.digest, bundle.data)
         self._digests[agent.directory] = bundle.digest
@@ -166,12 +172,16 @@ def _first_error(error: AgentNotFound | InvalidAgent | SubmissionRefused) -> str
     return f"{replace(errors[0], hint=None)}{more}"
 
 
-def parts_of(agent: Agent, settings: Settings, library: ToolLibrary) -> list[Part]:
+def parts_of(
+    agent: Agent, settings: Settings, library: ToolLibrary, skills: SkillLibrary
+) -> list[Part]:
     """What goes into the bundle of an agent."""
-    servers = None
-    if agent.mcp_servers:
-        servers = configured_servers(settings)[0].bundled(agent.mcp_servers)
-    return bundle_parts(agent, library, config_dir(), servers, _plans(agent, settings))
+    graph = agent.runnable
+    skill_files = skills.chosen(choices_in(graph)) if graph is not None else {}
+    entries = [*agent.mcp_servers, *servers_of(skill_files.values())]
+    servers = configured_servers(settings)[0].bundled(entries) if entries else None
+    plans = _plans(agent, settings)
+    return bundle_parts(agent, library, config_dir(), servers, plans, skill_files)
 
 
 def _plans(agent: Agent, settings: Settings) -> dict[str, KnowledgePlan]:
@@ -219,8 +229,18 @@ def rag_defaults(settings: Settings) -> dict[str, Any]:
     }
 
 
+def skill_directories(workdir: Path | None = None) -> tuple[Path, ...]:
+    """Where skills are looked for; `workdir` is the current directory unless given."""
+    here = (workdir or Path()).absolute()
+    return (here / ".sleipnir" / "skills", config_dir() / "skills", SHIPPED_SKILLS)
+
+
 def resources_of(
-    settings: Settings, search: AgentSearch, *, require_knowledge: bool = False
+    settings: Settings,
+    search: AgentSearch,
+    *,
+    require_knowledge: bool = False,
+    workdir: Path | None = None,
 ) -> Resources:
     """What agents are validated against under these settings."""
     mcp, mcp_findings = configured_servers(settings)
@@ -237,6 +257,7 @@ def resources_of(
         knowledge_directory=data_dir() / "kb",
         max_branches=settings.max_branches,
         tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
+        skill_directories=skill_directories(workdir),
         mapping_tools=settings.mapping_tools,
         visible_tools=settings.visible_tools,
         find_program=shutil.which,

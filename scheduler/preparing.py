@@ -13,6 +13,8 @@ with lazy_imports():
     from sleipnir.scheduler import preparation
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.store.run_store import RunStore
@@ -24,15 +26,18 @@ class Preparing:
     store: RunStore
     search: AgentSearch
 
-    def prepare(self, reference: str) -> PreparedAgent:
+    def prepare(self, reference: str, workdir: Path | None = None) -> PreparedAgent:
         """Find, validate and pack an agent, and store its bundles.
+
+        Args:
+            workdir: of its runs, where skills of their own may be; None: the current directory.
 
         Raises:
             AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
             SubmissionRefused: it is of a kind this version cannot run.
         """
         settings, put = self.store.settings, self.store.bundles.put
-        prepared = preparation.Preparation(settings, self.search, put).prepare(reference)
+        prepared = preparation.Preparation(settings, self.search, put, workdir).prepare(reference)
         self.knowledge_notes.add(prepared.unbuilt)
         return prepared
 

@@ -4,6 +4,7 @@ agents/<name>/…          the agent
 agents/.shared/…         what the agents beside it share, if anything
 functions/tools/<file>   the global tools it uses, and their `.env`
 functions/utils/…        helpers of tools, if it has any tools
+functions/skills/<name>/ the skills it may load, a SKILL.md each
 functions/mcp.json       the servers it uses, with the names of secrets, not their values
 knowledge.json           what its knowledge bases are built with, or have been built as
 config.yaml              the normal agent, where the environment named another than its own
@@ -15,7 +16,7 @@ manifest.json            its name, the aliases of tools as they were at submissi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from sleipnir.lazy import lazy_imports
 
 # Whoever looks for a file in a bundle need not know what one is made of.
 with lazy_imports():
+    from sleipnir.graphs import skills
     from sleipnir.graphs.document import overrides
     from sleipnir.graphs.knowledge import plan as knowledge_plan
     from sleipnir.graphs.tools import library as tool_library
@@ -34,13 +36,14 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
     from sleipnir.graphs.knowledge.plan import KnowledgePlan
+    from sleipnir.graphs.skills import SkillLibrary
     from sleipnir.graphs.tools.library import ToolLibrary
-    from sleipnir.graphs.tools.toolbox import Toolbox
 
 _AGENTS = "agents"
 _SHARED = ".shared"
 _TOOLS = "functions/tools"
 _UTILS = "functions/utils"
+_SKILLS = "functions/skills"
 _MCP_FILE = "functions/mcp.json"
 MANIFEST = "manifest.json"
 CONFIG = "config.yaml"
@@ -52,6 +55,7 @@ def bundle_parts(
     config_directory: Path,
     servers: Mapping[str, Any] | None,
     plans: Mapping[str, KnowledgePlan] | None = None,
+    skill_files: Mapping[str, Path] | None = None,
 ) -> list[Part]:
     """Everything a worker needs to run an agent.
 
@@ -61,16 +65,24 @@ def bundle_parts(
         config_directory: of the user, with helpers and the environment of tools.
         servers: the content of the `mcp.json`; None: the agent uses no server.
         plans: of its knowledge bases, by node id.
+        skill_files: of the skills it may load, by name; their tools are packed with them.
     """
     toolbox = toolboxes.Toolbox(agent.global_tools, library, agent.directory)
+    skill_files = skill_files or {}
+    brought = skills.tool_files(skill_files.values(), library) if skill_files else []
+    tool_files = list(dict.fromkeys([*toolbox.files, *brought]))
     parts = [Part(f"{_AGENTS}/{agent.name}", agent.directory)]
-    parts += [Part(f"{_TOOLS}/{file.name}", file) for file in toolbox.files]
-    parts += _beside(agent, toolbox, config_directory)
+    parts += [Part(f"{_TOOLS}/{file.name}", file) for file in tool_files]
+    parts += [
+        Part(f"{_SKILLS}/{name}/{skills.SKILL_FILE}", file) for name, file in skill_files.items()
+    ]
+    has_tools = bool(toolbox.functions or tool_files)
+    parts += _beside(agent, config_directory, tool_files, has_tools=has_tools)
     if servers is not None:
         parts.append(Part(_MCP_FILE, _json(servers)))
     if plans:
         parts.append(Part(knowledge_plan.PLAN_FILE, knowledge_plan.plans_text(plans)))
-    manifest: dict[str, Any] = {"agent": agent.name, "aliases": dict(_aliases(toolbox, library))}
+    manifest: dict[str, Any] = {"agent": agent.name, "aliases": dict(_aliases(tool_files, library))}
     if agent.overrides:
         manifest["overrides"] = dict(agent.overrides)
     if overrides.CONFIG_FILE in agent.overrides:
@@ -120,22 +132,29 @@ def library_of(root: Path) -> ToolLibrary:
     return tool_library.ToolLibrary([root / _TOOLS], _manifest(root)["aliases"])
 
 
-def _beside(agent: Agent, toolbox: Toolbox, config_directory: Path) -> Iterator[Part]:
+def skills_of(root: Path) -> SkillLibrary:
+    """The skills in an unpacked bundle."""
+    return skills.SkillLibrary([root / _SKILLS])
+
+
+def _beside(
+    agent: Agent, config_directory: Path, tool_files: Collection[Path], *, has_tools: bool
+) -> Iterator[Part]:
     """What belongs to the agent without being part of it, as far as it exists."""
     shared = agent.directory.parent / _SHARED
     if shared.is_dir():
         yield Part(f"{_AGENTS}/{_SHARED}", shared)
     environment = config_directory / _TOOLS / ENV_FILE
-    if toolbox.files and environment.exists():
+    if tool_files and environment.exists():
         yield Part(f"{_TOOLS}/{ENV_FILE}", environment)
     utils = config_directory / _UTILS
-    if toolbox.functions and utils.is_dir():
+    if has_tools and utils.is_dir():
         yield Part(_UTILS, utils)
 
 
-def _aliases(toolbox: Toolbox, library: ToolLibrary) -> Iterator[tuple[str, list[str]]]:
+def _aliases(tool_files: Iterable[Path], library: ToolLibrary) -> Iterator[tuple[str, list[str]]]:
     """The aliases that stand for nothing but files of this bundle."""
-    packed = set(toolbox.files)
+    packed = set(tool_files)
     for alias in sorted(library.aliases):
         found = library.resolve(alias)
         if found.files and not found.unknown and packed.issuperset(found.files):

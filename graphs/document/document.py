@@ -168,6 +168,11 @@ def read_document(file: Path) -> tuple[Document | None, list[Finding]]:
     except _Unreadable as error:
         message = f"cannot read {file.name}: {error}"
         return None, [_finding(file, "E003", message, (), (1, 1))]
+    return parse_document(file, text)
+
+
+def parse_document(file: Path, text: str) -> tuple[Document | None, list[Finding]]:
+    """Read YAML that stands in a file; the document is None if there is nothing to go on."""
     reader = _Reader(file, text)
     try:
         root = reader.root()

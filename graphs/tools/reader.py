@@ -34,7 +34,7 @@ _LIMIT_BYTES = 4 * 1024 * 1024
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Functions that the engine itself offers begin like this.
 RESERVED_PREFIXES = (
-    *("todo__", "agent__", "user__", "rag__"),
+    *("todo__", "agent__", "user__", "rag__", "skill__"),
     *("mcp_search_", "mcp_describe_", "mcp_invoke_"),
 )
 

@@ -28,13 +28,17 @@ class Toolbox:
     """The functions of an agent: its global tools in their order, then its own."""
 
     def __init__(
-        self, global_tools: Sequence[str], library: ToolLibrary, agent_directory: Path
+        self, global_tools: Sequence[str], library: ToolLibrary, agent_directory: Path | None
     ) -> None:
-        """Read the tool files; whatever is wrong with them is in `findings`."""
+        """Read the tool files; whatever is wrong with them is in `findings`.
+
+        Args:
+            agent_directory: with the agent's own tools; None: there are none of its own.
+        """
         self._library = library
         self._resolved = {entry: library.resolve(entry) for entry in global_tools}
         paths = dict.fromkeys(file for found in self._resolved.values() for file in found.files)
-        own = _own_files(agent_directory)
+        own = _own_files(agent_directory) if agent_directory is not None else []
         files = [read_tool_file(path, own=False) for path in paths]
         files += [read_tool_file(path, own=True) for path in own[:1]]
         self._by_path: dict[Path, tuple[Function, ...]] = {f.path: f.functions for f in files}

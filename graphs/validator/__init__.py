@@ -19,6 +19,7 @@ from sleipnir.graphs.validator import (
     reachability,
     routes,
     schemas,
+    skills,
     templates,
     tool_files,
     tools,
@@ -53,6 +54,9 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     tools.used_tools_can_run,
     models.models_are_known,
     models.llm_nodes_have_a_model,
+    skills.skills_of_nodes_are_the_graphs,
+    skills.skills_can_be_loaded,
+    skills.skill_fields_have_effect,
     schemas.output_schemas_are_schemas,
     keys.name_is_the_directory,
     keys.variables_can_be_told_apart,
@@ -82,6 +86,8 @@ RULES_OF_NORMAL: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     tools.global_tools_exist,
     tools.tool_files_are_usable,
     keys.variables_can_be_told_apart,
+    skills.skills_can_be_loaded,
+    skills.skill_fields_have_effect,
 )
 
 
@@ -90,7 +96,7 @@ def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
 
     With `settings.validate_before_run: false` only what loading itself cannot do without
     (E0xx) is left. Of a normal agent its
-    variables, tools, documents and models are looked at.
+    variables, tools, skills, documents and models are looked at.
     """
     graph = agent.graph
     if graph is None:

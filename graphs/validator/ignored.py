@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sleipnir.graphs.document.finding import Finding, listing
-from sleipnir.graphs.schema import AgentNode, LlmNode, RagNode, ReservedFields, SkillFields
+from sleipnir.graphs.schema import AgentNode, BaseNode, LlmNode, RagNode, ReservedFields
 from sleipnir.graphs.validator.context import Context, place
 from sleipnir.graphs.validator.edges import ignores_next
 
-_SKILLS = tuple(SkillFields.model_fields)
 _OF_GRAPHS = tuple(ReservedFields.model_fields)
-_RESERVED = {
-    LlmNode: _SKILLS,
+_RESERVED: Mapping[type[BaseNode], tuple[str, ...]] = {
     RagNode: ("extractor_model", "extractor_prompt", "graph_hops", "driver"),
 }
 
@@ -28,7 +26,7 @@ def next_is_heeded(context: Context) -> Iterator[Finding]:
 
 def no_reserved_fields(context: Context) -> Iterator[Finding]:
     """W011: fields of a newer dialect are accepted and do nothing."""
-    places: list[tuple[str, ...]] = [(field,) for field in (*_SKILLS, *_OF_GRAPHS)]
+    places: list[tuple[str, ...]] = [(field,) for field in _OF_GRAPHS]
     for node_id, node in context.graph.nodes.items():
         places += [("nodes", node_id, field) for field in _RESERVED.get(type(node), ())]
     for path in places:

@@ -10,6 +10,7 @@ from typing import Any
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.limits import MAX_BRANCHES
+from sleipnir.graphs.skills import SkillLibrary
 from sleipnir.graphs.tools.library import DEFAULT_ALIASES, ToolLibrary
 
 
@@ -42,6 +43,8 @@ class Resources:
     mapping_tools: Mapping[str, str | list[str]] = field(default_factory=dict)
     # The only tool files that agents may use; None: all.
     visible_tools: Sequence[str] | None = None
+    # Where skills live, those of the working directory first.
+    skill_directories: tuple[Path, ...] = ()
     # Where a program is on this machine, None if it is not there; without it nobody looks.
     find_program: Callable[[str], str | None] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -62,3 +65,7 @@ class Resources:
         """The global tools that agents may name."""
         aliases = {**DEFAULT_ALIASES, **self.mapping_tools}
         return ToolLibrary(self.tool_directories, aliases, self.visible_tools)
+
+    def skills(self) -> SkillLibrary:
+        """The skills that agents may enable."""
+        return SkillLibrary(self.skill_directories)

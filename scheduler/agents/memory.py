@@ -7,6 +7,7 @@ the first did; history, forks and retries see it as they see any state.
     turn <n>         the messages that turn n has added, from 1; the first begins with the prompt
     todos            the todo list, once there is one
     messages_read    how many of the messages in its inbox it has read, once that is any
+    skills           the names of the skills that are loaded, once one was
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ Message: TypeAlias = Mapping[str, Any]
 PROMPT = "initial_prompt"
 TODOS = "todos"
 MESSAGES_READ = "messages_read"
+SKILLS = "skills"
 _TURN = "turn "
 
 

@@ -97,7 +97,7 @@ def run_batch(client: Client, options: Options, call: Call, processes: int) -> i
     # It may last for hours: it rides out a restart of Redis.
     client.store.client.set_retry(RETRY_OUTAGE)
     with _room_for_files(), Ledger() as ledger:
-        prepared = client.prepare(call.agent)
+        prepared = client.prepare(call.agent, call.workdir)
         try:
             return _Start(options, call, client, prepared, ledger, processes)()
         finally:

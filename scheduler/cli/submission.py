@@ -165,7 +165,7 @@ class Submission:
         Raises:
             GraphError, SubmissionRefused: it was not accepted.
         """
-        prepared = client.prepare(self.agent)
+        prepared = client.prepare(self.agent, self.workdir)
         if self.session is not None:
             reason = (
                 "sessions are not available in this version"

@@ -31,12 +31,12 @@ from sleipnir.scheduler.temporary import OwnDirectory
 _OF_NO_NODE = {
     *("name", "description", "version", "conversation_starters", "nodes"),
     *("start", "initial_state", "variables"),
-    *SkillFields.model_fields,
     *ReservedFields.model_fields,
 }
 # Fields that only nodes with models depend on; on the others all do.
 _OF_MODELS = {
-    *("model", "temperature", "top_p", "reasoning_effort", "cache", "global_tools", "mcp_servers")
+    *("model", "temperature", "top_p", "reasoning_effort", "cache", "global_tools", "mcp_servers"),
+    *SkillFields.model_fields,
 }
 # Files of an agent that no run reads: its graph is compared as such, its tests run elsewhere.
 _READ_BY_NO_NODE = ("graph.yaml", "README.md", "tests/", "manifest.json")

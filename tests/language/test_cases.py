@@ -7,6 +7,7 @@
     many     so many nodes the graph has where it says $NODES, with their ids where it says $IDS
     files    more files by path, from the agent's directory `agent`
     links    symbolic links by path
+    skills   the text of `SKILL.md` of each skill that there is, by name
     engine   what the engine around it offers; a field of `Resources`, `tool_files`, the text of
              its `mcp_json`, or the `programs` of this machine
     environment  of whoever submits it
@@ -82,6 +83,10 @@ def build(case: dict[str, Any], tmp_path: Path) -> Path:
         file = directory / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for name, content in case.get("skills", {}).items():
+        file = tmp_path / "skills" / name / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(content)
     for path, target in case.get("links", {}).items():
         (directory / path).symlink_to(target)
     return directory
@@ -124,12 +129,16 @@ def resources(directory: Path, **offers: Any) -> Resources:
     if "lacks_reasoning" in offers:
         offers["lacks_reasoning"] = frozenset(offers["lacks_reasoning"]).__contains__
     search = AgentSearch((directory.parent,))
-    return Resources(search, tool_directories=(tools, SHIPPED_TOOLS), **offers)
+    skills = directory.parent.parent / "skills"
+    return Resources(
+        search, tool_directories=(tools, SHIPPED_TOOLS), skill_directories=(skills,), **offers
+    )
 
 
 def text(finding: Finding, directory: Path, with_hint: set[str]) -> str:
     """A finding as it is printed, without its file, and without a hint nobody asked for."""
     printed = str(finding).removeprefix(f"{finding.file}:")
     printed = printed.replace(str(directory), "$DIR").replace(str(directory.parent), "$DIR/..")
+    printed = printed.replace(str(directory.parent.parent), "$DIR/../..")
     first = printed.partition("\n")[0]
     return printed if first in with_hint else first

@@ -49,6 +49,15 @@ class GivenTools:
     def resolve(self, _visit: object) -> Toolset:
         return self.toolset
 
+    def resolve_all(self, _visit: object) -> Toolset:
+        return self.toolset
+
+    def resolve_more(self, *_: object) -> Toolset:
+        return NO_TOOLS
+
+    def make_instructions(self, _visit: object) -> Never:
+        raise AssertionError("no agent of these tests has any")
+
 
 @dataclass
 class KeptConversation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sleipnir.graphs.normal_agent import NormalAgent
+from sleipnir.graphs.skills import SkillChoice, choice_of
 from sleipnir.scheduler.agents.todo import TodoList
 
 _TODO_SECTION = """\
@@ -33,6 +34,18 @@ Agents that work beside you, and those that you have started, can be told things
 Tell a teammate what affects its work. A message is seen only when its receiver looks, so look into
 your inbox before you finish."""
 
+_SKILL_SECTION = """\
+## Skills
+
+A skill is a set of instructions, and of tools that belong to them, for one kind of work:
+
+- `skill__list`: show the skills there are, and which of them are loaded
+- `skill__load`: load one; from your next turn on you have its instructions and its tools
+- `skill__unload`: unload one
+
+List the skills before you begin. Load one when it fits what you are to do, and unload it when that
+is done."""
+
 _USER_SECTION = """\
 ## Asking the user
 
@@ -57,8 +70,17 @@ def sections(config: NormalAgent) -> Iterator[str]:
     """What a prompt says of the tools that the engine adds, in their order."""
     if config.auto_continue and config.inject_todo_instructions:
         yield _TODO_SECTION
+    if section := skill_section(choice_of(config)):
+        yield section
     yield _TEAM_SECTION
     yield _USER_SECTION
+
+
+def skill_section(choice: SkillChoice | None) -> str:
+    """What a prompt says of skills; nothing where there is nothing to say."""
+    if choice is None or not choice.inject:
+        return ""
+    return _SKILL_SECTION if choice.instructions is None else choice.instructions.strip()
 
 
 def continuation(config: NormalAgent, todos: TodoList) -> str:

@@ -116,6 +116,9 @@ class _NoTools:
     def resolve_all(self, _visit: object) -> Toolset:
         return NO_TOOLS
 
+    def resolve_more(self, *_: object) -> Toolset:
+        return NO_TOOLS
+
     def make_instructions(self, _visit: object) -> Never:
         raise AssertionError("a model is asked, nothing else")
 

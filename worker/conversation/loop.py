@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ToolCalled
@@ -48,8 +48,22 @@ class IterationsExhausted(Exception):
     """The model still wants tools after its last turn."""
 
 
+class Additions(Protocol):
+    """What comes to a conversation while it goes on, turn by turn."""
+
+    def offered(self, toolset: Toolset) -> Toolset:
+        """The functions for the next turn."""
+
+    def told(self, messages: list[Message]) -> list[Message]:
+        """The messages for the next turn."""
+
+
 def converse(
-    calls: ModelCalls, messages: Sequence[Message], toolset: Toolset, max_iterations: int
+    calls: ModelCalls,
+    messages: Sequence[Message],
+    toolset: Toolset,
+    max_iterations: int,
+    additions: Additions,
 ) -> list[str]:
     """The texts of all turns, until the model replies without calling a function.
 
@@ -59,15 +73,15 @@ def converse(
         Parked: a call asked for a person's consent.
     """
     messages = list(messages)
-    declarations = toolset.declarations
     texts = []
     for turn in range(1, max_iterations + 1):
-        reply = calls.ask(messages, declarations)
+        offered = additions.offered(toolset)
+        reply = calls.ask(additions.told(messages), offered.declarations)
         texts.append(reply.text)
         if not reply.calls:
             return texts
         if turn < max_iterations:
-            messages += carry_out(calls, toolset, reply)
+            messages += carry_out(calls, offered, reply)
     raise IterationsExhausted(f"hit max_iterations ({max_iterations}) while still calling tools")
 
 

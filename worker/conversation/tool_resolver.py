@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,21 @@ class ToolResolver:
         functions = visit.agent.toolbox.functions
         return self._resolved(ToolSelection(functions, tuple(visit.graph.mcp_servers)), visit)
 
+    def resolve_more(
+        self,
+        visit: Visit[Any],
+        functions: Sequence[Function],
+        servers: Sequence[str],
+        taken: Iterable[str],
+    ) -> Toolset:
+        """Functions that come to those of the agent, of tool files and of whole servers.
+
+        Args:
+            taken: names of the functions that are there already.
+        """
+        selection = ToolSelection(tuple(functions), tuple(servers))
+        return self._resolved(selection, visit, servers, taken)
+
     def make_instructions(self, visit: Visit[Any]) -> Completed | NeedsConfirmation:
         """Call the function `_instructions` of the agent's tools file, which it has."""
         function = visit.agent.toolbox.instructions
@@ -50,9 +65,17 @@ class ToolResolver:
         call = ToolInvocation(function.name, {}, f"{visit.idempotency_key}:{function.name}")
         return self._call(function, visit, replace(call, timeout_s=visit.seconds_left(None)))
 
-    def _resolved(self, selection: ToolSelection, visit: Visit[Any]) -> Toolset:
+    def _resolved(
+        self,
+        selection: ToolSelection,
+        visit: Visit[Any],
+        entries: Sequence[str] | None = None,
+        taken: Iterable[str] = (),
+    ) -> Toolset:
         tools = [self._of_file(function, visit) for function in selection.functions]
-        found, warnings = self._of_servers(selection, visit)
+        if entries is None:
+            entries = visit.agent.graph.mcp_servers
+        found, warnings = self._of_servers(selection, visit, entries, taken)
         around = self.recording.around
         return Toolset({tool.name: around(tool, visit) for tool in (*tools, *found)}, warnings)
 
@@ -60,20 +83,24 @@ class ToolResolver:
         return ResolvedTool(function.declaration(), partial(self._call, function, visit))
 
     def _of_servers(
-        self, selection: ToolSelection, visit: Visit[Any]
+        self,
+        selection: ToolSelection,
+        visit: Visit[Any],
+        entries: Sequence[str],
+        taken: Iterable[str],
     ) -> tuple[Sequence[ResolvedTool], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()
         servers = McpServers(
             config=visit.agent.servers,
-            entries=visit.agent.graph.mcp_servers if self.settings.mcp_server_support else (),
+            entries=entries if self.settings.mcp_server_support else (),
             pool=self.mcp,
             secrets=self.secrets,
             workdir=visit.workdir(),
             timeout_s=self.settings.mcp_timeout,
             cancellation=visit.cancelled,
         )
-        taken = [function.name for function in selection.functions]
+        taken = [*taken, *(function.name for function in selection.functions)]
         made = servers.resolve(selection.servers, selection.others, taken)
         tools = [
             ResolvedTool(function.declaration(), partial(_call_server, function), overlaps=True)

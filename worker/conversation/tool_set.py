@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from sleipnir.scheduler.runs.events import Event
@@ -85,6 +85,11 @@ class Toolset:
     aliases: Mapping[str, str] = field(default_factory=dict)
     # How long a guarded tool waits for consent; None: for ever.
     consent_within_s: float | None = None
+
+    def with_tools(self, more: Iterable[ResolvedTool]) -> Toolset:
+        """The same, and more functions after them."""
+        added = {tool.name: tool for tool in more}
+        return replace(self, tools={**self.tools, **added}) if added else self
 
     @property
     def declarations(self) -> list[Declaration]:

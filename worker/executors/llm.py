@@ -7,7 +7,11 @@ from typing import Any
 
 from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.schema import LlmNode
+from sleipnir.graphs.skills import choice_of
 from sleipnir.graphs.template import render_strict
+from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.worker.agents.skills import Skills
+from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
 from sleipnir.worker.conversation.retries import is_transient, pause_s
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract, schema_hint
@@ -45,8 +49,10 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         timeout_s=node.timeout,
     )
     toolset = visit.services.tools.resolve(visit) if node.tools else NO_TOOLS
+    skills = Skills(visit, choice_of(node, graph), Notebook())
+    toolset = toolset.with_tools(skills.tools())
     try:
-        output = _output(visit, calls, toolset)
+        output = _output(visit, calls, toolset, skills)
     except _LlmFailed as failure:
         outcome = _after_failure(visit, calls, failure)
         # What could not be offered may be why it failed.
@@ -63,11 +69,11 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     return Wrote(writes, node.targets, output, usage=calls.usage, warnings=toolset.warnings)
 
 
-def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset) -> Any:
+def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: Skills) -> Any:
     node = visit.node
     if not calls.model:
         raise _LlmFailed("no model set here, in the graph or as engine default")
-    texts = _answer(visit, calls, toolset)
+    texts = _answer(visit, calls, toolset, skills)
     text = "\n".join(texts)
     if node.output_schema is None:
         return text
@@ -85,6 +91,9 @@ def _messages(visit: Visit[LlmNode]) -> list[Message]:
         prompt = render_strict(node.prompt, visit.state, limit=limit)
     except MissingReference as error:
         raise _LlmFailed(str(error)) from error
+    instructions = "\n\n".join(
+        filter(None, [instructions, skill_section(choice_of(node, visit.graph))])
+    )
     if node.output_schema is not None:
         hint = schema_hint(node.output_schema)
         if instructions:
@@ -95,10 +104,13 @@ def _messages(visit: Visit[LlmNode]) -> list[Message]:
     return [*system, {"role": "user", "content": prompt}]
 
 
-def _answer(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset) -> list[str]:
+def _answer(
+    visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: Skills
+) -> list[str]:
     """The texts of all turns that have one."""
     try:
-        texts = converse(calls, _messages(visit), toolset, visit.node.max_iterations)
+        messages = _messages(visit)
+        texts = converse(calls, messages, toolset, visit.node.max_iterations, skills)
     except ModelCallFailed as error:
         raise _LlmFailed(error.message, error.may_pass, error.retry_after_s or 0.0) from error
     except IterationsExhausted as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.graphs.skills import choice_of
 from sleipnir.scheduler.agents.loop_check import OF_CHILD, OF_ROOT, Call, alert
 from sleipnir.scheduler.agents.memory import (
     last_text,
@@ -25,6 +26,7 @@ from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
 from sleipnir.worker.agents.prompt import opening
+from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import continuation
 from sleipnir.worker.conversation.loop import Parked, carry_out, parse_arguments
 from sleipnir.worker.conversation.retries import is_transient, pause_s
@@ -44,13 +46,14 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     """
     calls, notebook = _model_calls(visit), Notebook.of(visit.state)
     before = messages_of(visit.state)
-    toolset = _toolset(visit, before, notebook)
+    skills = Skills(visit, choice_of(visit.node.config), notebook)
+    toolset = skills.offered(_toolset(visit, before, notebook, skills))
     try:
         added = [] if before else opening(visit, toolset, calls.transcript)
         messages = [*before, *added]
-        reply = calls.ask(messages, toolset.declarations)
+        reply = calls.ask(skills.told(messages), toolset.declarations)
         if not reply.calls:
-            outcome = _stop(visit, calls, notebook, messages, added, reply)
+            outcome = _stop(visit, calls, notebook, skills, messages, added, reply)
             return replace(outcome, warnings=() if before else toolset.warnings)
         _require_another_turn(visit, calls)
         added += carry_out(calls, toolset, reply, _repeated(visit, before, reply))
@@ -68,11 +71,13 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     )
 
 
-def _toolset(visit: Visit[TurnNode], before: Sequence[Message], notebook: Notebook) -> Toolset:
+def _toolset(
+    visit: Visit[TurnNode], before: Sequence[Message], notebook: Notebook, skills: Skills
+) -> Toolset:
     """All functions of the agent, then those of the engine."""
     found = visit.services.tools.resolve_all(visit)
     todo = todo_tools(notebook) if visit.node.config.auto_continue else ()
-    own = (*todo, *message_tools(visit, notebook), *user_tools(visit, before))
+    own = (*skills.tools(), *todo, *message_tools(visit, notebook), *user_tools(visit, before))
     return replace(
         found,
         tools={**found.tools, **{tool.name: tool for tool in own}},
@@ -105,6 +110,7 @@ def _stop(
     visit: Visit[TurnNode],
     calls: ModelCalls,
     notebook: Notebook,
+    skills: Skills,
     messages: Sequence[Message],
     added: Sequence[Message],
     reply: Reply,
@@ -124,6 +130,7 @@ def _stop(
         writes = _writes(visit, [*added, reminder], notebook)
         return Wrote(writes, visit.node.targets, usage=calls.usage)
     output = text if text.strip() else last_text(messages)
+    skills.answer_completed()
     return Ended(_writes(visit, added, notebook), output, usage=calls.usage)
 
 

@@ -14,6 +14,7 @@ from sleipnir.graphs.bundles.layout import agent_directory, library_of
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import CONFIG_FILE, AgentSearch
+from sleipnir.graphs.skills import NO_SKILLS
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.toolbox import Toolbox
@@ -81,7 +82,7 @@ class Workbench:
             SecretsMissing, SecretsUnusable: a default names a secret that cannot be had.
         """
         variables, secrets = self._variables(given)
-        parts = parts_of(self.agent, self.settings, self._library())
+        parts = parts_of(self.agent, self.settings, self._library(), NO_SKILLS)
         bundle = pack(parts, self.settings.bundle_limit_bytes)
         with OwnDirectory() as scratch:
             root = scratch.path / "bundle"

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleipnir.graphs.bundles.layout import library_of
+from sleipnir.graphs.bundles.layout import library_of, skills_of
 from sleipnir.graphs.dataflow import declared_writes, reads
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.normal_agent import is_normal
@@ -19,6 +19,7 @@ from sleipnir.worker.masking import secrets_among
 
 # Few agents have them all.
 with lazy_imports():
+    from sleipnir.graphs import skills as skill_files
     from sleipnir.graphs.knowledge import plan as knowledge_plans
     from sleipnir.graphs.mcp import config as mcp_config
     from sleipnir.graphs.tools import toolbox as toolboxes
@@ -26,6 +27,8 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.graphs.knowledge.plan import KnowledgePlan
     from sleipnir.graphs.mcp.config import McpConfig
+    from sleipnir.graphs.skills import Skill, SkillLibrary
+    from sleipnir.graphs.tools.function import Function
     from sleipnir.graphs.tools.toolbox import Toolbox
 
 
@@ -39,6 +42,7 @@ class LoadedAgent:
     root: Path  # of the bundle: a configuration directory in miniature
     directory: Path  # the agent's own, in there
     _keys: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    _skills: dict[str, tuple[Skill, tuple[Function, ...]]] = field(default_factory=dict)
 
     @cached_property
     def toolbox(self) -> Toolbox:
@@ -49,6 +53,32 @@ class LoadedAgent:
     def servers(self) -> McpConfig:
         """The MCP servers its bundle brought, secrets unresolved."""
         return mcp_config.read_mcp_config(self.root)[0]
+
+    @cached_property
+    def skills(self) -> SkillLibrary:
+        """The skills its bundle brought."""
+        return skills_of(self.root)
+
+    def skill(self, name: str) -> tuple[Skill, tuple[Function, ...]]:
+        """A skill, and the functions of its tools.
+
+        Raises:
+            UnusableSkill: it cannot be used, or the bundle does not have it.
+        """
+        found = self._skills.get(name)
+        if found is None:
+            found = self._skills[name] = self._read_skill(name)
+        return found
+
+    def _read_skill(self, name: str) -> tuple[Skill, tuple[Function, ...]]:
+        file = self.skills.find(name)
+        if file is None:
+            raise skill_files.UnusableSkill("there is no such skill")
+        skill = skill_files.read_skill(file)
+        for server in self.servers.resolve(skill.servers):
+            if server not in self.servers.servers:
+                raise skill_files.UnusableSkill(f"its MCP server '{server}' is not configured")
+        return skill, skill_files.functions_of(skill, library_of(self.root))
 
     @cached_property
     def knowledge(self) -> dict[str, KnowledgePlan]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.tools.function import Function
     from sleipnir.scheduler.agents.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.model import Usage
@@ -40,6 +41,15 @@ class ToolService(Protocol):
 
     def resolve_all(self, visit: Visit[Any]) -> Toolset:
         """All functions that an agent has."""
+
+    def resolve_more(
+        self,
+        visit: Visit[Any],
+        functions: Sequence[Function],
+        servers: Sequence[str],
+        taken: Iterable[str],
+    ) -> Toolset:
+        """Functions of tool files, and those of servers, beside what an agent has itself."""
 
     def make_instructions(self, visit: Visit[Any]) -> Completed | NeedsConfirmation:
         """What the agent's function `_instructions` returns."""

@@ -19,7 +19,9 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
+    from sleipnir.graphs import skills as skill_files
     from sleipnir.graphs.document import loader
+    from sleipnir.scheduler import preparation
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
@@ -89,6 +91,7 @@ def _definition(agent: Agent) -> dict[str, Any]:
         "variables": [_variable(variable) for variable in defined.variables],
         "nodes": _nodes(agent.graph) if agent.graph else [],
         "tools": [*defined.global_tools, *(f"mcp:{name}" for name in defined.mcp_servers)],
+        "skills": list(_skills(agent)),
         "conversation_starters": list(defined.conversation_starters),
     }
 
@@ -96,6 +99,19 @@ def _definition(agent: Agent) -> dict[str, Any]:
 def _variable(variable: Variable) -> dict[str, Any]:
     default = None if variable.secret else variable.default
     return {"name": variable.name, "description": variable.description, "default": default}
+
+
+def _skills(agent: Agent) -> Iterator[dict[str, Any]]:
+    """The skills that its models may load, as far as they are found."""
+    graph = agent.runnable
+    choices = list(skill_files.choices_in(graph)) if graph is not None else []
+    library = skill_files.SkillLibrary(preparation.skill_directories()) if choices else None
+    for name, file in library.chosen(choices).items() if library else ():
+        try:
+            description = skill_files.read_skill(file).description
+        except skill_files.UnusableSkill as error:
+            description = f"cannot be loaded: {error}"
+        yield {"name": name, "description": description, "file": str(file)}
 
 
 def _nodes(graph: Graph) -> list[dict[str, Any]]:
@@ -120,6 +136,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     nodes = [(node["id"], node["type"], node["description"]) for node in document.get("nodes", ())]
     yield from _section("nodes", columns(("", "", ""), nodes)[1:])
     yield from _section("tools", document.get("tools", ()))
+    skills = [f"{s['name']}: {_first_line(s['description'])}" for s in document.get("skills", ())]
+    yield from _section("skills", skills)
     yield from _section("conversation starters", document.get("conversation_starters", ()))
 
 

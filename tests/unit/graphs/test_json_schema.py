@@ -28,7 +28,7 @@ nodes:
   a: {type: approval, question: q, options: [], routes: {}, on_other: i, next: null}
   i: {type: input, question: q, validation: len(input) > 1, next: [g, l]}
   g: {type: agent, agent: x, prompt: p, output_schema: {type: object}, next: e}
-  l: {type: llm, prompt: p, tools: [], fallback: e, enabled_skills: [1], next: k, x-pos: 1}
+  l: {type: llm, prompt: p, tools: [], fallback: e, enabled_skills: [s], next: k, x-pos: 1}
   k: {type: rag, documents: [a.md], top_k: 3, next: e, state_updates: {c: "{{output}}"}}
   e: {type: end, id: e, output: "{{r}}"}
 """

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.bundles.archive import pack, unpack
-from sleipnir.graphs.bundles.layout import agent_directory, bundle_parts, library_of
+from sleipnir.graphs.bundles.layout import agent_directory, bundle_parts, library_of, skills_of
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.skills import functions_of, read_skill
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.toolbox import Toolbox
 
@@ -106,3 +107,28 @@ def test_a_manifest_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -
 
     with pytest.raises(BundleError, match="not a valid directory name"):
         agent_directory(tmp_path)
+
+
+def test_skills_travel_with_their_tools_and_give_the_agent_none(tmp_path: Path) -> None:
+    front = "---\ndescription: d\nenabled_tools: pair\n---\n"
+    skill = "home/skills/poetry/SKILL.md"
+    tools = {f"functions/tools/{name}.py": TOOL for name in ("one", "two", "three")}
+    write(tmp_path, {skill: front, "agents/demo/graph.yaml": GRAPH.format(tools="[one]"), **tools})
+    library = ToolLibrary([tmp_path / "functions" / "tools"], {"pair": "one, two"})
+    agent = load_agent(tmp_path / "agents" / "demo")
+
+    parts = bundle_parts(agent, library, tmp_path, None, skill_files={"poetry": tmp_path / skill})
+    packed = pack(parts)
+    root = tmp_path / "unpacked"
+    unpack(packed.data, packed.digest, root)
+
+    assert {
+        "functions/skills/poetry/SKILL.md",
+        "functions/tools/one.py",
+        "functions/tools/two.py",
+    } == {place for place in files_of(root) if place.startswith("functions/")}
+    file = skills_of(root).find("poetry")
+    assert file is not None
+    assert [f.name for f in functions_of(read_skill(file), library_of(root))] == ["one", "two"]
+    toolbox = Toolbox(agent.global_tools, library_of(root), agent_directory(root))
+    assert [function.name for function in toolbox.functions] == ["one"]

@@ -1,0 +1,212 @@
+"""Skills: instructions and tools that a model loads when they fit its work.
+
+A skill is a file `SKILL.md` in a directory of its name: front matter between two lines `---`, and
+the text that the model gets. Whoever wants to know whether an agent uses skills at all need not
+read YAML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.files import read_text, reason
+from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.graphs.schema import Graph, LlmNode, SkillFields
+from sleipnir.lazy import lazy_imports
+
+with lazy_imports():
+    from sleipnir.graphs.document import document as documents
+    from sleipnir.graphs.tools import toolbox as toolboxes
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.tools.function import Function
+    from sleipnir.graphs.tools.library import ToolLibrary
+
+SKILL_FILE = "SKILL.md"
+SHIPPED_SKILLS = Path(__file__).parent / "functions" / "skills"
+_LIMIT_BYTES = 1024 * 1024
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+class UnusableSkill(Exception):
+    """A skill cannot be loaded; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """What a `SKILL.md` says."""
+
+    name: str  # of its directory
+    description: str
+    body: str
+    tools: tuple[str, ...] = ()  # as entries of `global_tools`
+    servers: tuple[str, ...] = ()  # as entries of `mcp_servers`
+    auto_unload: bool = False  # at the end of the answer
+
+
+@dataclass(frozen=True, slots=True)
+class SkillChoice:
+    """Which skills one model may load, and what it is told of them."""
+
+    names: tuple[str, ...] | None = None  # None: all that are found
+    inject: bool = True
+    instructions: str | None = None  # None: our own
+
+    def admits(self, name: str) -> bool:
+        return self.names is None or name in self.names
+
+
+def choice_of(*settings: SkillFields) -> SkillChoice | None:
+    """What a model may load; None: nothing, skills are not enabled.
+
+    Args:
+        settings: the innermost first; what one does not say the next one does.
+    """
+    if not _first("skills_enabled", settings):
+        return None
+    names = _first("enabled_skills", settings)
+    inject = _first("inject_skill_instructions", settings)
+    return SkillChoice(
+        names=None if names is None else tuple(names),
+        inject=inject is not False,
+        instructions=_first("skill_instructions", settings),
+    )
+
+
+def choices_in(graph: Graph) -> Iterator[SkillChoice]:
+    """Those of all models of an agent, as the engine runs it."""
+    for node in graph.nodes.values():
+        found = None
+        if isinstance(node, TurnNode):
+            found = choice_of(node.config)
+        elif isinstance(node, LlmNode):
+            found = choice_of(node, graph)
+        if found is not None:
+            yield found
+
+
+def _first(field: str, settings: Sequence[SkillFields]) -> Any:
+    values = (getattr(each, field) for each in settings)
+    return next((value for value in values if value is not None), None)
+
+
+class SkillLibrary:
+    """Finds skills in directories; one of an earlier directory hides those after it."""
+
+    def __init__(self, directories: Iterable[Path]) -> None:
+        self.directories = tuple(directories)
+
+    def find(self, name: str) -> Path | None:
+        """The file of a skill; None if there is none."""
+        if _NAME.fullmatch(name):
+            for directory in self.directories:
+                with suppress(OSError):
+                    if (file := directory / name / SKILL_FILE).is_file():
+                        return file
+        return None
+
+    def names(self) -> list[str]:
+        """All that are found, sorted."""
+        found: set[str] = set()
+        for directory in self.directories:
+            with suppress(OSError):  # most of them do not exist
+                found |= {each.name for each in directory.iterdir() if self.find(each.name)}
+        return sorted(found)
+
+    def chosen(self, choices: Iterable[SkillChoice]) -> dict[str, Path]:
+        """The files of all skills that somebody may load, by name, sorted."""
+        wanted: set[str] = set()
+        for choice in choices:
+            wanted.update(self.names() if choice.names is None else choice.names)
+        found = {name: self.find(name) for name in sorted(wanted)}
+        return {name: file for name, file in found.items() if file is not None}
+
+
+NO_SKILLS = SkillLibrary([])
+
+
+def read_skill(file: Path) -> Skill:
+    """The skill in a `SKILL.md`.
+
+    Raises:
+        UnusableSkill: it cannot be read, or lacks its description.
+    """
+    try:
+        text = read_text(file, _LIMIT_BYTES, encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnusableSkill(f"cannot read {SKILL_FILE}: {reason(error)}") from error
+    front = _FRONT_MATTER.match(text)
+    if front is None:
+        raise UnusableSkill(f"{SKILL_FILE} does not begin with front matter between lines '---'")
+    document, findings = documents.parse_document(file, front[1])
+    if document is None or findings:
+        raise UnusableSkill(f"the front matter of {SKILL_FILE}: {findings[0].message}")
+    fields = document.data
+    description, auto_unload = fields.get("description"), fields.get("auto_unload")
+    if not isinstance(description, str) or not description.strip():
+        raise UnusableSkill(f"{SKILL_FILE} has no 'description'")
+    if not isinstance(auto_unload, bool | None):
+        raise UnusableSkill(f"'auto_unload' in {SKILL_FILE} is neither true nor false")
+    return Skill(
+        name=file.parent.name,
+        description=description.strip(),
+        body=text[front.end() :].strip(),
+        tools=_listed(fields, "enabled_tools"),
+        servers=_listed(fields, "enabled_mcp_servers"),
+        auto_unload=bool(auto_unload),
+    )
+
+
+def _listed(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A list of texts, or one text with commas between them."""
+    value = fields.get(name)
+    parts = value.split(",") if isinstance(value, str) else value or []
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise UnusableSkill(f"'{name}' in {SKILL_FILE} is neither a list of names nor a text")
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def functions_of(skill: Skill, library: ToolLibrary) -> tuple[Function, ...]:
+    """The functions of a skill's tools.
+
+    Raises:
+        UnusableSkill: naming the tool that is unknown, hidden or broken.
+    """
+    for entry in skill.tools:
+        resolved = library.resolve(entry)
+        for name in resolved.unknown:
+            raise UnusableSkill(f"unknown tool '{name}'")
+        for name in resolved.hidden:
+            raise UnusableSkill(f"tool '{name}' may not be used here")
+    toolbox = toolboxes.Toolbox(skill.tools, library, None)
+    for finding in toolbox.findings:
+        raise UnusableSkill(f"its tools cannot be used: {finding.message}")
+    return toolbox.functions
+
+
+def tool_files(skill_files: Iterable[Path], library: ToolLibrary) -> list[Path]:
+    """The files of the tools that skills bring, as far as they can be found."""
+    found: dict[Path, None] = {}
+    for file in skill_files:
+        for entry in _of_usable(file).tools:
+            found.update(dict.fromkeys(library.resolve(entry).files))
+    return list(found)
+
+
+def servers_of(skill_files: Iterable[Path]) -> list[str]:
+    """The entries of MCP servers that skills bring."""
+    return list(dict.fromkeys(name for file in skill_files for name in _of_usable(file).servers))
+
+
+def _of_usable(file: Path) -> Skill:
+    """The skill; of one that cannot be used nothing but its name, since nobody will load it."""
+    try:
+        return read_skill(file)
+    except UnusableSkill:
+        return Skill(file.parent.name, "", "")

@@ -1,0 +1,224 @@
+"""Skills: what a model loads while it works, in normal agents and in `llm` nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.worker.llm.models import Models
+from tests.support.engine import Engine
+from tests.support.mcp import PROGRAM
+from tests.support.model_server import ModelServer, Request, calls, says
+
+CONFIG = """
+model: openai:m
+instructions: You help.
+global_tools: [shout]
+mcp_servers: [other]
+skills_enabled: true
+enabled_skills: [poetry, sums, broken, thief, homeless]
+"""
+GRAPH = """
+model: openai:m
+skills_enabled: true
+enabled_skills: [poetry, sums]
+start: ask
+nodes:
+  ask:
+    type: llm
+    prompt: Do it.
+    enabled_skills: [poetry]
+    skill_instructions: "Skills help: {{them}}."
+    next: plain
+    state_updates: {said: "{{output}}"}
+  plain: {type: llm, prompt: And now?, skills_enabled: false, next: done}
+  done: {type: end, output: "{{said}}"}
+"""
+SKILLS = {
+    "poetry": "description: Writes verse.\nenabled_tools: rhyme, shout\n",
+    "sums": "description: Adds.\nenabled_mcp_servers: [tested]\nauto_unload: true\n",
+    "broken": "description: Breaks.\nenabled_tools: [nowhere]\n",
+    "thief": "description: Takes a name.\nenabled_tools: [thief]\n",
+    "unlisted": "description: Not for this agent.\n",
+}
+ABSENT = "there is no such skill here; skill__list shows those there are"
+TOOL = 'def run(text: str) -> str:\n    "Says it again."\n    return text + text\n'
+
+
+@pytest.fixture
+def skilled(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """An engine whose user has skills, and tools and servers that they bring."""
+    config, here = tmp_path / "config", tmp_path / "here"
+    here.mkdir()
+    for name, front in SKILLS.items():
+        _write(config / "skills" / name / "SKILL.md", f"---\n{front}---\nBody of {name}.\n")
+    better = "description: Writes better verse.\nenabled_tools: [rhyme, shout]\n"
+    own = f"---\n{better}---\nFour {{{{lines}}}}."
+    _write(here / ".sleipnir" / "skills" / "poetry" / "SKILL.md", own)
+    for name in ("rhyme", "shout", "thief"):
+        _write(config / "functions" / "tools" / f"{name}.py", TOOL)
+    servers = {"mcpServers": {"tested": PROGRAM, "other": {**PROGRAM, "disabled": True}}}
+    _write(config / "functions" / "mcp.json", json.dumps(servers))
+    monkeypatch.setenv("SLEIPNIR_CONFIG_DIR", str(config))
+    monkeypatch.chdir(here)
+    yield engine
+    engine.services.tools.mcp.close()
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def names(request: Request) -> list[str]:
+    found = [tool["function"]["name"] for tool in request.body.get("tools", ())]
+    return [name for name in found if not name.startswith(("user__", "agent__"))]
+
+
+def system(request: Request) -> str:
+    found = [str(each["content"]) for each in request.messages if each["role"] == "system"]
+    return found[0] if found else ""
+
+
+def results(server: ModelServer) -> list[Any]:
+    sent = server.requests[-1].messages
+    return [json.loads(each["content"]) for each in sent if each["role"] == "tool"]
+
+
+def _once(ask: Callable[..., Any]) -> Callable[..., Any]:
+    """Answers the first call; the worker is lost at the next one."""
+    replies: list[Any] = []
+
+    def answered(*arguments: Any) -> Any:
+        if replies:
+            raise RedisError
+        replies.append(ask(*arguments))
+        return replies[0]
+
+    return answered
+
+
+def load(name: str) -> tuple[str, dict[str, Any]]:
+    return "skill__load", {"name": name}
+
+
+def test_a_loaded_skill_is_there_from_the_next_turn_until_it_is_unloaded(
+    skilled: Engine, server: ModelServer
+) -> None:
+    server.script.add(
+        calls(("skill__list", {}), load("poetry"), load("poetry")),
+        calls(("rhyme", {"text": "ha"}), load("sums")),
+        calls(("mcp_invoke_tested", {"tool": "add", "arguments": {"a": 2, "b": 3}})),
+        calls(("skill__unload", {"name": "poetry"})),
+        says("Done."),
+    )
+
+    run_id = skilled.submit_normal(CONFIG)
+    skilled.drive()
+
+    assert skilled.run(run_id).output == "Done."
+    first, second, third, fourth, last = server.requests
+    own = ["shout", "skill__list", "skill__load", "skill__unload"]
+    of_server = [f"mcp_{verb}_tested" for verb in ("search", "describe", "invoke")]
+    assert names(first) == own
+    assert names(second) == [*own, "rhyme"]
+    assert names(third) == names(fourth) == [*own, "rhyme", *of_server]
+    assert names(last) == [*own, *of_server]
+    prompt = system(first)
+    assert "## Skills" in prompt
+    assert system(second) == f"{prompt}\n\nFour {{{{lines}}}}."
+    assert system(third) == f"{prompt}\n\nFour {{{{lines}}}}.\n\nBody of sums."
+    assert system(last) == f"{prompt}\n\nBody of sums."
+    listed, loaded, again, rhyme, _, added, unloaded = results(server)
+    assert [each["name"] for each in listed["skills"]] == ["poetry", "sums", "thief"]
+    assert listed["skills"][0] == {
+        "name": "poetry",
+        "description": "Writes better verse.",
+        "tools": ["rhyme", "shout"],
+        "mcp_servers": [],
+        "loaded": False,
+    }
+    assert loaded == again == {"status": "ok", "name": "poetry", "tools": ["rhyme", "shout"]}
+    assert rhyme == {"output": "haha"}
+    assert added["content"][0]["text"] == "5"
+    assert unloaded == {"status": "ok", "name": "poetry"}
+    # The end of the answer unloads what is for one answer only.
+    kept = [each.writes.get("skills") for each in skilled.queries.checkpoints(run_id)]
+    assert kept == [None, ["poetry"], ["poetry", "sums"], None, ["sums"], []]
+
+
+def test_what_cannot_be_loaded_is_refused_by_name(skilled: Engine, server: ModelServer) -> None:
+    own = {"tools.py": 'def thief() -> str:\n    "Is here first."\n    return ""\n'}
+    asked = ["broken", "thief", "homeless", "unlisted", "../poetry"]
+    server.script.add(calls(*map(load, asked)), says("I see."))
+
+    skilled.submit_normal(CONFIG, own)
+    skilled.drive()
+
+    assert results(server) == [
+        {"error": "skill 'broken': unknown tool 'nowhere'"},
+        {"error": "skill 'thief': its function 'thief' is there already"},
+        *({"error": f"skill '{name}': {ABSENT}"} for name in asked[2:]),
+    ]
+    assert names(server.requests[1]) == names(server.requests[0])
+
+
+def test_an_llm_node_loads_skills_too(skilled: Engine, server: ModelServer) -> None:
+    server.script.add(
+        calls(load("poetry"), load("sums")),
+        calls(("rhyme", {"text": "ho"})),
+        says("Verse."),
+        says("Nothing."),
+    )
+
+    run = skilled.finish(GRAPH)
+
+    assert run.output == "Verse."
+    first, second, third, plain = server.requests
+    own = ["skill__list", "skill__load", "skill__unload"]
+    assert names(first) == own
+    assert names(second) == names(third) == [*own, "rhyme", "shout"]
+    assert names(plain) == []
+    assert system(first) == "Skills help: {{them}}."
+    assert system(second) == "Skills help: {{them}}.\n\nFour {{lines}}."
+    assert system(plain) == ""
+    contents = [each["content"] for each in third.messages if each["role"] == "tool"]
+    assert "there is no such skill here" in json.loads(contents[1])["error"]
+
+
+@pytest.mark.parametrize("normal", [True, False])
+def test_a_load_is_known_to_who_takes_the_visit_over(
+    skilled: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch, normal: bool
+) -> None:
+    server.script.add(calls(load("poetry")), says("Done."), says("."))
+    run_id = skilled.submit_normal(CONFIG) if normal else skilled.submit(GRAPH)
+
+    ask = Models.ask
+    monkeypatch.setattr(Models, "ask", _once(ask))
+    with pytest.raises(RedisError):
+        skilled.drive()
+    monkeypatch.setattr(Models, "ask", ask)
+    skilled.clock.move(60)
+    skilled.tick()
+    skilled.drive()
+
+    assert skilled.run(run_id).output == "Done."
+    assert "Four {{lines}}." in system(server.requests[1])
+    assert "rhyme" in names(server.requests[1])
+
+
+def test_an_agents_skills_are_shown(skilled: Engine) -> None:
+    directory = skilled.write_normal("talker", CONFIG)
+
+    shown = CliRunner().invoke(cli, ["agents", str(directory)])
+
+    assert "skills:" in shown.output
+    assert "  poetry: Writes better verse." in shown.output
+    assert "homeless" not in shown.output

@@ -1,0 +1,163 @@
+"""The skills of one conversation: what its model may load, has loaded, and gets of it.
+
+A load takes effect with the next turn: what the turn under way is asked with and offered stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.mcp.config import function_suffix
+from sleipnir.graphs.skills import SkillChoice, UnusableSkill
+from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.worker.agents.builtin.skills import skill_tools
+from sleipnir.worker.conversation.tool_set import ResolvedTool, Toolset
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.skills import Skill
+    from sleipnir.graphs.tools.function import Function
+    from sleipnir.worker.llm.client import Message
+    from sleipnir.worker.visit.context import Visit
+
+
+class Skills:
+    """What one model may load; nothing, and at no cost, where skills are not enabled.
+
+    Args:
+        choice: None: skills are not enabled.
+        notebook: has the names of those that are loaded.
+    """
+
+    def __init__(self, visit: Visit[Any], choice: SkillChoice | None, notebook: Notebook) -> None:
+        self._visit = visit
+        self._choice = choice
+        self._offered: Mapping[str, Any] = {}  # the functions that the model has anyway, by name
+        self._notebook = notebook
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The names of those that are loaded, as the calls of the turn leave it."""
+        return () if self._choice is None else self._notebook.skills
+
+    def tools(self) -> Iterable[ResolvedTool]:
+        """The functions by which the model lists, loads and unloads them."""
+        return () if self._choice is None else skill_tools(self)
+
+    def offered(self, toolset: Toolset) -> Toolset:
+        """All functions for the next turn: those of loaded skills come last.
+
+        Args:
+            toolset: what the model has anyway, `tools` included.
+        """
+        self._offered = toolset.tools
+        for name in self.loaded:
+            more = self._functions_of(name, toolset)
+            toolset = toolset.with_tools(more.tools.values())
+        return toolset
+
+    def told(self, messages: list[Message]) -> list[Message]:
+        """The conversation with the texts of loaded skills behind its prompt."""
+        bodies = [skill.body for skill in map(self._usable, self.loaded) if skill and skill.body]
+        if not bodies:
+            return messages
+        has_prompt = bool(messages) and messages[0]["role"] == "system"
+        prompt = [messages[0]["content"]] if has_prompt else []
+        system = {"role": "system", "content": "\n\n".join([*prompt, *bodies])}
+        return [system, *messages[has_prompt:]]
+
+    def answer_completed(self) -> None:
+        """Unload those that are for one answer only."""
+        found = ((name, self._usable(name)) for name in self.loaded)
+        self._notebook.skills = tuple(
+            name for name, skill in found if skill and not skill.auto_unload
+        )
+
+    # ---- what the functions do
+
+    def shown(self) -> list[dict[str, Any]]:
+        """What the model is told of the skills that can be loaded, by name."""
+        return [
+            {
+                "name": skill.name,
+                "description": skill.description,
+                "tools": list(skill.tools),
+                "mcp_servers": list(skill.servers),
+                "loaded": skill.name in self.loaded,
+            }
+            for skill in map(self._usable, self._names())
+            if skill is not None
+        ]
+
+    def load(self, name: str) -> list[str]:
+        """Load a skill, unless it is; returns the names of the functions that it brings.
+
+        Raises:
+            UnusableSkill: it may not, or cannot be loaded.
+        """
+        self._require(name)
+        skill, functions = self._visit.agent.skill(name)
+        if name not in self.loaded:
+            self._refuse_clashes(skill, functions)
+            self._notebook.skills = (*self.loaded, name)
+        return [function.name for function in functions]
+
+    def unload(self, name: str) -> None:
+        """Unload a skill, if it is loaded.
+
+        Raises:
+            UnusableSkill: there is no such skill.
+        """
+        self._require(name)
+        self._notebook.skills = tuple(each for each in self.loaded if each != name)
+
+    def _names(self) -> Iterable[str]:
+        found = self._visit.agent.skills.names()
+        return (name for name in found if self._choice is not None and self._choice.admits(name))
+
+    def _require(self, name: str) -> None:
+        if name not in self._names():
+            raise UnusableSkill("there is no such skill here; skill__list shows those there are")
+
+    def _usable(self, name: str) -> Skill | None:
+        try:
+            return self._visit.agent.skill(name)[0]
+        except UnusableSkill:
+            return None
+
+    def _functions_of(self, name: str, toolset: Toolset) -> Toolset:
+        try:
+            skill, functions = self._visit.agent.skill(name)
+        except UnusableSkill:
+            return Toolset()  # of an edited agent: it could be loaded once
+        new = [function for function in functions if function.name not in toolset.tools]
+        found = self._visit.services.tools.resolve_more(
+            self._visit, new, skill.servers, toolset.tools
+        )
+        for warning in found.warnings:
+            self._visit.services.run_log.keep("tool", self._visit.mask(f"{name}: {warning}"))
+        return found
+
+    def _refuse_clashes(self, skill: Skill, functions: Iterable[Function]) -> None:
+        """Two functions of one name; the same function twice is none."""
+        agent = self._visit.agent
+        others = [function for name in self.loaded for function in self._brought(name)]
+        known = {function.name: function.file for function in (*agent.toolbox.functions, *others)}
+        taken = {*self._offered, *(function.name for function in others)}
+        for function in functions:
+            if function.name in taken and known.get(function.name) != function.file:
+                raise UnusableSkill(f"its function '{function.name}' is there already")
+        entries = [*agent.graph.mcp_servers]
+        for name in self.loaded:
+            entries += loaded.servers if (loaded := self._usable(name)) else ()
+        servers = {function_suffix(name): name for name in agent.servers.resolve(entries)}
+        for server in agent.servers.resolve(skill.servers):
+            if servers.get(function_suffix(server), server) != server:
+                clash = servers[function_suffix(server)]
+                raise UnusableSkill(f"its MCP server '{server}' clashes with '{clash}'")
+
+    def _brought(self, name: str) -> tuple[Function, ...]:
+        try:
+            return self._visit.agent.skill(name)[1]
+        except UnusableSkill:
+            return ()
