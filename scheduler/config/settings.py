@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from socket import gethostname
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.limits import MAX_BRANCHES
@@ -151,6 +151,13 @@ class Settings:
     # Below this the head and tail of an entry would say nothing any more.
     log_limit_bytes: int = _setting(
         16 * MIB, ge=64 * KIB, description="most output of one run kept for `sleipnir logs`"
+    )
+    transcripts: Literal["all", "failed", "none"] = _setting(
+        "all",
+        description="of which visits of llm nodes it is kept what models were sent and replied",
+    )
+    transcript_limit_bytes: int = _setting(
+        MIB, ge=64 * KIB, description="most that is kept so of one run, the newest"
     )
     history_limit_bytes: int = _setting(
         32 * MIB, ge=64 * KIB, description="history of a run, beyond which its middle is folded"

@@ -18,7 +18,10 @@ from sleipnir.scheduler.runs.stranded import stuck
 from sleipnir.scheduler.store.keys import visit_id
 
 # The parts of a run, beside its record, that outlive its end, and those that end with it.
-EXPIRING = ("state", "history", "events", "logs", "children", "failures", "messages", "superseded")
+EXPIRING = (
+    *("state", "history", "events", "logs", "children", "failures", "messages"),
+    *("transcripts", "superseded"),
+)
 TRANSIENT = ("visits", "pending", "questions")
 # What stays of a step that was not completed, for another try.
 SET_ASIDE = ("staged", "kept")

@@ -8,7 +8,7 @@ from typing import Final
 from sleipnir.scheduler.errors import EngineUnreachable
 
 # Counted up with every change that makes the keys of before unreadable.
-DATA_FORMAT: Final = 4
+DATA_FORMAT: Final = 5
 _FILE = "format"
 _LONGEST = 20  # bytes of a mark
 

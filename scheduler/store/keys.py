@@ -17,6 +17,7 @@ sweep removes it, the others expire by themselves after twice that time:
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
     messages  list    of a child run: what others have sent it; how many of them it has read is
                       in its state
+    transcripts  list  conversations of `llm` nodes with their models, capped
     superseded  list  checkpoints that a retry from an earlier step has taken back
 Of a run, gone with its end if it succeeded; else kept as long as the others, for another try:
     staged    hash    node → what a finished branch of the current step produced

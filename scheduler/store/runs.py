@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.tries import AnotherTry
 
 _LOG_ENTRIES = 1_000
+_TRANSCRIPTS = 1_000
 # Half a minute's of a few models at once: a watcher reads on within a second.
 _TOKEN_STREAM_ENTRIES = 1_000
 _TOKEN_STREAM_KEPT_MS = 30_000
@@ -174,4 +175,10 @@ class Runs:
             dropped: entries that were left out before.
         """
         limit_bytes = self._store.settings.log_limit_bytes
-        self._store.call("append_logs", run_id, _LOG_ENTRIES, limit_bytes, dropped, *entries)
+        call = ("append_logs", run_id, "logs", _LOG_ENTRIES, limit_bytes, dropped)
+        self._store.call(*call, *entries)
+
+    def append_transcript(self, run_id: str, entry: str) -> None:
+        """Keep a conversation with models, the newest that fit."""
+        limit_bytes = self._store.settings.transcript_limit_bytes
+        self._store.call("append_logs", run_id, "transcripts", _TRANSCRIPTS, limit_bytes, 0, entry)

@@ -27,6 +27,7 @@ from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit, VisitLimits
+from sleipnir.worker.visit.exchanges import Exchanges
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 from sleipnir.worker.visit.run_log import RunLog
 from sleipnir.worker.visit.services import VisitServices
@@ -87,6 +88,7 @@ def _services(models: Models, settings: Settings) -> VisitServices:
         knowledge=_NoKnowledge(),
         team=_NoTeam(),
         run_log=RunLog(VisitLimits().log_bytes),
+        exchanges=Exchanges(),
     )
 
 

@@ -20,6 +20,7 @@ from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNa
 from sleipnir.worker.services import Services
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.exchanges import Exchanges
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 from sleipnir.worker.visit.outcome import NOT_IN_TIME
 from sleipnir.worker.visit.run_log import RunLog
@@ -100,6 +101,7 @@ def _visit_services(
         knowledge=services.knowledge,
         team=StoredTeam(store.messages, lease),
         run_log=RunLog(services.limits.log_bytes),
+        exchanges=Exchanges(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from sleipnir.scheduler.limits.money import dollars
@@ -47,8 +48,13 @@ class ModelCalls:
             MustWait: a limit stands against the call for now.
         """
         self._asked += 1
+        request = ModelRequest(
+            self.model, messages, tools, self.temperature, self.top_p, self.reasoning_effort
+        )
+        exchanges = self.visit.services.exchanges
         replied = self.transcript.next_reply()
         if replied is not None:
+            exchanges.add(request, replied, None)
             return replied
         if not self.model:
             raise ModelCallFailed("no model set in the graph or as engine default")
@@ -56,15 +62,13 @@ class ModelCalls:
         if left is not None and left <= 0:
             raise ModelCallFailed("timed out before the model was called", "timed_out")
         self.transcript.record()
-        request = ModelRequest(
-            self.model, messages, tools, self.temperature, self.top_p, self.reasoning_effort
-        )
-        caller = self._caller()
+        caller, began = self._caller(), monotonic()
         reply = self.visit.services.models.known_reply(request, caller)
         self._narrate(request, reply)
         if reply is None:
             reply = self.visit.services.models.ask(request, caller, left)
         self.transcript.took(reply)
+        exchanges.add(request, reply, monotonic() - began)
         if reply.text:
             self.visit.services.run_log.keep("llm", self.visit.mask(reply.text))
         if reply.usage:

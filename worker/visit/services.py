@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sleipnir.worker.llm.client import ModelRequest, Reply
     from sleipnir.worker.tools.call import Completed, NeedsConfirmation
     from sleipnir.worker.visit.context import Visit
+    from sleipnir.worker.visit.exchanges import Exchanges
     from sleipnir.worker.visit.run_log import RunLog
 
 
@@ -139,3 +140,4 @@ class VisitServices(NamedTuple):
     knowledge: KnowledgeService
     team: TeamService
     run_log: RunLog  # what `logs` shows of this try, kept with the run when it commits
+    exchanges: Exchanges  # the same of its model calls

@@ -45,6 +45,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "logs": (
         ("What its scripts, tools and models said", "logs 82f1"),
         ("The newest of one node", "logs 82f1 --node summarize --tail 5"),
+        ("What models were sent and replied", "logs 82f1 --transcripts"),
         ("What comes from now on, too", "logs -f 82f1 --since 10m"),
     ),
     "state": (

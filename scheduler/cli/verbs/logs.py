@@ -18,6 +18,7 @@ from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.errors import Terminated
 
 with lazy_imports():
+    from sleipnir.scheduler.cli import transcripts as transcript_lists
     from sleipnir.scheduler.store import clock
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ _LOOK_MS = 1_000
     help="Only entries stored since: 15m, 4h or 7d ago, or an RFC 3339 time.",
 )
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the newest N entries.")
+@click.option(
+    "--transcripts",
+    is_flag=True,
+    help="Instead: what models of llm nodes were sent, and replied.",
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, to the end of the run.")
 @common_options(json=True)
 def logs(
@@ -51,6 +57,7 @@ def logs(
     node: str | None,
     since: TimeBound | None,
     tail: int | None,
+    transcripts: bool,
     follow: bool,
 ) -> None:
     """Print what RUN's scripts, tools and models said, as stored with it.
@@ -58,10 +65,15 @@ def logs(
     What a node says is stored when it has finished a visit. With --follow, Ctrl-C detaches; the
     run continues.
     """
+    if transcripts and follow:
+        raise click.UsageError("--transcripts are stored when a visit ends: leave out --follow")
     with open_client(options, workers=False) as client:
         run_id = client.queries.resolve(run_id)
         since_ms = None if since is None else since.at(client.queries.now_ms())
         log = _Log(client, options, run_id, node, since_ms)
+        if transcripts:
+            _print_transcripts(log, tail)
+            return
         log.say_what_was_dropped()
         log.print_more(tail)
         if follow and not client.queries.run(run_id).is_final:
@@ -93,19 +105,31 @@ class _Log:
     def print_more(self, tail: int | None = None) -> None:
         """Print what has come in since the last call, the newest `tail` entries at most."""
         part = self.client.queries.log_part(self.run_id, self.end)
-        entries = self._wanted(part.entries)
+        entries = self.wanted(part.entries)
         for entry in entries if tail is None else entries[max(0, len(entries) - tail) :]:
             _print(entry, as_json=self.options.json)
         self.end = part.end
         self.printed += len(entries)
 
-    def _wanted(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def wanted(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those that were asked for."""
         return [
             entry
             for entry in entries
             if (self.node is None or entry["node"] == self.node)
             and (self.since_ms is None or entry.get("at", 0) >= self.since_ms)
         ]
+
+
+def _print_transcripts(log: _Log, tail: int | None) -> None:
+    entries = log.wanted(log.client.queries.transcripts(log.run_id))
+    for entry in entries if tail is None else entries[max(0, len(entries) - tail) :]:
+        if log.options.json:
+            _print(entry, as_json=True)
+        for line in () if log.options.json else transcript_lists.transcript_lines(entry):
+            click.echo(line)
+    if not entries:
+        log.options.say("no transcripts: no llm node has ended, or `transcripts` is not `all`")
 
 
 def _follow(log: _Log) -> None:

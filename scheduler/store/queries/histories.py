@@ -76,7 +76,7 @@ class HistoryQueries(Queries):
 
     def logs_dropped(self, run_id: str) -> int:
         """How many entries of the run's log had to make room for newer ones."""
-        return int(self._redis.hget(run_key("run", run_id), "log_dropped") or 0)
+        return int(self._redis.hget(run_key("run", run_id), "logs_dropped") or 0)
 
     def logs(self, run_id: str) -> Sequence[dict[str, Any]]:
         """What scripts, tools and models said: `at` (ms), `step`, `node`, `index`, `stream`, `text`
@@ -84,17 +84,33 @@ class HistoryQueries(Queries):
         """
         return self.log_part(run_id).entries
 
+    def transcripts(self, run_id: str) -> list[dict[str, Any]]:
+        """What models of `llm` nodes were sent and replied, in the newest visits.
+
+        Each has `at` (ms), `step`, `node`, `index`, `attempt`, `failed`, and `exchanges`: `model`,
+        the `messages` that were new to it, `reply`, `usage`, `seconds` (null where the reply was on
+        record), `source`.
+
+        A visit that was taken over may be there twice: the later one counts.
+        """
+        texts = self._redis.lrange(run_key("transcripts", run_id), 0, -1)
+        entries = map(json.loads, texts)
+        visits = {
+            (each["step"], each["node"], each["index"], each["attempt"]): each for each in entries
+        }
+        return sorted(visits.values(), key=lambda each: each["at"])
+
     def log_part(self, run_id: str, start: int = 0) -> LogPart:
         """What the log of a run has from a position on; 0 is its beginning."""
         record, log = run_key("run", run_id), run_key("logs", run_id)
         wanted = 0
         if start:
-            wanted = int(self._redis.hget(record, "log_end") or 0) - start
+            wanted = int(self._redis.hget(record, "logs_end") or 0) - start
             if wanted <= 0:
                 return LogPart([], start)
         while True:
             with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hget(record, "log_end")
+                pipe.hget(record, "logs_end")
                 pipe.lrange(log, -wanted, -1)  # -0: all of it
                 end, texts = pipe.execute()
             missed = int(end or 0) - start - wanted

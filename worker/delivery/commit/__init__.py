@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, assert_never
 
-from sleipnir.graphs.schema import ScriptNode
+from sleipnir.graphs.schema import LlmNode, ScriptNode
 from sleipnir.scheduler.errors import StepFailing, TransitionRefused
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.commit import invocation, parking, step
@@ -43,6 +43,7 @@ def commit(delivery: Delivery, outcome: Outcome) -> str | None:
     visit = delivery.visit
     failed = _note_failure(visit, outcome)
     _keep_log(delivery)
+    _keep_transcript(delivery, outcome)
     try:
         _commit(delivery, outcome)
     except (TransitionRefused, RedisError):
@@ -79,6 +80,27 @@ def _keep_log(delivery: Delivery) -> None:
             for stream, text in run_log
         ]
         delivery.services.store.runs.append_logs(visit.run_id, entries, run_log.dropped)
+
+
+def _keep_transcript(delivery: Delivery, outcome: Outcome) -> None:
+    """What models were sent and replied, once an attempt of an `llm` node is over."""
+    visit, settings = delivery.visit, delivery.services.settings
+    failed = isinstance(outcome, Failed | Postponed) or (
+        isinstance(outcome, Wrote) and outcome.failure is not None
+    )
+    wanted = {"all": True, "failed": failed, "none": False}[settings.transcripts]
+    is_over = failed or isinstance(outcome, Wrote)
+    if wanted and is_over and visit.services.exchanges and isinstance(visit.node, LlmNode):
+        place = {
+            "step": visit.step,
+            "node": visit.node_id,
+            "index": visit.item_index,
+            "attempt": visit.attempt,
+            "failed": failed,
+        }
+        limit_bytes = settings.transcript_limit_bytes
+        entry = visit.services.exchanges.entry(place, visit.mask, limit_bytes)
+        delivery.services.store.runs.append_transcript(visit.run_id, entry)
 
 
 def _commit(delivery: Delivery, outcome: Outcome) -> None:

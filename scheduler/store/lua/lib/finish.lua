@@ -87,6 +87,9 @@ function finish(run_id, status, output, failure, orphaned)
   if r.parent then
     kinds[#kinds + 1] = 'messages'
   end
+  if r.transcripts_end then
+    kinds[#kinds + 1] = 'transcripts'
+  end
   if r.try then
     kinds[#kinds + 1] = 'superseded'
   end

@@ -184,7 +184,7 @@ local function inspect(run_id, rest, whole)
   local visits = inspect_visits(run_id, rest)
   local keys = {}
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children',
-    'failures', 'messages', 'superseded', 'kept', 'visits', 'staged', 'pending', 'questions'}) do
+    'failures', 'messages', 'transcripts', 'superseded', 'kept', 'visits', 'staged', 'pending', 'questions'}) do
     keys[#keys + 1] = kind
     keys[#keys + 1] = redis.call('PTTL', key(kind, run_id))
   end

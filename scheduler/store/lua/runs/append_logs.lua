@@ -1,16 +1,17 @@
 -- Keep output of a visit with its run, the newest that fits; also of one that just ended. Each entry
--- is stamped with the time, and the record says in `log_end` how many the log has ever had.
+-- is stamped with the time, and the record says in `<kind>_end` how many there ever were.
 -- KEYS partition
--- ARGV run_id limit byte_limit dropped rest
+-- ARGV run_id kind limit byte_limit dropped rest
+-- kind: logs | transcripts
 -- dropped: entries that were left out before
 -- REST the entries: JSON objects that are not empty
 -- USES store
-local run, logs = key('run', run_id), key('logs', run_id)
+local run, logs = key('run', run_id), key(kind, run_id)
 if redis.call('EXISTS', run) == 0 then return {'OK', {}} end
 local expires_in = redis.call('PTTL', key('history', run_id))  -- -1: not yet
 
 local kept = redis.call('LLEN', logs)
-local r = redis.call('HMGET', run, 'log_bytes', 'log_end')
+local r = redis.call('HMGET', run, kind .. '_bytes', kind .. '_end')
 local bytes, count = tonumber(r[1] or '') or 0, kept + #rest
 local log_end = (tonumber(r[2] or '') or kept) + #rest
 local stamp = '{"at":' .. now_ms .. ','
@@ -34,9 +35,9 @@ end
 drop(rest)
 
 push('RPUSH', logs, rest)
-write('HSET', run, 'log_bytes', math.max(0, bytes), 'log_end', log_end)
+write('HSET', run, kind .. '_bytes', math.max(0, bytes), kind .. '_end', log_end)
 if gone + dropped > 0 then
-  write('HINCRBY', run, 'log_dropped', gone + dropped)
+  write('HINCRBY', run, kind .. '_dropped', gone + dropped)
 end
 if expires_in >= 0 then
   write_undone_by(nil, 'PEXPIRE', logs, expires_in)

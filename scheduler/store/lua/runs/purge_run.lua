@@ -8,7 +8,7 @@ if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK'
 unlist_run(run_id, read_listed(run_id))
 count_in(partition .. ':bundles', digest, -1)
 for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures',
-  'messages', 'superseded'}) do
+  'messages', 'transcripts', 'superseded'}) do
   remove(key(kind, run_id))
 end
 forget_kept(run_id)

@@ -1,0 +1,108 @@
+"""What models were sent and replied is kept with the run, masked and within its limit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.store.keys import run_key
+from tests.support.engine import Clock, Engine
+from tests.support.invariants import assert_consistent
+from tests.support.model_server import ModelServer, calls, says
+
+TOOLS = '''
+def look(at: str) -> str:
+    """Looks."""
+    return f"{at} is red"
+'''
+GRAPH = """
+model: openai:m
+variables: [{name: pin, description: A secret., secret: true}]
+start: ask
+nodes:
+  ask:
+    type: llm
+    instructions: Be brief.
+    prompt: "Do {{initial_prompt}}."
+    tools: [look]
+    max_attempts: 2
+    fallback: done
+    next: done
+  done: {type: end}
+"""
+
+
+def finished(engine: Engine, prompt: str = "it") -> str:
+    variables = {"pin": "hush-4711"}
+    return engine.finish(GRAPH, {"tools.py": TOOLS}, prompt=prompt, variables=variables).run_id
+
+
+def said(exchange: dict[str, Any]) -> list[tuple[str, Any]]:
+    messages = (*exchange["messages"], exchange["reply"])
+    return [(message["role"], message.get("content")) for message in messages]
+
+
+def test_each_message_is_kept_once_in_its_order(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("look", {"at": "the door"})), says("Red."))
+
+    run_id = finished(engine)
+
+    (entry,) = engine.queries.transcripts(run_id)
+    assert (entry["step"], entry["node"], entry["index"], entry["attempt"]) == (1, "ask", None, 1)
+    assert not entry["failed"]
+    first, second = entry["exchanges"]
+    assert said(first) == [("system", "Be brief."), ("user", "Do it."), ("assistant", None)]
+    assert first["reply"]["tool_calls"][0]["function"]["name"] == "look"
+    assert said(second) == [("tool", '{"output":"the door is red"}'), ("assistant", "Red.")]
+    assert [each["model"] for each in (first, second)] == ["openai:m"] * 2
+    assert second["usage"][:2] == [10, 5]
+    assert second["seconds"] >= 0
+    assert second["source"] == "model"
+    assert_consistent(engine.redis, runs=1)
+
+
+def test_secrets_are_masked(engine: Engine, server: ModelServer) -> None:
+    server.script.add(says("It is hush-4711."))
+
+    run_id = finished(engine, "what hush-4711 opens")
+
+    (entry,) = engine.queries.transcripts(run_id)
+    assert "hush-4711" not in json.dumps(entry)
+    assert said(entry["exchanges"][0])[1:] == [
+        ("user", "Do what *** opens."),
+        ("assistant", "It is ***."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "attempts"),
+    [("all", [(1, True), (2, False)]), ("failed", [(1, True)]), ("none", [])],
+)
+def test_a_setting_says_which_are_kept(
+    engine: Engine, clock: Clock, server: ModelServer, wanted: str, attempts: list[tuple[int, bool]]
+) -> None:
+    engine.configure(transcripts=wanted)
+    server.script.add(calls(("look", {"at": "it"})), says(""), says("Red."))
+
+    run_id = finished(engine)
+    clock.move(60)
+    engine.tick()
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded"
+    kept = [(each["attempt"], each["failed"]) for each in engine.queries.transcripts(run_id)]
+    assert kept == attempts
+
+
+def test_they_take_so_much_and_the_newest_stay(engine: Engine, server: ModelServer) -> None:
+    engine.configure(transcript_limit_bytes=64 * 1024)
+    server.script.add(says("x" * 500_000))
+
+    run_id = finished(engine)
+
+    (entry,) = engine.queries.transcripts(run_id)
+    assert len(json.dumps(entry)) < 64 * 1024
+    assert "bytes left out" in entry["exchanges"][0]["reply"]["content"]
+    assert engine.redis.pttl(run_key("transcripts", run_id)) > 0

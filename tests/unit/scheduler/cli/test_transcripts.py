@@ -1,0 +1,48 @@
+"""A conversation with a model as the terminal shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sleipnir.scheduler.cli.transcripts import transcript_lines
+
+CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}
+
+
+def exchange(*messages: dict[str, Any], **reply: Any) -> dict[str, Any]:
+    return {
+        "model": "openai:m",
+        "messages": list(messages),
+        "reply": {"role": "assistant", **reply},
+        "usage": [10, 5, 0.001, 0],
+        "seconds": 1.26,
+        "source": "cached",
+    }
+
+
+def shown(index: int | None = None, attempt: int = 1, *, failed: bool = False) -> list[str]:
+    asked = {"role": "user", "content": "Look\nat \x1b[31mit"}
+    entry = {
+        "step": 3,
+        "node": "ask",
+        "index": index,
+        "attempt": attempt,
+        "failed": failed,
+        "exchanges": [exchange(asked, content=None, tool_calls=[CALL])],
+    }
+    return [click.unstyle(line) for line in transcript_lines(entry)]
+
+
+def test_each_line_says_where_it_is_from() -> None:
+    assert shown() == [
+        "3 ask user | Look",
+        "3 ask user | at \\x1b[31mit",
+        '3 ask assistant | calls look {"at": "x"}',
+        "3 ask openai:m: 15 tokens, $0.0010, 1.3 s, cached",
+    ]
+
+
+def test_items_and_attempts_are_told_apart() -> None:
+    assert shown(7, 2, failed=True)[0] == "3 ask[7] attempt 2, failed"

@@ -1,0 +1,81 @@
+"""What models were sent and what they replied in one attempt of a visit, until it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.worker.visit.run_log import head_and_tail
+
+if TYPE_CHECKING:
+    from sleipnir.worker.llm.client import Message, ModelRequest, Reply
+
+# At least so many full texts fit into what is kept of a run.
+_TEXTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    request: ModelRequest
+    messages: Sequence[Message]  # what was new to the model
+    reply: Reply
+    seconds: float | None  # None: it was in the visit's record
+
+
+class Exchanges:
+    """The requests of an attempt with their replies, in order."""
+
+    def __init__(self) -> None:
+        self._all: list[_Exchange] = []
+        self._told: list[Message] = []  # what the latest reply's model knows, that reply included
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def add(self, request: ModelRequest, reply: Reply, seconds: float | None) -> None:
+        """Note an exchange; of messages that go on from the latest one only the new ones."""
+        messages, known = list(request.messages), len(self._told)
+        goes_on = known > 0 and messages[:known] == self._told
+        new = messages[known:] if goes_on else messages
+        self._all.append(_Exchange(request, new, reply, seconds))
+        self._told = [*messages, reply.message]
+
+    def entry(self, place: Mapping[str, Any], mask: Callable[[str], str], limit_bytes: int) -> str:
+        """JSON text of all of them, long texts cut, secrets masked.
+
+        Args:
+            place: what else the entry says.
+            limit_bytes: what it may take, about.
+        """
+        text = self._encoded(place, mask, limit_bytes // _TEXTS)
+        if len(text) <= limit_bytes:
+            return text
+        texts = sum(len(each.messages) + 1 for each in self._all)
+        return self._encoded(place, mask, limit_bytes // (2 * texts))
+
+    def _encoded(self, place: Mapping[str, Any], mask: Callable[[str], str], limit: int) -> str:
+        def shown(value: Any) -> Any:
+            match value:
+                case str():
+                    return head_and_tail(mask(value), limit)
+                case Mapping():
+                    return {key: shown(part) for key, part in value.items()}
+                case list() | tuple():
+                    return [shown(part) for part in value]
+                case _:
+                    return value
+
+        exchanges = [
+            {
+                "model": each.request.model,
+                "messages": shown(each.messages),
+                "reply": shown(each.reply.message),
+                "usage": each.reply.usage.to_list(),
+                "seconds": None if each.seconds is None else round(each.seconds, 3),
+                "source": each.reply.source,
+            }
+            for each in self._all
+        ]
+        return encode({**place, "exchanges": exchanges})
