@@ -32,7 +32,7 @@ from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
-from sleipnir.scheduler.config.model_table import lacks_reasoning
+from sleipnir.scheduler.config.model_table import lacks_functions, lacks_reasoning
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
@@ -250,6 +250,7 @@ def resources_of(
         model_aliases=settings.models.aliases.keys(),
         model_providers=settings.models.own_providers,
         lacks_reasoning=partial(lacks_reasoning, settings.models),
+        lacks_functions=partial(lacks_functions, settings.models),
         rag_defaults=rag_defaults(settings),
         rag_absolute_paths=settings.rag_absolute_paths,
         document_loaders=loader_names(settings.document_loaders),

@@ -121,3 +121,4 @@ def _findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]
     yield from tool_files.machine_has_what_tools_need(agent, toolbox.functions, resources)
     yield from knowledge.findings_of_normal(agent, resources)
     yield from models.models_of_normal(agent, resources)
+    yield from models.normal_agents_can_call_functions(agent, resources)

@@ -1,4 +1,4 @@
-"""Rules about models: E211, E212."""
+"""Rules about models: E211, E212, W602."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ def models_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
     models = ((field, getattr(agent.normal, field, None)) for field in _NORMAL_FIELDS)
     named = (((field,), model) for field, model in models if model is not None)
     yield from _unknown_models(agent, resources, named)
+
+
+def normal_agents_can_call_functions(agent: Agent, resources: Resources) -> Iterator[Finding]:
+    """W602: a model that calls no functions is offered none, and its first reply is its last."""
+    lacks = resources.lacks_functions
+    model = (agent.normal.model if agent.normal is not None else None) or resources.default_model
+    if lacks is not None and model and lacks(model):
+        message = f"model '{model}' cannot call functions: no tools are offered"
+        yield agent.document.finding("W602", message, "model")
 
 
 def _unknown_models(

@@ -26,6 +26,8 @@ class Resources:
     # Whether a model, or all that an alias stands for, is known not to reason; without it nobody
     # looks.
     lacks_reasoning: Callable[[str], bool] | None = None
+    # Likewise known not to call functions.
+    lacks_functions: Callable[[str], bool] | None = None
     # Engine settings that count towards a fully specified knowledge base.
     rag_defaults: Mapping[str, Any] = field(default_factory=dict)
     rag_absolute_paths: bool = False

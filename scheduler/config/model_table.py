@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sleipnir.scheduler.config.models import ModelSettings
 
@@ -35,22 +35,42 @@ def entry_key(provider: str, name: str) -> tuple[str, str]:
 
 def lacks_reasoning(settings: ModelSettings, model: str) -> bool:
     """Whether all models that a name stands for are known to take no `reasoning_effort`."""
-    return all(_is_without(settings, one) for one in settings.chain(model))
+    return _all_within(_lacking().reasoning, settings, model)
 
 
-def _is_without(settings: ModelSettings, model: str) -> bool:
+def lacks_functions(settings: ModelSettings, model: str) -> bool:
+    """Whether all models that a name stands for are known to call no functions."""
+    return _all_within(_lacking().functions, settings, model)
+
+
+class _Lacking(NamedTuple):
+    """What models are known not to do, by provider and name."""
+
+    reasoning: frozenset[tuple[str, str]]
+    functions: frozenset[tuple[str, str]]
+
+
+def _all_within(known: frozenset[tuple[str, str]], settings: ModelSettings, model: str) -> bool:
+    return all(_is_within(known, settings, one) for one in settings.chain(model))
+
+
+def _is_within(known: frozenset[tuple[str, str]], settings: ModelSettings, model: str) -> bool:
     provider, _, name = model.partition(":")
     own = settings.providers.get(provider)
     # Somebody else's server may call any model so.
     is_elsewhere = own is not None and own.api_base is not None
-    return not is_elsewhere and entry_key(provider, name) in _without_reasoning()
+    return not is_elsewhere and entry_key(provider, name) in known
 
 
 @cache
-def _without_reasoning() -> frozenset[tuple[str, str]]:
-    return frozenset(
-        entry_key(provider, name)
-        for name, entry in read_entries().items()
-        if (provider := entry.get("litellm_provider"))
-        and not entry.get("supports_reasoning", provider != _SAYS_WHICH_REASON)
-    )
+def _lacking() -> _Lacking:
+    reasoning, functions = set(), set()
+    for name, entry in read_entries().items():
+        provider = entry.get("litellm_provider")
+        if not provider:
+            continue
+        if not entry.get("supports_reasoning", provider != _SAYS_WHICH_REASON):
+            reasoning.add(entry_key(provider, name))
+        if entry.get("supports_function_calling") is False:
+            functions.add(entry_key(provider, name))
+    return _Lacking(frozenset(reasoning), frozenset(functions))

@@ -126,8 +126,9 @@ def resources(directory: Path, **offers: Any) -> Resources:
         offers["find_program"] = programs.get
     if "list_mcp_functions" in offers:
         offers["list_mcp_functions"] = offers["list_mcp_functions"].get
-    if "lacks_reasoning" in offers:
-        offers["lacks_reasoning"] = frozenset(offers["lacks_reasoning"]).__contains__
+    for fact in ("lacks_reasoning", "lacks_functions"):
+        if fact in offers:
+            offers[fact] = frozenset(offers[fact]).__contains__
     search = AgentSearch((directory.parent,))
     skills = directory.parent.parent / "skills"
     return Resources(

@@ -33,6 +33,9 @@ class DirectModels:
     default: str | None = None
     ask_model: Callable[[ModelRequest, float | None], Reply] = complete
 
+    def lacks_functions(self, _model: str) -> bool:
+        return False
+
     def known_reply(self, _request: ModelRequest, _caller: Caller) -> Reply | None:
         return None
 

@@ -30,7 +30,8 @@ def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) ->
     """
     config = visit.node.config
     text = _dynamic(visit, transcript) if config.dynamic_instructions else config.instructions
-    rendered = render("\n\n".join([text, *sections(config)]), _values(visit, toolset)).strip()
+    spoken = sections(config) if toolset.tools else ()
+    rendered = render("\n\n".join([text, *spoken]), _values(visit, toolset)).strip()
     system = [{"role": "system", "content": rendered}] if rendered else []
     return [*system, {"role": "user", "content": visit.state[PROMPT]}]
 

@@ -47,7 +47,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     calls, notebook = _model_calls(visit), Notebook.of(visit.state)
     before = messages_of(visit.state)
     skills = Skills(visit, choice_of(visit.node.config), notebook)
-    toolset = skills.offered(_toolset(visit, before, notebook, skills))
+    toolset = skills.offered(_toolset(visit, calls, before, notebook, skills))
     try:
         added = [] if before else opening(visit, toolset, calls.transcript)
         messages = [*before, *added]
@@ -72,9 +72,16 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
 
 
 def _toolset(
-    visit: Visit[TurnNode], before: Sequence[Message], notebook: Notebook, skills: Skills
+    visit: Visit[TurnNode],
+    calls: ModelCalls,
+    before: Sequence[Message],
+    notebook: Notebook,
+    skills: Skills,
 ) -> Toolset:
-    """All functions of the agent, then those of the engine."""
+    """All functions of the agent, then those of the engine; none for who cannot call any."""
+    if visit.services.models.lacks_functions(calls.model):
+        warning = f"model '{calls.model}' cannot call functions: no tools are offered (W602)"
+        return Toolset(warnings=(warning,))
     found = visit.services.tools.resolve_all(visit)
     todo = todo_tools(notebook) if visit.node.config.auto_continue else ()
     own = (*skills.tools(), *todo, *message_tools(visit, notebook), *user_tools(visit, before))

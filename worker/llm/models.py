@@ -10,6 +10,7 @@ from threading import Thread
 from sleipnir.graphs.models import standard_model
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.model_keys import ModelKeys
+from sleipnir.scheduler.config.model_table import lacks_functions
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.recordings import Recordings
@@ -49,6 +50,7 @@ class Models:
         self.default = settings.model
         self._reply_limit_bytes = settings.reply_limit_bytes
         self._stall_s = settings.model_stall_s
+        self._settings = settings.models
         self._chain = settings.models.chain
         self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
         self._recordings = recordings = Recordings(store.client, settings.retention_s)
@@ -71,6 +73,10 @@ class Models:
         endpoints = [endpoint for model in models for endpoint in self.endpoints(model)]
         if endpoints:
             Thread(target=prepare, args=[endpoints], name="prepare", daemon=True).start()
+
+    def lacks_functions(self, model: str) -> bool:
+        """Whether a model, and all that stand in for it, are known not to call functions."""
+        return lacks_functions(self._settings, model)
 
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model: replayed, or kept from before.

@@ -27,6 +27,9 @@ class ModelService(Protocol):
     def default(self) -> str | None:
         """`provider:model` for nodes whose graph names none."""
 
+    def lacks_functions(self, model: str) -> bool:
+        """Whether a model is known not to call functions."""
+
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model, if it is."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.events import RetryScheduled
+from sleipnir.scheduler.runs.events import RetryScheduled, StepCommitted
 from sleipnir.scheduler.store.errors import RedisError
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
@@ -91,6 +91,22 @@ def test_turns_go_on_until_the_model_has_no_calls_left(engine: Engine, server: M
     assert results(server) == ["5"]
     assert engine.queries.steps(run_id) == 2
     assert_consistent(engine.redis, runs=1)
+
+
+def test_a_model_that_cannot_call_functions_is_offered_none(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says("I only write."))
+
+    config = "model: openai:gpt-5-chat\ninstructions: Write.\n"
+    run_id = engine.submit_normal(config, {"tools.py": TOOLS})
+    engine.drive()
+
+    assert engine.run(run_id).output == "I only write."
+    assert "tools" not in server.requests[0].body
+    assert system(server) == "Write."
+    (step,) = engine.events(run_id, StepCommitted)
+    assert "cannot call functions" in step.warnings[0]
 
 
 def test_a_turn_writes_what_it_adds_and_nothing_else(engine: Engine, server: ModelServer) -> None:

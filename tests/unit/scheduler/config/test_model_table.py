@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.scheduler.config.model_table import lacks_reasoning
+from sleipnir.scheduler.config.model_table import lacks_functions, lacks_reasoning
 from sleipnir.scheduler.config.models import ModelSettings, ProviderSettings
 
 SETTINGS = ModelSettings(
@@ -28,6 +28,19 @@ SETTINGS = ModelSettings(
 )
 def test_models_lack_reasoning_only_where_the_table_knows_it(model: str, lacks: bool) -> None:
     assert lacks_reasoning(SETTINGS, model) is lacks
+
+
+@pytest.mark.parametrize(
+    ("model", "lacks"),
+    [
+        ("openai:gpt-4o", False),
+        ("openai:o3-deep-research", True),
+        ("openai:not-in-the-table", False),
+        ("ollama:llama3", False),  # it says nothing
+    ],
+)
+def test_models_lack_functions_only_where_the_table_says_so(model: str, lacks: bool) -> None:
+    assert lacks_functions(SETTINGS, model) is lacks
 
 
 def test_a_server_of_ones_own_may_call_any_model_so() -> None:
