@@ -1,7 +1,11 @@
 # What people do with this repository; `make help` lists it.
 
 AGENT  ?= log-digest
+ifeq ($(AGENT),log-digest)
 PROMPT ?= graphs/agents/log-digest/sample/postgresql.log
+endif
+PROMPT ?=
+export AGENT PROMPT
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
@@ -18,8 +22,8 @@ $(READY): pyproject.toml requirements.lock scripts/setup
 
 setup: $(READY) ## install everything into .venv, with hashes checked
 
-run: $(READY) ## run an agent on the embedded engine: AGENT=… PROMPT=…
-	@AGENT='$(AGENT)' PROMPT='$(PROMPT)' scripts/run
+run: $(READY) ## run an agent on the embedded engine: AGENT=… PROMPT=… ARGS='--var … --answer …'
+	@scripts/run $(ARGS)
 
 test: $(READY) ## run the whole test suite
 	@scripts/test

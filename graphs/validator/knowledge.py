@@ -138,7 +138,8 @@ class _Base:
             return None
         if found.problem:
             return found.problem
-        return f"knowledge base not built; set {', '.join(found.missing)} or build it once"
+        missing = ", ".join(_setting(field) for field in found.missing)
+        return f"knowledge base not built; set {missing} or build it once"
 
     def embedding_model(self) -> str | None:
         """What a run would search it with, as far as it is known."""
@@ -150,6 +151,12 @@ class _Base:
             return pointer.embedding_model
         model: str | None = wanted(self.node, self.resources.rag_defaults)["embedding_model"]
         return model
+
+
+def _setting(field: str) -> str:
+    """The name of a missing field; with that of the setting where most people decide it."""
+    is_decided_for_all = field == "embedding_model"
+    return f"{field} (for all agents: rag_{field})" if is_decided_for_all else field
 
 
 def _bases_of_graph(context: Context) -> Iterator[_Base]:

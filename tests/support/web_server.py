@@ -84,6 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(owner.pages.get(self.path.partition("?")[0], Page("not found", status=404)))
 
     do_POST = do_GET
+    do_HEAD = do_GET
 
     def do_CONNECT(self) -> None:
         owner = self.server.owner
@@ -103,6 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in page.headers.items():
             self.send_header(name, value)
         self.end_headers()
+        if self.command == "HEAD":
+            return
         self.wfile.write(page.body.encode() if isinstance(page.body, str) else page.body)
         while page.drips and not self.server.owner.stopping.wait(DRIP_INTERVAL_S):
             self.wfile.write(b".")

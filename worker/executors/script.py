@@ -21,7 +21,12 @@ from sleipnir.scheduler.runs.failures import cause_first
 from sleipnir.scheduler.temporary import scratch
 from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.sandbox import typescript
-from sleipnir.worker.sandbox.child_process import Finished, base_environment, run_process
+from sleipnir.worker.sandbox.child_process import (
+    ALLOW_PRIVATE_ADDRESSES,
+    Finished,
+    base_environment,
+    run_process,
+)
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
 from sleipnir.worker.visit.run_log import head_and_tail
@@ -213,6 +218,9 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
         "SLEIPNIR_NODE_ID": visit.node_id,
         "SLEIPNIR_IDEMPOTENCY_KEY": visit.idempotency_key,
     }
+    environment.pop(ALLOW_PRIVATE_ADDRESSES, None)
+    if visit.limits.allow_private_addresses:
+        environment[ALLOW_PRIVATE_ADDRESSES] = "1"
     environment.pop("GRAPH_STATE", None)
     environment.pop("GRAPH_STATE_FILE", None)
 

@@ -22,6 +22,9 @@ from sleipnir.worker.sandbox import programs
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
 from sleipnir.worker.visit.cancellation import Cancellation
 
+# Set where the engine lets the fetcher of tools and scripts reach addresses that are not public.
+ALLOW_PRIVATE_ADDRESSES = "LLM_ALLOW_PRIVATE_ADDRESSES"
+
 # What a group that ignores SIGTERM still gets before SIGKILL.
 GRACE_S = 2.0
 

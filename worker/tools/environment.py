@@ -10,15 +10,14 @@ from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
 from sleipnir.graphs.variables import environment_name
 from sleipnir.worker.sandbox import typescript
-from sleipnir.worker.sandbox.child_process import base_environment
+from sleipnir.worker.sandbox.child_process import ALLOW_PRIVATE_ADDRESSES, base_environment
 from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory
 
 WRAPPERS = Path(__file__).with_name("wrappers")
 
-# Settings of the engine, which neither an agent nor a tool may make for itself.
+# Like the other name below, a setting of the engine: no agent and no tool makes it for itself.
 _TOOL_ROOT = "LLM_TOOL_ROOT"
-_ALLOW_PRIVATE_ADDRESSES = "LLM_ALLOW_PRIVATE_ADDRESSES"
 
 # Linux caps one variable at 128 KiB, and all of them together with argv.
 _INLINE_ARGUMENTS_BYTES = 32 * 1024
@@ -35,7 +34,7 @@ def call_environment(
     declared = function.bash.variables
     passed_on = (*context.tool_env, *(variable.name for variable in declared))
     environment = _env_files(function, context) | base_environment(passed_on)
-    for name in (_TOOL_ROOT, _ALLOW_PRIVATE_ADDRESSES):
+    for name in (_TOOL_ROOT, ALLOW_PRIVATE_ADDRESSES):
         environment.pop(name, None)
     environment |= {environment_name(name): value for name, value in context.variables.items()}
     environment |= _of_function(function, context)
@@ -60,7 +59,7 @@ def call_environment(
     if context.tool_root is not None:
         environment[_TOOL_ROOT] = str(context.tool_root)
     if context.allow_private_addresses:
-        environment[_ALLOW_PRIVATE_ADDRESSES] = "1"
+        environment[ALLOW_PRIVATE_ADDRESSES] = "1"
     if len(arguments.encode()) <= _INLINE_ARGUMENTS_BYTES:
         environment |= {"LLM_TOOL_RAW_JSON": arguments, "LLM_AGENT_RAW_JSON": arguments}
     for variable in declared:

@@ -38,6 +38,7 @@ class VisitLimits:
     log_bytes: int = 16 * 1024 * 1024  # of what is kept for `logs`
     call_threads: int = 16  # that carry out the calls of one reply
     tool_env: tuple[str, ...] = ()  # more variables that programs may see
+    allow_private_addresses: bool = False  # scripts that use our fetcher may reach them
     programs: ProgramLimits = NO_LIMITS
     check_s: float = DEFAULT_LIMIT_S  # of processor time, to check a value against a schema
     retry_base_s: float = 0.5  # first pause before a model call is repeated; it doubles
@@ -59,6 +60,7 @@ class VisitLimits:
             log_bytes=settings.log_limit_bytes,
             call_threads=settings.call_threads,
             tool_env=settings.tool_env,
+            allow_private_addresses=settings.allow_private_addresses,
             programs=ProgramLimits.of(settings),
             check_s=settings.check_timeout_s,
             retry_base_s=settings.retry_base_s,

@@ -1,0 +1,78 @@
+"""The agents that ship, as people run them: from their recordings, and their own tests."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sleipnir.graphs.document.references import SHIPPED_AGENTS
+from tests.support import deep_research
+from tests.support.command_line import Sleipnir
+from tests.support.record_deep_research import RECORDING, REPLAYED_WITH
+
+ROOT = Path(__file__).parents[2]
+TESTED = {
+    "deep-research": "..",
+    "log-digest": "....",
+    "report-writer": ".",
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sleipnir]:
+    """An engine without a key for any model."""
+    environment = dict.fromkeys(("OPENAI_API_KEY", "OPENAI_BASE_URL"), "")
+    command = Sleipnir(tmp_path_factory.mktemp("shipped"), **environment, **REPLAYED_WITH)
+    with command.up():
+        yield command
+
+
+def test_every_shipped_agent_has_a_readme_and_is_tested_here() -> None:
+    agents = sorted(SHIPPED_AGENTS.iterdir())
+
+    assert [agent.name for agent in agents] == sorted(TESTED)
+    for agent in agents:
+        assert len((agent / "README.md").read_text().splitlines()) <= 80
+        assert list((agent / "tests").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("agent", TESTED)
+def test_a_shipped_agent_passes_its_tests(engine: Sleipnir, agent: str) -> None:
+    done = engine("test", agent)
+
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, TESTED[agent]), done.stdout
+
+
+def test_the_recording_shows_a_whole_run_for_free(engine: Sleipnir) -> None:
+    replay = ("--replay", str(RECORDING), "--answer", "approve=accept")
+    done = engine("run", "deep-research", deep_research.TOPIC, *replay)
+
+    # Made anew by scripts/recordings, when a prompt or a note has changed.
+    assert (done.returncode, done.stdout) == (0, f"{deep_research.REPORT}\n"), done.stderr
+    assert "reflexion_gate -> research_each_question" in done.stderr
+
+
+def test_make_run_takes_arguments_and_is_content_with_a_run_that_waits(engine: Sleipnir) -> None:
+    waits = _make_run(engine, ["--replay", str(RECORDING)])
+    rejected = _make_run(engine, ["--replay", str(RECORDING), "--answer", "approve=reject"])
+    refused = _make_run(engine, ["--set", "no assignment"])
+
+    assert (waits.returncode, rejected.returncode, refused.returncode) == (0, 0, 2), waits.stderr
+    assert "▸ approve waiting: Is this report" in waits.stderr
+    assert rejected.stdout.endswith("was rejected and dropped.\n")
+
+
+def _make_run(engine: Sleipnir, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """What `make run AGENT=… PROMPT=… ARGS=…` calls."""
+    return subprocess.run(
+        [ROOT / "scripts" / "run", *arguments],
+        env={**engine.environment, "AGENT": "deep-research", "PROMPT": deep_research.TOPIC},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )

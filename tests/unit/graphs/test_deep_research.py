@@ -1,0 +1,269 @@
+"""The shipped agent `deep-research`: its scripts and its tool, run as the engine runs them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.graphs.document.references import SHIPPED_AGENTS
+from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from tests.support.web_server import Page, WebServer, redirect
+
+AGENT = SHIPPED_AGENTS / "deep-research"
+
+
+def writes(name: str, state: Any, tmp_path: Path, **environment: str) -> dict[str, Any]:
+    """What one node script hands to the state; it must succeed."""
+    base = {
+        "PATH": os.environ["PATH"],
+        "LC_ALL": "C",
+        "LLM_PROMPT_UTILS_FILE": str(SHIPPED_LIBRARY / "utils.sh"),
+        # Nothing is written beside the shipped scripts.
+        "PYTHONPYCACHEPREFIX": str(tmp_path / "pycache"),
+        "GRAPH_STATE": json.dumps(state),
+    }
+    process = subprocess.run(
+        [sys.executable, "-S", str(AGENT / "scripts" / f"{name}.py")],
+        cwd=tmp_path,
+        env=base | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    result: dict[str, Any] = json.loads(process.stdout)
+    return result
+
+
+# ---- the scripts
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({"initial_prompt": "  Tides\n"}, {"topic": "Tides"}),
+        ({"initial_prompt": " \n"}, {"_next": "ask_topic"}),
+        ({"initial_prompt": None}, {"_next": "ask_topic"}),
+        ({}, {"_next": "ask_topic"}),
+    ],
+)
+def test_a_blank_prompt_leads_to_the_question(
+    tmp_path: Path, state: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert writes("parse_request", state, tmp_path) == expected
+
+
+def test_planning_begins_without_writing_anything(tmp_path: Path) -> None:
+    assert writes("bootstrap_research", {}, tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("questions", "findings", "expected"),
+    [
+        (["A?", "B?"], ["a", "b"], "## A?\n\na\n\n## B?\n\nb"),
+        (["A?", "B?"], ["a"], "## A?\n\na\n\n## B?\n\n"),
+        (["A?"], [None], "## A?\n\n"),
+        (["A?"], ["a", "surplus"], "## A?\n\na"),
+        (["A?"], [{"x": ["ä"]}], '## A?\n\n{\n  "x": [\n    "ä"\n  ]\n}'),
+        (["A?"], None, "## A?\n\n"),
+        ([], ["a"], "No questions were planned, so nothing was found."),
+        (None, None, "No questions were planned, so nothing was found."),
+    ],
+)
+def test_findings_stand_below_their_questions(
+    tmp_path: Path, questions: Any, findings: Any, expected: str
+) -> None:
+    state = {"questions": questions, "question_findings": findings}
+
+    assert writes("combine_findings", state, tmp_path) == {"findings": expected}
+
+
+@pytest.mark.parametrize(
+    ("critique", "attempts", "revises"),
+    [
+        ("VERDICT: REVISE\nFEEDBACK: more", 0, True),
+        ("VERDICT: REVISE", 1, True),
+        ("VERDICT: REVISE", 2, False),
+        ("VERDICT: REVISE", "1", True),
+        ("VERDICT: REVISE", "many", True),
+        ("VERDICT: REVISE", None, True),
+        ("**Verdict:** *revise*, please", 0, True),
+        ("verdict:\n  `REVISE`", 0, True),
+        ("VERDICT: PASS\nFEEDBACK: none", 0, False),
+        ("VERDICT: PASS, not VERDICT: REVISE", 0, False),
+        ("VERDICT: REVISED", 0, False),
+        ("please REVISE this", 0, False),
+        ("LLM node failed: timed out", 0, False),
+        ("", 0, False),
+        (None, 0, False),
+    ],
+)
+def test_the_gate_goes_back_for_revise_while_there_is_budget(
+    tmp_path: Path, critique: Any, attempts: Any, revises: bool
+) -> None:
+    state = {"critique": critique, "research_attempts": attempts}
+
+    found = writes("reflexion_gate", state, tmp_path)
+
+    if not revises:
+        assert found == {"_next": "synthesize"}
+        return
+    intro, blank, rest = found.pop("research_feedback").partition("\n\n")
+    assert (bool(intro), blank, rest) == (True, "\n\n", critique)
+    before = int(attempts) if str(attempts).isdecimal() else 0
+    assert found == {"_next": "research_each_question", "research_attempts": before + 1}
+
+
+def test_what_a_person_wants_changed_comes_with_a_fresh_budget(tmp_path: Path) -> None:
+    state = {"decision": " Less on costs.\n", "research_attempts": 2}
+
+    found = writes("incorporate_feedback", state, tmp_path)
+
+    assert found.pop("research_feedback").endswith("\n\nLess on costs.")
+    assert found == {"_next": "research_each_question", "research_attempts": 0}
+
+
+def test_a_large_state_comes_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps({"initial_prompt": "Tides"}))
+
+    found = writes("parse_request", {"initial_prompt": ""}, tmp_path, GRAPH_STATE_FILE=str(file))
+
+    assert found == {"topic": "Tides"}
+
+
+# ---- the links of a report
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[WebServer]:
+    """What answers for every host: the scripts reach it as a proxy."""
+    host = "http://sea.example"
+    pages = {
+        f"{host}/live": Page("here"),
+        f"{host}/moved": redirect("/live"),
+        f"{host}/gone": Page("gone", status=410),
+    }
+    with WebServer(pages) as server:
+        yield server
+
+
+def source_check(report: str | None, tmp_path: Path, web: WebServer) -> list[str]:
+    """The lines that a person gets to see."""
+    text: str = writes("verify_sources", {"report": report}, tmp_path, http_proxy=web.url())[
+        "source_check"
+    ]
+    return text.split("\n")
+
+
+def test_each_source_is_listed_once_with_whether_it_answers(tmp_path: Path, web: WebServer) -> None:
+    report = (
+        "Tides move (http://sea.example/moved). See <http://sea.example/live>, "
+        '"http://sea.example/live", [1](http://sea.example/gone)} and http://sea.example/none;\n'
+        "or http://sea.example/live."
+    )
+
+    heading, *lines = source_check(report, tmp_path, web)
+
+    assert "4" in heading
+    assert lines == [
+        "  UNREACHABLE  http://sea.example/gone",
+        "  OK  http://sea.example/live",
+        "  OK  http://sea.example/moved",
+        "  UNREACHABLE  http://sea.example/none",
+    ]
+
+
+@pytest.mark.parametrize("report", ["Nothing is cited.", "", None])
+def test_a_report_without_sources_is_told_so(
+    tmp_path: Path, web: WebServer, report: str | None
+) -> None:
+    assert source_check(report, tmp_path, web) == ["The report cites no web source."]
+
+
+def test_private_addresses_are_not_reached_unless_the_engine_allows_it(
+    tmp_path: Path, web: WebServer
+) -> None:
+    web.pages["/local"] = Page("here")
+    state = {"report": f"See {web.url('/local')}"}
+
+    refused = writes("verify_sources", state, tmp_path)
+    allowed = writes("verify_sources", state, tmp_path, LLM_ALLOW_PRIVATE_ADDRESSES="1")
+
+    assert refused["source_check"].endswith(f"\n  UNREACHABLE  {web.url('/local')}")
+    assert allowed["source_check"].endswith(f"\n  OK  {web.url('/local')}")
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        ("https://a.example). (https://b.example)", ["https://a.example", "https://b.example"]),
+        ("doi:10.1000/abc.", ["https://doi.org/10.1000/abc"]),
+        ("(10.1016/S0140-6736(97)11096-0).", ["https://doi.org/10.1016/S0140-6736(97)11096-0"]),
+        ("https://doi.org/10.1000/abc and 10.1000/abc", ["https://doi.org/10.1000/abc"]),
+        (
+            "10.1000/b, https://z.example, 10.1000/a",
+            ["https://z.example", "https://doi.org/10.1000/a", "https://doi.org/10.1000/b"],
+        ),
+        ("version 10.2/3 and x10.1000/no", []),
+    ],
+)
+def test_urls_come_first_then_dois_without_the_sentence_s_punctuation(
+    monkeypatch: pytest.MonkeyPatch, report: str, expected: list[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(AGENT / "scripts"))
+    verify_sources = _module(AGENT / "scripts/verify_sources.py")
+
+    assert [source.url for source in verify_sources["cited"](report)] == expected
+
+
+# ---- the tool
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "tier"),
+    [
+        ("https://www.energy.gov/a", "www.energy.gov", "HIGH - government"),
+        ("https://www.met.gov.uk/", "www.met.gov.uk", "HIGH - government"),
+        ("http://navy.mil", "navy.mil", "HIGH - government"),
+        ("https://web.mit.edu/x?y=http://z.com", "web.mit.edu", "HIGH - academic"),
+        ("https://www.anu.edu.au", "www.anu.edu.au", "HIGH - academic"),
+        ("https://www.ox.ac.uk/", "www.ox.ac.uk", "HIGH - academic"),
+        ("https://arxiv.org/abs/1", "arxiv.org", "PREPRINT"),
+        ("https://export.arxiv.org/abs/1", "export.arxiv.org", "PREPRINT"),
+        ("https://www.biorxiv.org", "www.biorxiv.org", "PREPRINT"),
+        ("https://medrxiv.org", "medrxiv.org", "PREPRINT"),
+        ("https://papers.ssrn.com", "papers.ssrn.com", "PREPRINT"),
+        ("https://notarxiv.org", "notarxiv.org", "MEDIUM"),
+        ("https://en.wikipedia.org/wiki/Tide", "en.wikipedia.org", "TERTIARY"),
+        ("https://wikipedia.org", "wikipedia.org", "TERTIARY"),
+        ("https://www.ipcc.org", "www.ipcc.org", "MEDIUM"),
+        ("https://www.charity.org.uk/x", "www.charity.org.uk", "MEDIUM"),
+        ("https://example.com/edu/", "example.com", "UNVERIFIED"),
+        ("https://gov", "gov", "UNVERIFIED"),
+        ("HTTPS://User:pw@WWW.Energy.GOV:8443/A", "www.energy.gov", "HIGH - government"),
+        ("https://evil.com@www.energy.gov", "www.energy.gov", "HIGH - government"),
+        ("https://www.energy.gov@evil.com/", "evil.com", "UNVERIFIED"),
+        ("http://[2001:db8::1]:80/x", "[2001:db8::1]", "UNVERIFIED"),
+        ("www.energy.gov/a", "<none>", "UNKNOWN"),
+        ("https:///a", "<none>", "UNKNOWN"),
+        ("", "<none>", "UNKNOWN"),
+    ],
+)
+def test_a_source_is_rated_by_its_host(url: str, host: str, tier: str) -> None:
+    rated = _module(AGENT / "tools.py")["classify_source"](url)
+
+    assert rated.startswith(f"{host}: {tier}")
+
+
+def _module(file: Path) -> dict[str, Any]:
+    """What a file defines; it is a program of the agent, not a module of ours."""
+    found: dict[str, Any] = {"__name__": file.stem, "__file__": str(file)}
+    exec(compile(file.read_text(encoding="utf-8"), file, "exec"), found)
+    return found
