@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,28 @@ from sleipnir.scheduler.views.documents import elapsed_s, place_of
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import RunEnded
+    from sleipnir.scheduler.runs.map_items import MapItem
 
+_ITEMS = ("INDEX", "STATE", "TOOK", "TOKENS", "COST", "REASON")
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "TOKENS", "COST")
+
+
+def items(found: Sequence[MapItem]) -> Iterator[str]:
+    """The items of a map as a table, how many of each state first."""
+    counts = Counter(item.state for item in found)
+    yield ", ".join(f"{number:,} {state.replace('_', ' ')}" for state, number in counts.items())
+    rows = [
+        (
+            str(item.index),
+            item.state.replace("_", " "),
+            "-" if item.ms is None else f"{item.ms / 1000:.1f}s",
+            "-" if item.usage is None else tokens(item.usage),
+            "-" if item.usage is None else cost(item.usage),
+            first_line(item.reason or "", 200),
+        )
+        for item in found
+    ]
+    yield from columns(_ITEMS, rows)
 
 
 def page(

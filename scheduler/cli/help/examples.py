@@ -37,6 +37,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "show": (
         ("Nodes, times, cost, and why it failed", "show 82f1"),
         ("Its output alone", "show 82f1 --json | jq -r .output"),
+        ("Which items of a map failed", "show 82f1 --items each | grep failed"),
     ),
     "watch": (
         ("Follow a run to its end", "watch 82f1"),

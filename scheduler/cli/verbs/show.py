@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
 
 @click.command
 @run_argument
+@click.option("--items", "map_node", metavar="MAP", help="Instead: the items of a map node.")
 @common_options(json=True)
-def show(options: Options, run_id: str) -> None:
+def show(options: Options, run_id: str, map_node: str | None) -> None:
     """Show RUN: nodes visited, timings, usage, error, children, pending questions."""
     with open_client(options, workers=False) as client:
         records = client.queries
         run = records.run(records.resolve(run_id))
+        if map_node is not None:
+            _show_items(options, client, run, map_node)
+            return
         times = history.node_times(records.history(run.run_id))
         children = records.children(run.run_id)
         questions = client.open_questions(run.run_id)
@@ -54,6 +59,19 @@ def show(options: Options, run_id: str) -> None:
                 earlier_ends=_earlier_ends(client, run),
             ):
                 click.echo(line)
+
+
+def _show_items(options: Options, client: Client, run: Run, node: str) -> None:
+    try:
+        items = client.queries.map_items(run, node)
+    except KeyError:
+        raise click.UsageError(f"run {run.run_id} has no items of a map '{node}'") from None
+    if options.json:
+        for item in items:
+            click.echo(json.dumps(item.to_json(), ensure_ascii=False))
+        return
+    for line in run_page.items(items):
+        click.echo(line)
 
 
 def _earlier_ends(client: Client, run: Run) -> list[tuple[int, events.RunEnded]]:

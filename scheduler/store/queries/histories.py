@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.scheduler.runs.history import Moment, moment_after
-from sleipnir.scheduler.runs.model import Checkpoint
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.runs.map_items import MapItem, items_of, unpacked
+from sleipnir.scheduler.runs.model import Checkpoint, Run
+from sleipnir.scheduler.store.keys import run_key, visit_id
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
 
@@ -83,6 +84,21 @@ class HistoryQueries(Queries):
         of each entry that is kept.
         """
         return self.log_part(run_id).entries
+
+    def map_items(self, run: Run, node: str) -> list[MapItem]:
+        """The items of a map: as it stands, or as its last visit left them.
+
+        Raises:
+            KeyError: the node has not begun, or is no map.
+        """
+        live = self._redis.hgetall(run_key("map", f"{run.run_id} {visit_id(run.step, node)}"))
+        if live:
+            return items_of(live)
+        for checkpoint in reversed(self.history(run.run_id)):
+            branch = checkpoint.nodes.get(node, {}).get("branch")
+            if branch is not None:
+                return unpacked(branch["items"])
+        raise KeyError(node)
 
     def transcripts(self, run_id: str) -> list[dict[str, Any]]:
         """What models of `llm` nodes were sent and replied, in the newest visits.

@@ -128,9 +128,9 @@ def test_a_stream_that_falls_silent_is_given_up_long_before_its_time_limit(
 
 
 def test_a_slow_stream_is_not_a_silent_one(server: ModelServer) -> None:
-    server.script.add(says("one " * 10, pause_s=0.2))
+    server.script.add(says("one " * 10, pause_s=0.4))
 
-    assert complete(REQUEST, 600, listener=Collector(), stall_s=1.5).text == "one " * 10
+    assert complete(REQUEST, 600, listener=Collector(), stall_s=3).text == "one " * 10
 
 
 def test_a_reply_that_nobody_wants_any_more_is_broken_off(server: ModelServer) -> None:

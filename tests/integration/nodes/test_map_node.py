@@ -166,6 +166,36 @@ def test_tolerated_failures_are_counted_in_the_narration(engine: Engine, on_erro
     assert steps[0].warnings == ("map 'm': 2 items failed",)
 
 
+def item_states(engine: Engine, run_id: str) -> list[tuple[str, bool]]:
+    """Of each item of the map its state, and whether it took any time."""
+    items = engine.queries.map_items(engine.run(run_id), "m")
+    return [(item.state, item.ms is not None) for item in items]
+
+
+def test_items_are_told_one_by_one_while_they_run_and_after_the_end(engine: Engine) -> None:
+    graph = with_map(on_error="skip", max_concurrency=1)
+    files = {"b.sh": ITEM + FAILS_ON_2 + ECHO}
+    run_id = engine.submit(graph, files, state={"items": [1, 2, 3]})
+
+    for _ in range(3):  # the map, and two of its items
+        engine.work_once()
+    assert item_states(engine, run_id) == [("done", True), ("failed", True), ("open", False)]
+
+    engine.drive()
+    assert item_states(engine, run_id) == [("done", True), ("failed", True), ("done", True)]
+    assert "no 2s" in str(engine.queries.map_items(engine.run(run_id), "m")[1].reason)
+    with pytest.raises(KeyError):
+        engine.queries.map_items(engine.run(run_id), "z")
+
+
+def test_items_are_told_of_a_map_that_failed_its_run(engine: Engine) -> None:
+    run = finish(engine, FAILS_ON_2 + ECHO, with_map(max_concurrency=1), items=[1, 2, 3])
+
+    assert run.status == "failed"
+    states = item_states(engine, run.run_id)
+    assert states == [("done", True), ("failed", True), ("left_out", False)]
+
+
 def test_a_failure_is_told_in_the_script_s_own_words(engine: Engine) -> None:
     script = """echo 'failed: @TOTAL@ rows, "@DONE@", %1' >&2; exit 1"""
     run = finish(engine, script, with_map(on_error="skip"), items=[1, 2, 3])

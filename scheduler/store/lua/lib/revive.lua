@@ -118,7 +118,10 @@ local function take_up_map(run_id, visit, sum)
     local counts = index and not string.match(value, '^{"discarded"')
       and not (fields.halted and string.match(value, '^{"error"'))
     if counts then
-      earlier[field], earlier['usage:' .. index] = value, fields['usage:' .. index]
+      earlier[field] = value
+      for _, kind in ipairs({'usage:', 'ms:'}) do
+        earlier[kind .. index] = fields[kind .. index]
+      end
     end
   end
   if earlier then

@@ -23,9 +23,9 @@ else
   break_off(run_id, visit, v, halt == '1' and 'failed' or 'broken')
 end
 write_last('HDEL', map, 'item:' .. index)
-local news = {'result:' .. index, result}
+local news = {'result:' .. index, result, 'ms:' .. index, elapsed_ms}
 if spent ~= '' then
-  news[3], news[4] = 'usage:' .. index, spent
+  news[5], news[6] = 'usage:' .. index, spent
 end
 add('HSET', map, news)
 local sums_before = done

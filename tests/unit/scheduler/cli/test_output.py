@@ -13,6 +13,7 @@ from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.scheduler.cli.exit_codes import ExitCode, exit_code_of, report
 from sleipnir.scheduler.cli.formatting import age, columns, cost, first_line, fitted, tokens
+from sleipnir.scheduler.cli.run_page import items
 from sleipnir.scheduler.cli.terminal_output import TerminalOutput, style, unstyled, width_of
 from sleipnir.scheduler.errors import (
     ActionRefused,
@@ -25,6 +26,7 @@ from sleipnir.scheduler.errors import (
 )
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.history import changes_of
+from sleipnir.scheduler.runs.map_items import MapItem
 from sleipnir.scheduler.runs.model import (
     FINAL,
     Checkpoint,
@@ -255,3 +257,19 @@ def test_a_full_redis_is_told_without_the_command_that_met_it(
         "error: Redis is full (command not allowed); "
         "make room, or raise its maxmemory, and try again\n"
     )
+
+
+def test_items_of_a_map_are_counted_and_listed() -> None:
+    found = [
+        MapItem(0, "done", 1250, Usage(10, 5, 0.001, 0), None),
+        MapItem(1, "failed", 3, None, "out of order\nat line 3"),
+        MapItem(2, "left_out", None, None, None),
+    ]
+
+    assert list(items(found)) == [
+        "1 done, 1 failed, 1 left out",
+        "INDEX  STATE     TOOK  TOKENS  COST     REASON",
+        "0      done      1.2s  15      $0.0010",
+        "1      failed    0.0s  -       -        out of order",
+        "2      left out  -     -       -",
+    ]

@@ -1,0 +1,83 @@
+"""The items of a map one by one: while it is under way, and as its checkpoint keeps them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.model import Usage
+
+ItemState = Literal["done", "failed", "open", "left_out"]
+
+# A checkpoint has the reasons of so many, each so long.
+_REASONS = 100
+_REASON_CHARACTERS = 500
+_STATES: Mapping[str, ItemState] = {"d": "done", "f": "failed", "o": "open", "-": "left_out"}
+_LETTERS = {state: letter for letter, state in _STATES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class MapItem:
+    """One item of a map."""
+
+    index: int
+    # open: under way, or not begun; left_out: not begun, as another one failed.
+    state: ItemState
+    ms: int | None  # from its first begin to its end; None of what has not ended
+    usage: Usage | None
+    reason: str | None  # why it failed, of the first that did
+
+    def to_json(self) -> dict[str, Any]:
+        usage = None if self.usage is None else self.usage.to_json()
+        return {**asdict(self), "usage": usage}
+
+
+def items_of(fields: Mapping[str, str]) -> list[MapItem]:
+    """The items of a map that the store still has; `fields` are those of its hash."""
+    return [_item(index, fields) for index in range(int(fields["total"]))]
+
+
+def _item(index: int, fields: Mapping[str, str]) -> MapItem:
+    text, spent, ms = (fields.get(f"{kind}:{index}") for kind in ("result", "usage", "ms"))
+    usage = None if spent is None else Usage.from_text(spent)
+    took = None if ms is None else int(ms)
+    # Most results are values, which may be large: they are not read.
+    if text is None or text.startswith('{"discarded"'):
+        return MapItem(index, "left_out" if fields.get("halted") else "open", took, usage, None)
+    if not text.startswith('{"error"'):
+        return MapItem(index, "done", took, usage, None)
+    return MapItem(index, "failed", took, usage, str(json.loads(text)["error"]))
+
+
+def packed(items: Sequence[MapItem]) -> str:
+    """Them as one text: about 10 bytes an item; of many failures the first have their reasons."""
+    failed = [item for item in items if item.reason is not None][:_REASONS]
+    columns = {
+        "states": "".join(_LETTERS[item.state] for item in items),
+        "ms": [item.ms for item in items],
+        "usage": [item.usage and item.usage.to_list() for item in items],
+        "reasons": {item.index: (item.reason or "")[:_REASON_CHARACTERS] for item in failed},
+    }
+    return base64.b64encode(zlib.compress(encode(columns).encode())).decode()
+
+
+def unpacked(text: str) -> list[MapItem]:
+    """The items that `packed` made a text of."""
+    columns = json.loads(zlib.decompress(base64.b64decode(text)))
+    return [
+        MapItem(
+            index,
+            _STATES[letter],
+            ms,
+            Usage(*usage) if usage else None,
+            columns["reasons"].get(str(index)),
+        )
+        for index, (letter, ms, usage) in enumerate(
+            zip(columns["states"], columns["ms"], columns["usage"], strict=True)
+        )
+    ]
