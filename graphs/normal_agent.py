@@ -125,6 +125,12 @@ def is_normal(graph: Graph) -> bool:
     return isinstance(graph.nodes.get(graph.start), TurnNode)
 
 
+def config_of(graph: Graph) -> NormalAgent | None:
+    """The normal agent that the engine runs as this graph; None if it is none."""
+    node = graph.nodes.get(graph.start)
+    return node.config if isinstance(node, TurnNode) else None
+
+
 def turn_node_id(name: str) -> str:
     """The node that an agent of this name consists of: its name, as far as that can be an id."""
     return re.sub(r"[\s/\\\x00-\x1f]", "_", name)
@@ -136,5 +142,3 @@ def not_available(agent: NormalAgent) -> Iterator[str]:
         yield "can_spawn_agents"
     if agent.documents:
         yield "documents"
-    if agent.agent_session is not None:
-        yield "agent_session"

@@ -122,6 +122,9 @@ class AsyncClient:
         """
         client, store = await self._opened()
         prepared = await self.prepare(agent) if isinstance(agent, str) else agent
+        requests = list(requests)
+        if any(client.session_for(prepared, request) for request in requests):
+            return await asyncio.to_thread(client.submit_many, prepared, requests)
         runs = [client.new_run(prepared, request) for request in requests]
         for batch in {run.batch for run in runs}:
             await asyncio.to_thread(client.budget_check.require_budget, batch)

@@ -6,7 +6,7 @@ The command line is built on it. Its twin on asyncio is `sleipnir.scheduler.asyn
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -17,11 +17,12 @@ from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
-from sleipnir.scheduler.errors import NotKept
+from sleipnir.scheduler.errors import NotKept, NotOver
 from sleipnir.scheduler.following import Following
 from sleipnir.scheduler.preparing import Preparing
-from sleipnir.scheduler.runs.model import Failure, NewRun, Question, Run
+from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.second_chances.client import SecondChances
+from sleipnir.scheduler.sessions import Sessions
 from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.machines import Machines
@@ -33,8 +34,6 @@ from sleipnir.scheduler.temporary import OwnDirectory
 # Most clients only look at runs: what reads, checks and packs agents comes when it is needed.
 with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
-    from sleipnir.graphs.document import finding as findings
-    from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.limits import budget_check
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.submit import Request
 
 
-class Client(Preparing, Following, SecondChances):
+class Client(Preparing, Following, Sessions, SecondChances):
     """Submits runs, follows them, answers their questions, steers and compares them.
 
     It finds its engine as the commands do: the Redis that is named here or configured, or else the
@@ -164,13 +163,19 @@ class Client(Preparing, Following, SecondChances):
 
         Raises:
             SubmissionRefused: nothing was stored.
+            SessionInUse: likewise, for a run of the same session goes on.
             AgentNotFound, InvalidAgent, BundleError: as `prepare`.
             NotKept: it was stored, and may be lost.
         """
         prepared = self.prepare(agent) if isinstance(agent, str) else agent
-        run = self.new_run(prepared, request or submission.Request())
-        self.budget_check.require_budget(run.batch)
-        self.store.runs.submit(run)
+        request = request or submission.Request()
+        is_accepted = False
+        while not is_accepted:
+            run = self.new_run(prepared, request)
+            self.budget_check.require_budget(run.batch)
+            with suppress(NotOver):  # its session has gone on meanwhile
+                self.store.runs.submit(run)
+                is_accepted = True
         if keep:
             self.keep([run.run_id])
         return run.run_id
@@ -207,40 +212,6 @@ class Client(Preparing, Following, SecondChances):
                 f"{runs} may be lost: {error}; free some space, then check with `sleipnir ps`"
             ) from error
         self.acceptances.tidy(self.queries.left_ms, now_ms)
-
-    def check(self, agent: PreparedAgent, request: Request) -> None:
-        """Find out whether `submit` would accept this, without asking Redis.
-
-        Raises:
-            SubmissionRefused: it would not.
-        """
-        self.new_run(agent, request)
-
-    def new_run(self, agent: PreparedAgent, request: Request) -> NewRun:
-        """The run that a request makes of an agent; nothing is stored.
-
-        Raises:
-            SubmissionRefused: it would not be accepted.
-        """
-        warnings = tuple(
-            f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
-            for finding in findings.folded(agent.warnings)
-        )
-        run = submission.new_run(
-            agent.graph,
-            agent.digest,
-            replace(request, guarded=request.guarded or not self.store.settings.auto_confirm),
-            agent=agent.name,
-            agents=agent.agents,
-            unavailable=agent.unavailable,
-            warnings=warnings,
-            facts=machine_facts.machine_facts() if agent.converses else {},
-        )
-        settings = self.store.settings
-        submission.require_fitting(
-            run.state, settings.value_limit_bytes, settings.state_limit_bytes
-        )
-        return run
 
     def graph_of(self, run: Run) -> Graph:
         """The graph that a run executes, as it was submitted.

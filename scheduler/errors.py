@@ -16,6 +16,7 @@ SleipnirError
 ├── RunNotFound           no run with that id or prefix
 ├── AmbiguousRun          a prefix names several runs
 ├── BadCursor             a cursor that no page of that list has given
+├── SessionInUse          a run of the session goes on
 ├── AnswerRefused         no such open question, or somebody was faster
 ├── ActionRefused         the run's status does not allow it
 ├── TransitionBroken      a transition failed at what it found or was given; nothing was written
@@ -153,6 +154,18 @@ class BadCursor(SleipnirError):
         super().__init__(
             f"{shown!a} is not a valid cursor of a list of {kind}; "
             "use the one that the page before it ended with, or none to begin"
+        )
+
+
+class SessionInUse(SleipnirError):
+    """A session has one run at a time, and `run_id` goes on."""
+
+    def __init__(self, session: str, run_id: str, status: str) -> None:
+        self.run_id = run_id
+        how = f"answer it with `sleipnir answer {run_id}`" if status == "waiting" else "wait for it"
+        super().__init__(
+            f"session '{session}' is in use: run {run_id} is {status}; {how}, "
+            f"or end it with `sleipnir cancel {run_id}`"
         )
 
 

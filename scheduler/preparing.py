@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.knowledge_pointers import KnowledgeNotes
 
 # Most clients only look at runs.
 with lazy_imports():
-    from sleipnir.scheduler import preparation
+    from sleipnir.graphs.document import finding as findings
+    from sleipnir.scheduler import preparation, sessions
+    from sleipnir.scheduler.config import machine_facts
+    from sleipnir.scheduler.runs import submit as submission
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sleipnir.graphs.document.references import AgentSearch
+    from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.runs.model import NewRun
+    from sleipnir.scheduler.runs.submit import Request
     from sleipnir.scheduler.store.run_store import RunStore
+
+
+class NewRuns(Protocol):
+    """What the rest of a client has for new runs."""
+
+    store: RunStore
+
+    def session_for(self, agent: PreparedAgent, request: Request) -> Session | None: ...
+
+    def new_run(self, agent: PreparedAgent, request: Request) -> NewRun: ...
 
 
 class Preparing:
@@ -45,3 +62,41 @@ class Preparing:
     def knowledge_notes(self) -> KnowledgeNotes:
         """The knowledge bases of agents prepared here."""
         return KnowledgeNotes(self.store)
+
+    def check(self: NewRuns, agent: PreparedAgent, request: Request) -> None:
+        """Find out whether `submit` would accept this, without asking Redis but for its session.
+
+        Raises:
+            SubmissionRefused: it would not.
+        """
+        self.new_run(agent, request)
+
+    def new_run(self: NewRuns, agent: PreparedAgent, request: Request) -> NewRun:
+        """The run that a request makes of an agent; nothing is stored.
+
+        Raises:
+            SubmissionRefused, SessionInUse: it would not be accepted.
+        """
+        warnings = tuple(
+            f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
+            for finding in findings.folded(agent.warnings)
+        )
+        session = self.session_for(agent, request)
+        if session is not None and session.last_run != request.run_id:  # else it was accepted
+            sessions.require_idle(session)
+        run = submission.new_run(
+            agent.graph,
+            agent.digest,
+            replace(request, guarded=request.guarded or not self.store.settings.auto_confirm),
+            agent=agent.name,
+            agents=agent.agents,
+            unavailable=agent.unavailable,
+            warnings=warnings,
+            facts=machine_facts.machine_facts() if agent.converses else {},
+            session=session,
+        )
+        settings = self.store.settings
+        submission.require_fitting(
+            run.state, settings.value_limit_bytes, settings.state_limit_bytes
+        )
+        return run

@@ -4,16 +4,18 @@ A turn writes what it adds to the conversation and nothing else, so that the las
 the first did; history, forks and retries see it as they see any state.
 
     initial_prompt   what the user said
-    turn <n>         the messages that turn n has added, from 1; the first begins with the prompt
+    turn <n>         the messages that turn n has added, from 1; the first begins with the prompt.
+                     Those of the session's runs before are numbered from 0 down, without a prompt
     todos            the todo list, once there is one
     messages_read    how many of the messages in its inbox it has read, once that is any
     skills           the names of the skills that are loaded, once one was
+    instructions     of a session: what `_instructions` has returned
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.agents.todo import TodoList
@@ -24,6 +26,9 @@ PROMPT = "initial_prompt"
 TODOS = "todos"
 MESSAGES_READ = "messages_read"
 SKILLS = "skills"
+INSTRUCTIONS = "instructions"
+# What a session's next run takes over as it is.
+_LASTING = (SKILLS, INSTRUCTIONS)
 _TURN = "turn "
 
 
@@ -32,20 +37,58 @@ def turn_key(number: int) -> str:
     return f"{_TURN}{number}"
 
 
-def messages_of(state: Snapshot) -> list[Message]:
+class Conversation(NamedTuple):
+    """What has been said."""
+
+    earlier: Sequence[Message]  # in runs of the same session before
+    own: Sequence[Message]  # in this one; the prompt, if there is any, stands first
+
+    def messages(self, added: Sequence[Message] = ()) -> list[Message]:
+        """All of it in order, the prompt first.
+
+        Args:
+            added: what is said now.
+        """
+        own = [*self.own, *added]
+        prompt = 1 if own and own[0]["role"] == "system" else 0
+        return [*own[:prompt], *self.earlier, *own[prompt:]] if self.earlier else own
+
+
+def conversation_of(state: Snapshot) -> Conversation:
     """The conversation so far."""
-    return [message for turn in state.values_of(_turns_in(state)) for message in turn]
+    numbers = _turns_in(state)
+    own = [number for number in numbers if number > 0]
+    earlier = numbers[: len(numbers) - len(own)]
+    return Conversation(_messages(state, earlier), _messages(state, own))
 
 
-def _turns_in(keys: Iterable[str]) -> list[str]:
-    numbers = sorted(int(key.removeprefix(_TURN)) for key in keys if key.startswith(_TURN))
-    return [turn_key(number) for number in numbers]
+def _messages(state: Snapshot, turns: Iterable[int]) -> list[Message]:
+    return [message for turn in state.values_of(map(turn_key, turns)) for message in turn]
+
+
+def _turns_in(keys: Iterable[str]) -> list[int]:
+    """The numbers of all turns, in order."""
+    return sorted(int(key.removeprefix(_TURN)) for key in keys if key.startswith(_TURN))
+
+
+def carried_over(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What the next run of a session begins with, where this is what the last one remembers."""
+    found = {key: state[key] for key in _LASTING if key in state}
+    if TODOS in state:
+        found[TODOS] = todos_of(state).not_continued().to_json()
+    turns = (_without_prompt(state[turn_key(number)]) for number in _turns_in(state))
+    said = [turn for turn in turns if turn]
+    return found | {turn_key(n): turn for n, turn in enumerate(said, 1 - len(said))}
+
+
+def _without_prompt(turn: Sequence[Message]) -> list[Message]:
+    return [message for message in turn if message["role"] != "system"]
 
 
 def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """What people are shown of a conversation in the place of a state."""
     todos = todos_of(state).shown()["todos"]
-    messages = sum(len(state[key]) for key in _turns_in(state))
+    messages = sum(len(state[turn_key(number)]) for number in _turns_in(state))
     return {"messages": messages, "todos": todos, "tasks": []}
 
 
@@ -55,7 +98,7 @@ def todos_of(state: Mapping[str, Any]) -> TodoList:
 
 
 def last_text(messages: Sequence[Message]) -> str:
-    """What the model said last, if anything; since the user did."""
+    """What the model said last, if anything."""
     for message in reversed(messages):
         text: Any = message.get("content")
         if message["role"] == "assistant" and isinstance(text, str) and text.strip():

@@ -84,6 +84,10 @@ class TodoList:
         """The list once the model was told to go on."""
         return replace(self, continued=self.continued + 1, stopped_with=text.strip())
 
+    def not_continued(self) -> TodoList:
+        """The list as it is when the user says something."""
+        return replace(self, continued=0, stopped_with=None)
+
     def rendered(self) -> str:
         """As it stands in prompts."""
         done = len(self.todos) - self.open

@@ -46,6 +46,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Run an agent again whenever its files are saved.",
     ),
     "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
+    "sessions": (
+        "sleipnir.scheduler.cli.verbs.sessions:sessions",
+        "List conversations of normal agents, or forget one.",
+    ),
     "show": (
         "sleipnir.scheduler.cli.verbs.show:show",
         "Show a run: nodes, timings, usage, error, question.",
@@ -124,7 +128,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
 # What for: each verb stands in one of them.
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run an agent": ("run", "submit", "batch"),
-    "See how runs are doing": ("ps", "batches", "show", "watch", "logs", "state"),
+    "See how runs are doing": ("ps", "batches", "sessions", "show", "watch", "logs", "state"),
     "Answer, or stop": ("inbox", "answer", "cancel"),
     "Give a run a second chance": ("retry", "fork", "diff"),
     "Work on agents": (

@@ -102,7 +102,13 @@ def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]
         yield "usage", f"{tokens(run.usage)} tokens, {cost(run.usage)}"
     if run.forked_from is not None:
         yield "fork of", f"{run.forked_from[0]} after step {run.forked_from[1]}"
-    for name, value in (("parent", run.parent), ("batch", run.batch), ("item", run.item)):
+    session = run.context.session
+    for name, value in (
+        ("session", session),
+        ("parent", run.parent),
+        ("batch", run.batch),
+        ("item", run.item),
+    ):
         if value:
             yield name, first_line(value)
     for name, value in run.labels.items():

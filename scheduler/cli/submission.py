@@ -30,15 +30,12 @@ from sleipnir.scheduler.cli.recording_flags import stored_recording
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.store.keys import new_run_id
 
 with lazy_imports():
-    from sleipnir.graphs import normal_agent
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.runs import submit
 
 if TYPE_CHECKING:
-    from sleipnir.graphs.document.finding import Finding
     from sleipnir.graphs.schema import Variable
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.preparation import PreparedAgent
@@ -117,7 +114,11 @@ _PARAMETERS = (
     agent_argument,
     click.argument("prompt", default=""),
     *REQUEST_OPTIONS,
-    click.option("--session", metavar="NAME", help="Conversation of a normal agent."),
+    click.option(
+        "--session",
+        metavar="NAME",
+        help="Go on with this conversation of a normal agent; a new name begins one, `temp` none.",
+    ),
     click.option("--headless", is_flag=True, help="Run without a person to ask."),
     click.option(
         "--ask", is_flag=True, help="Ask before a tool that requires confirmation is called."
@@ -145,59 +146,66 @@ class Submission:
     ask: bool
     confirmed: bool
 
+    def new_run_id(self, client: Client, prepared: PreparedAgent) -> str:
+        """An id for its run, which is known before it is submitted: no Ctrl-C comes in between.
+
+        Raises:
+            SubmissionRefused: the agent can have no such session.
+        """
+        return submit.new_run_id_in(client.session_for(prepared, self._about_session))
+
+    @property
+    def _about_session(self) -> Request:
+        return submit.Request(session=self.session)
+
     def submit(
         self,
         client: Client,
+        prepared: PreparedAgent,
         run_id: str,
         *,
         attached: bool,
         recorded: bool = False,
         streamed: bool = False,
-    ) -> tuple[Finding, ...]:
+    ) -> None:
         """Submit it as a run of that id; asks for missing variables where it can.
 
         What somebody runs and watches here works on this machine's files, in the current
         directory; what is only submitted does so if a directory is named.
 
-        Returns:
-            what its agent was warned of.
-
         Raises:
-            GraphError, SubmissionRefused: it was not accepted.
+            SubmissionRefused, SessionInUse: it was not accepted.
         """
-        prepared = client.prepare(self.agent, self.workdir)
-        if self.session is not None:
-            reason = (
-                "sessions are not available in this version"
-                if normal_agent.is_normal(prepared.graph)
-                else f"'{prepared.name}' is a graph agent, each of its runs is on its own"
-            )
-            raise click.UsageError(f"--session continues a normal agent's conversation; {reason}")
         pinned = attached or self.workdir is not None
         machine = client.machine_with_files() if pinned else None
         request = replace(
-            self._request(prepared, run_id),
+            self._request(client, prepared, run_id),
             machine=machine,
             recorded=recorded,
             streamed=streamed,
             replay=stored_recording(client, self.replay),
         )
         client.submit(prepared, request)
-        return prepared.warnings
 
-    def _request(self, prepared: PreparedAgent, run_id: str) -> Request:
+    def _variables(self, client: Client, prepared: PreparedAgent) -> dict[str, str]:
+        session = client.session_for(prepared, self._about_session)
+        if session is not None and session.run is not None:  # it keeps those that it began with
+            return dict(self.variables)
+        return variable_values(
+            prepared.name,
+            prepared.graph.variables,
+            self.variables,
+            asks=is_terminal() and not self.headless,
+        )
+
+    def _request(self, client: Client, prepared: PreparedAgent, run_id: str) -> Request:
         answers: dict[str, list[str]] = defaultdict(list)
         for node, text in self.answers:
             answers[node].append(text)
         return submit.Request(
             prompt=self.prompt,
             state={key: json_or_text(text) for key, text in self.seeds},
-            variables=variable_values(
-                prepared.name,
-                prepared.graph.variables,
-                self.variables,
-                asks=is_terminal() and not self.headless,
-            ),
+            variables=self._variables(client, prepared),
             answers=answers,
             workdir=str((self.workdir or Path()).absolute()),
             headless=self.headless,
@@ -208,6 +216,7 @@ class Submission:
             labels=dict(self.labels),
             live_tools=live_tools(self.tools, self.replay),
             run_id=run_id,
+            session=self.session,
         )
 
 
@@ -241,8 +250,9 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 def submit_only(options: Options, submission: Submission) -> ExitCode:
     """Submit, print the run's id, and say what it takes for it to go on."""
     with open_client(options, workers=False) as client:
-        run_id = new_run_id()
-        submission.submit(client, run_id, attached=False)
+        prepared = client.prepare(submission.agent, submission.workdir)
+        run_id = submission.new_run_id(client, prepared)
+        submission.submit(client, prepared, run_id, attached=False)
         if options.json:
             run_result.print_json(run_result.document_of(client, client.queries.run(run_id), ()))
         else:

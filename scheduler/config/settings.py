@@ -82,6 +82,9 @@ class Settings:
         None, ge=0, description="of normal agents that name neither a model nor a temperature"
     )
     top_p: float | None = _setting(None, ge=0, description="the same, for nucleus sampling")
+    agent_session: str | None = _setting(
+        None, description="session of normal agents that name none; `temp`: one that is not kept"
+    )
     agent_max_turns: int = _setting(
         0, ge=0, description="turns after which a run of a normal agent fails; 0: no limit"
     )

@@ -25,7 +25,7 @@ _AT_ONCE = 50  # runs read in one round trip
 # Longer than any transition of several calls, such as storing a bundle and its place.
 _BEFORE_SECOND_LOOK_S = 0.2
 
-_OF_A_PARTITION = ("timers", "inbox", "bundles", "owner", "swept", "batches", "tally")
+_OF_A_PARTITION = ("timers", "inbox", "bundles", "owner", "swept", "batches", "tally", "sessions")
 # Kinds of indexes of runs: one of each in a partition, or one for each of many names.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
@@ -195,6 +195,9 @@ def _counts(partition: str, indexes: Any) -> list[Violation]:
     for batch in sorted(set(indexes.batches) ^ set(indexes.members)):
         text = f"batch '{printable(batch)}' is listed without runs, or has runs and is not listed"
         found.append(Violation(partition, "batches", text))
+    for session in indexes.sessions:
+        text = f"the last run of session '{printable(session)}' is gone, or is none of its runs"
+        found.append(Violation(partition, "sessions", text))
     return found
 
 

@@ -174,6 +174,7 @@ class RunContext:
     model: str | None = None  # of the parent: that of a normal agent which names none
     # What prompts may say of the machine that submitted it, by name; none if no prompt can.
     facts: Mapping[str, str] = field(default_factory=dict)
+    session: str | None = None  # of a normal agent: the conversation that the run goes on with
 
     def to_json(self) -> str:
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -205,6 +206,8 @@ class NewRun:
     labels: Mapping[str, str] = field(default_factory=dict)
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
     warnings: tuple[str, ...] = ()
+    # `<agent>/<name>`, and the run that was its last one; "" if it begins.
+    session: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,17 @@ from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, 
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.scheduler.agents import asking
+from sleipnir.scheduler.agents.sessions import Session
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.labels import require_labels
 from sleipnir.scheduler.runs.model import NewRun, RunContext
-from sleipnir.scheduler.store.keys import new_child_id, new_run_id
+from sleipnir.scheduler.store.keys import (
+    new_child_id,
+    new_id_in_session,
+    new_run_id,
+    partition_of,
+    partition_of_session,
+)
 
 
 class NestedTooDeep(SubmissionRefused):
@@ -47,6 +54,9 @@ class Request:
     batch: str | None = None
     item: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)  # to find it by
+    # Of a normal agent: the conversation to go on with; None: the one that the agent names, or the
+    # settings do, if any; `temp`: none. A run of a batch has none.
+    session: str | None = None
 
 
 def new_run(
@@ -59,6 +69,7 @@ def new_run(
     unavailable: Mapping[str, str] | None = None,
     warnings: tuple[str, ...] = (),
     facts: Mapping[str, str] | None = None,
+    session: Session | None = None,
 ) -> NewRun:
     """A root run.
 
@@ -67,6 +78,7 @@ def new_run(
         agents: bundle digests of all agents that the graph may spawn, by name.
         unavailable: why others of those cannot start, by name.
         facts: what prompts of normal agents may say of this machine.
+        session: whose conversation it goes on with.
 
     Raises:
         SubmissionRefused: for a label that is not valid, an undeclared variable, one without
@@ -77,22 +89,41 @@ def new_run(
         _require_no_seeds(agent, request.state)
     _require_asking(graph, request.answers)
     require_labels(request.labels)
-    run_id = request.run_id or new_run_id()
-    context = _context(run_id, graph, request, agents, unavailable or {}, facts or {})
+    run_id = request.run_id or new_run_id_in(session)
+    if session is not None:
+        request = _request_in(session, run_id, request)
+    context = _context(run_id, graph, request, agents, unavailable or {}, facts or {}, session)
+    seeds = request.state if session is None else session.seeds()
     return NewRun(
         run_id=run_id,
         agent=agent,
         digest=digest,
         start=graph.start,
         start_type=graph.nodes[graph.start].type,
-        state=_seeds(graph, context.variables, request.state, request.prompt),
+        state=_seeds(graph, context.variables, seeds, request.prompt),
         context=context,
         timeout_s=_lower(graph.settings.timeout, request.timeout_s),
         batch=request.batch,
         item=request.item,
         labels=dict(request.labels),
         warnings=warnings,
+        session=None if session is None else (session.place, session.last_run or ""),
     )
+
+
+def new_run_id_in(session: Session | None) -> str:
+    """A random id of a run, of that session if there is one."""
+    return new_run_id() if session is None else new_id_in_session(session.place)
+
+
+def _request_in(session: Session, run_id: str, request: Request) -> Request:
+    """A request with the values that were given to its session before."""
+    if partition_of(run_id) != partition_of_session(session.place):
+        raise SubmissionRefused(
+            f"run {run_id} cannot be one of session '{session.name}'; leave its id to the engine, "
+            "or make it with `new_run_id_in`"
+        )
+    return replace(request, variables=session.submitted_vars(request.variables))
 
 
 def _require_no_seeds(agent: str, state: Mapping[str, Any]) -> None:
@@ -129,8 +160,10 @@ def _context(
     agents: Mapping[str, str],
     unavailable: Mapping[str, str],
     facts: Mapping[str, str],
+    session: Session | None,
 ) -> RunContext:
     """What all visits of a root run share."""
+    variables = _variables(graph, request.variables)
     return RunContext(
         root=run_id,
         batch=request.batch,
@@ -144,7 +177,7 @@ def _context(
         replay=request.replay,
         live_tools=request.live_tools,
         streamed=request.streamed,
-        variables=_variables(graph, request.variables),
+        variables=variables if session is None else session.variables(variables),
         secrets=_secrets(graph),
         submitted_vars=dict(request.variables),
         answers=dict(request.answers),
@@ -152,6 +185,7 @@ def _context(
         unavailable=dict(unavailable),
         converses=is_normal(graph),
         facts=dict(facts),
+        session=None if session is None else session.name,
     )
 
 
@@ -263,6 +297,7 @@ def child_run(
             streamed=False,
             converses=is_normal(graph),
             model=model or parent.model,
+            session=None,
         ),
         timeout_s=graph.settings.timeout,
         parent=f"{parent_run} {parent_visit}",
@@ -283,9 +318,10 @@ def _secrets(graph: Graph) -> tuple[str, ...]:
 def _seeds(
     graph: Graph, variables: Mapping[str, str], state: Mapping[str, Any], prompt: str
 ) -> dict[str, str]:
-    """The first state, key → JSON text: later sources win. A normal agent has no use for one."""
-    if is_normal(graph):
-        return {"initial_prompt": seed_text("initial_prompt", prompt)}
+    """The first state, key → JSON text: later sources win."""
+    if is_normal(graph):  # what it begins with is what it remembers
+        remembered = {**state, "initial_prompt": prompt}
+        return {key: seed_text(key, value) for key, value in remembered.items()}
     secrets = set(_secrets(graph))
     plain = {name: value for name, value in variables.items() if name not in secrets}
     merged = {**plain, **graph.initial_state, **state, "initial_prompt": prompt}

@@ -111,6 +111,7 @@ def _fork(
         recorded=False,
         budget_usd=None,
         streamed=request.streamed,
+        session=None,
     )
     start = moment.frontier[0]
     new = NewRun(

@@ -38,6 +38,7 @@ Of a partition, without expiry, each entry removed with what it names:
                            `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
+    {pNN}:sessions hash    `<agent>/<session>` → its last run
 Of these the indexes, written by lua/lib/indexes.lua; each zset has run → created at, ms:
     {pNN}:ids:<first 3 digits>  hash    runs and child runs; their ids are the fields
     {pNN}:childruns             zset    child runs; they are in no other index
@@ -107,6 +108,7 @@ from sleipnir.lazy import lazy_imports
 
 # It brings OpenSSL, which help does without.
 with lazy_imports():
+    import hashlib
     import secrets
 
 
@@ -127,6 +129,23 @@ _DIGITS_OF_IDS = 3
 def new_run_id() -> str:
     """A random run id: 16 hex digits, the first two choose the partition."""
     return secrets.token_hex(8)
+
+
+def new_id_in_session(session: str) -> str:
+    """A random id in the partition of a session, `<agent>/<name>`: its runs all lie there."""
+    return _prefix_of_session(session) + secrets.token_hex(7)
+
+
+def partition_of_session(session: str) -> str:
+    return partition_of(_prefix_of_session(session))
+
+
+def _prefix_of_session(session: str) -> str:
+    return hashlib.sha256(session.encode(errors="surrogatepass")).hexdigest()[:2]
+
+
+def sessions_key(partition: str) -> str:
+    return f"{partition}:sessions"
 
 
 def new_child_id(parent: str) -> str:

@@ -59,6 +59,7 @@ def record_fields(run: NewRun) -> list[str]:
         "of_batch": None if run.context.batch is None else "1",
         "item": run.item,
         "labels": encode(dict(run.labels)) if run.labels else None,
+        "session": run.session and run.session[0],
         "forked_from": run.forked_from and f"{run.forked_from[0]} {run.forked_from[1]}",
     }
     return flat({name: value for name, value in fields.items() if value is not None})

@@ -35,7 +35,11 @@ class Runs:
         self._store = store
 
     def submit(self, run: NewRun) -> bool:
-        """Accept a run, at most once per id: False if it exists already."""
+        """Accept a run, at most once per id: False if it exists already.
+
+        Raises:
+            NotOver: its session is not what it was when the run was made of it.
+        """
         answer = self._store.call("submit_run", run.run_id, *self.to_submit(run))
         return bool(answer.created)
 
@@ -48,10 +52,19 @@ class Runs:
             run.digest,
             first_checkpoint(run),
             self._store.event(submitted(run)),
+            *(run.session or ("", "")),
             len(fields) // 2,
             *fields,
             *flat(run.state),
         ]
+
+    def forget_session(self, session: str, last: str) -> None:
+        """Forget a session, `<agent>/<name>`; its runs stay.
+
+        Raises:
+            NotOver: its last run is another one than `last`, or goes on.
+        """
+        self._store.call("forget_session", last, session)
 
     def fork(self, fork: NewFork, event: Event) -> None:
         """Accept a run that goes on where another one was; its id is new."""

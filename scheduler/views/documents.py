@@ -42,6 +42,7 @@ def run_document(
         "steps": steps,
         "forked_from": _fork_document(run),
         "labels": dict(run.labels),
+        "session": run.context.session,
         "try": run.tries,
     }
     if questions:

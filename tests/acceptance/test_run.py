@@ -155,6 +155,7 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
         "steps": 2,
         "forked_from": None,
         "labels": {},
+        "session": None,
         "try": 1,
     }
     assert document["state"]["greeting"] == "friendly hello Ada"

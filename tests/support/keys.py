@@ -14,7 +14,7 @@ INDEXES = (
     *("batches", "batchtally", "tally"),
 )
 # Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept.
-PERMANENT_OF_A_PARTITION = ("timers", "inbox", "bundles", "owner", "swept", *INDEXES)
+PERMANENT_OF_A_PARTITION = ("timers", "inbox", "bundles", "sessions", "owner", "swept", *INDEXES)
 # The broker's: its queues, and which queues its exchanges know.
 PERMANENT = (
     "sleipnir",

@@ -9,7 +9,7 @@ from typing import Any
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.memory import PROMPT
+from sleipnir.scheduler.agents.memory import INSTRUCTIONS, PROMPT
 from sleipnir.worker.agents.texts import sections
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.conversation.transcript import Transcript
@@ -36,6 +36,14 @@ def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) ->
     return [*system, {"role": "user", "content": visit.state[PROMPT]}]
 
 
+def lasting_instructions(visit: Visit[TurnNode], transcript: Transcript) -> dict[str, Any]:
+    """What a session remembers of `_instructions`, which its next runs do not call again."""
+    if visit.context.session is None or not visit.node.config.dynamic_instructions:
+        return {}
+    _, text = transcript.result_before_replies(_INSTRUCTIONS)
+    return {} if text is None else {INSTRUCTIONS: text}
+
+
 def render(text: str, values: Mapping[str, str]) -> str:
     """The text with each `{{name}}` that has a value replaced, in one pass."""
     return _REFERENCE.sub(lambda found: values.get(found[1], found[0]), text)
@@ -60,7 +68,9 @@ def _listed(toolset: Toolset) -> Iterable[str]:
 
 def _dynamic(visit: Visit[TurnNode], transcript: Transcript) -> str:
     """What `_instructions` returns; it is called once, however often the turn is begun."""
-    known, value = transcript.result_of(_INSTRUCTIONS)
+    if INSTRUCTIONS in visit.state:
+        return str(visit.state[INSTRUCTIONS])
+    known, value = transcript.result_before_replies(_INSTRUCTIONS)
     if not known:
         outcome = visit.services.tools.make_instructions(visit)
         if isinstance(outcome, NeedsConfirmation):

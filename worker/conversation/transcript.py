@@ -98,6 +98,11 @@ class Transcript:
         key = (self._turn, call_id)
         return key in self._results, self._results.get(key)
 
+    def result_before_replies(self, call_id: str) -> tuple[bool, Any]:
+        """The same of something that comes before the first reply."""
+        key = (0, call_id)
+        return key in self._results, self._results.get(key)
+
     def keep_result(
         self,
         call_id: str,
@@ -115,6 +120,7 @@ class Transcript:
         """
         entry = {"turn": self._turn, "call": call_id, "result": value}
         self._append(entry, event, recorder=recorder)
+        self._results[self._turn, call_id] = value
 
     def question(self, call_id: str, text: str) -> dict[str, Any]:
         """The entry of a question about a call of the last reply; parking records it."""

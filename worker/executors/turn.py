@@ -15,8 +15,9 @@ from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.skills import choice_of
 from sleipnir.scheduler.agents.loop_check import OF_CHILD, OF_ROOT, Call, alert
 from sleipnir.scheduler.agents.memory import (
+    Conversation,
+    conversation_of,
     last_text,
-    messages_of,
     turn_key,
 )
 from sleipnir.scheduler.agents.notebook import Notebook
@@ -25,7 +26,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
-from sleipnir.worker.agents.prompt import opening
+from sleipnir.worker.agents.prompt import lasting_instructions, opening
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import continuation
 from sleipnir.worker.conversation.loop import Parked, carry_out, parse_arguments
@@ -45,30 +46,31 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
         NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns.
     """
     calls, notebook = _model_calls(visit), Notebook.of(visit.state)
-    before = messages_of(visit.state)
+    conversation = conversation_of(visit.state)
+    before = conversation.own
     skills = Skills(visit, choice_of(visit.node.config), notebook)
     toolset = skills.offered(_toolset(visit, calls, before, notebook, skills))
     try:
         added = [] if before else opening(visit, toolset, calls.transcript)
-        messages = [*before, *added]
-        reply = calls.ask(skills.told(messages), toolset.declarations)
+        messages = skills.told(conversation.messages(added))
+        reply = calls.ask(messages, toolset.declarations)
         if not reply.calls:
-            outcome = _stop(visit, calls, notebook, skills, messages, added, reply)
-            return replace(outcome, warnings=() if before else toolset.warnings)
-        _require_another_turn(visit, calls)
-        added += carry_out(calls, toolset, reply, _repeated(visit, before, reply))
+            outcome = _stop(visit, calls, notebook, skills, conversation, added, reply)
+        else:
+            _require_another_turn(visit, calls)
+            added += carry_out(calls, toolset, reply, _repeated(visit, before, reply))
+            writes = _writes(visit, added, notebook)
+            outcome = Wrote(writes, visit.node.targets, usage=calls.usage)
     except ModelCallFailed as error:
         return _after_failure(visit, calls, error)
     except Parked as parked:
         return parked.outcome
     except MustWait as wait:
         return Deferred(wait.delay_s, visit.mask(wait.reason), wait.for_person)
-    return Wrote(
-        _writes(visit, added, notebook),
-        visit.node.targets,
-        usage=calls.usage,
-        warnings=() if before else toolset.warnings,
-    )
+    if before:
+        return outcome
+    writes = {**outcome.writes, **lasting_instructions(visit, calls.transcript)}
+    return replace(outcome, writes=writes, warnings=toolset.warnings)
 
 
 def _toolset(
@@ -118,13 +120,13 @@ def _stop(
     calls: ModelCalls,
     notebook: Notebook,
     skills: Skills,
-    messages: Sequence[Message],
+    conversation: Conversation,
     added: Sequence[Message],
     reply: Reply,
 ) -> Wrote | Ended:
     """The model has no calls left: it is told to go on, or what it said last is the result."""
     config, text = visit.node.config, reply.text
-    if not text.strip() and not last_text(messages):
+    if not text.strip() and not last_text(conversation.own):
         raise ModelCallFailed("produced no output")
     added = [*added, reply.message] if text.strip() else added
     todos = notebook.todos
@@ -136,7 +138,7 @@ def _stop(
         reminder = {"role": "user", "content": continuation(config, todos)}
         writes = _writes(visit, [*added, reminder], notebook)
         return Wrote(writes, visit.node.targets, usage=calls.usage)
-    output = text if text.strip() else last_text(messages)
+    output = text if text.strip() else last_text(conversation.own)
     skills.answer_completed()
     return Ended(_writes(visit, added, notebook), output, usage=calls.usage)
 

@@ -32,7 +32,6 @@ from sleipnir.scheduler.second_chances.changes import (
     form_of,
     step_before,
 )
-from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.scheduler.store.queries.filters import RunFilter
 
 
@@ -109,9 +108,9 @@ class Session:
             self._options.say(f"last run: {known.run.run_id} ({known.run.status})")
             self._again(known, prepared)
             return
-        run_id = new_run_id()
+        run_id = self._submission.new_run_id(self._client, prepared)
         streams = self._options.streams_replies
-        self._submission.submit(self._client, run_id, attached=True, streamed=streams)
+        self._submission.submit(self._client, prepared, run_id, attached=True, streamed=streams)
         self._follow(run_id, prepared)
 
     def _newest(self, prepared: PreparedAgent) -> _Last | None:

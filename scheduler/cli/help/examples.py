@@ -34,6 +34,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("The newest runs", "ps"),
         ("Which failed since yesterday", "ps --status failed --since 24h"),
     ),
+    "sessions": (
+        ("Conversations, and the last run of each", "sessions"),
+        ("Forget one", "sessions helper --remove garden"),
+    ),
     "show": (
         ("Nodes, times, cost, and why it failed", "show 82f1"),
         ("Its output alone", "show 82f1 --json | jq -r .output"),

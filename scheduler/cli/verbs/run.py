@@ -14,7 +14,6 @@ from sleipnir.scheduler.cli.recording_flags import require_place, write_recordin
 from sleipnir.scheduler.cli.submission import Submission, submission_parameters, submit_only
 from sleipnir.scheduler.cli.terminal import is_terminal
 from sleipnir.scheduler.errors import Terminated
-from sleipnir.scheduler.store.keys import new_run_id
 
 with lazy_imports():
     from sleipnir.scheduler.cli import attach, run_result
@@ -51,8 +50,8 @@ def run(
     if detach:
         return submit_only(options, submission)
     with open_client(options, workers=True) as client:
-        # Known before it is submitted, so that no Ctrl-C finds a run without a name.
-        run_id = new_run_id()
+        prepared = client.prepare(submission.agent, submission.workdir)
+        run_id = submission.new_run_id(client, prepared)
         asks = is_terminal() and not submission.headless
         streams = options.streams_replies if stream is None else stream and not options.quiet
         attachment = attach.Attachment(
@@ -60,8 +59,8 @@ def run(
         )
         recorded = record is not None
         try:
-            warnings = submission.submit(
-                client, run_id, attached=True, recorded=recorded, streamed=streams
+            submission.submit(
+                client, prepared, run_id, attached=True, recorded=recorded, streamed=streams
             )
             found = attachment.follow()
         except KeyboardInterrupt:
@@ -73,7 +72,7 @@ def run(
         if record is not None:
             write_recording(client, [run_id], record, options)
         code = run_result.print_result(client, found, options, attachment.open_questions())
-        for warning in warnings:
+        for warning in prepared.warnings:
             if warning.lasting:
                 options.say(f"warning: {warning}")
         return code

@@ -8,9 +8,12 @@ from sleipnir.scheduler.store.queries.histories import HistoryQueries
 from sleipnir.scheduler.store.queries.lists import ListQueries
 from sleipnir.scheduler.store.queries.narration import NarrationQueries
 from sleipnir.scheduler.store.queries.questions import QuestionQueries
+from sleipnir.scheduler.store.queries.sessions import SessionQueries
 
 
-class RunQueries(ListQueries, BatchQueries, QuestionQueries, HistoryQueries, NarrationQueries):
+class RunQueries(
+    ListQueries, BatchQueries, QuestionQueries, HistoryQueries, NarrationQueries, SessionQueries
+):
     """Reads of the run store, by what is read."""
 
     def has_live_scheduler(self) -> bool:

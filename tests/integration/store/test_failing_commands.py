@@ -152,6 +152,10 @@ def lost(engine: Engine) -> None:
     engine.clock.move(60)
 
 
+def in_session(engine: Engine) -> None:
+    advance(engine, started(engine, session=("x/y", "")), Plan({}, output="x"))
+
+
 def ended(engine: Engine) -> None:
     lease = started(engine, batch="b")
     plan = Plan({}, output="x")
@@ -281,6 +285,12 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: e.store.runs.submit(a_run(BESIDE, batch="other")),
         lambda e: e.store.runs.submit(a_run(batch="b", timeout_s=60)),
     ),
+    "submit_run in a session": (
+        lambda e: e.store.runs.submit(a_run(BESIDE, session=("x/y", ""))),
+        lambda e: e.store.runs.submit(a_run(session=("x/z", ""))),
+    ),
+    "forget_session": (in_session, lambda e: e.store.runs.forget_session("x/y", RUN)),
+    "purge_run of a session": (in_session, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "begin_visit": (
         lambda e: e.store.runs.submit(a_run(timeout_s=60)),
         lambda e: begin(e, "1/s"),

@@ -75,6 +75,7 @@ BREAKAGES = {
     "ZREM {p}:timers|deadline {run}": "deadline",
     "DEL sleipnir:bundle:{digest}": "bundle",
     "HINCRBY {p}:bundles|{digest}|1": "bundles",
+    "HSET {p}:sessions|agent/name|{run}": "sessions",
     "HSET {p}:run:{run}|status|failed": "leftovers",
     "RPUSH {p}:logs:{p0}ffffffffffffff|x": "orphan",
     "ZADD {p}:timers|1|visit {p0}ffffffffffffff 1/a": "orphan",

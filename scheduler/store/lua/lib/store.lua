@@ -13,6 +13,12 @@ local function timer(kind, run_id, visit)
   return visit and kind .. ' ' .. run_id .. ' ' .. visit or kind .. ' ' .. run_id
 end
 
+-- Whether there is such a run, and it is not over.
+local function is_open(run_id)
+  local status = redis.call('HGET', key('run', run_id), 'status')
+  return status and not FINAL[status]
+end
+
 -- Visit ids: `<step>/<node>`, of a map's invocation `<step>/<map node>/<index>`.
 
 local function visit_of(step, node)

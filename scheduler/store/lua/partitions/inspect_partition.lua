@@ -3,11 +3,12 @@
 -- ARGV rest
 -- REST batches that have a tally
 -- USES store listed
--- OK   runs timers inbox bundles used sums counted batches members
+-- OK   runs timers inbox bundles used sums counted batches members sessions
 --      runs            root runs and child runs
 --      bundles used    digest, count pairs: as kept, and as counted; '' for runs without record
 --      sums counted    `<hash> <field>`, n pairs of the tallies: as kept, and as counted
 --      batches members those with an activity, and those of the runs
+--      sessions        those whose last run does not exist, or is not of that session
 local runs = redis.call('ZRANGE', partition .. ':runs', 0, -1)
 for _, run_id in ipairs(redis.call('ZRANGE', partition .. ':childruns', 0, -1)) do
   runs[#runs + 1] = run_id
@@ -58,6 +59,13 @@ for batch in pairs(batches) do
   read_sums('batchtally:' .. batch)
 end
 
+local sessions, broken = redis.call('HGETALL', partition .. ':sessions'), {}
+for i = 1, #sessions, 2 do
+  if redis.call('HGET', key('run', sessions[i + 1]), 'session') ~= sessions[i] then
+    broken[#broken + 1] = sessions[i]
+  end
+end
+
 return {'OK', {}, runs, redis.call('ZRANGE', timers, 0, -1), redis.call('ZRANGE', inbox, 0, -1),
   redis.call('HGETALL', partition .. ':bundles'), flat(digests), kept, flat(sums),
-  redis.call('ZRANGE', partition .. ':batches', 0, -1), members}
+  redis.call('ZRANGE', partition .. ':batches', 0, -1), members, broken}

@@ -5,7 +5,12 @@
 -- USES store listed indexes kept
 -- OK   removed  1, or 0 where it is gone or goes on
 if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}, 0} end
-unlist_run(run_id, read_listed(run_id))
+local r = read_listed(run_id)
+unlist_run(run_id, r)
+local sessions = partition .. ':sessions'
+if r.session and redis.call('HGET', sessions, r.session) == run_id then
+  write('HDEL', sessions, r.session)
+end
 count_in(partition .. ':bundles', digest, -1)
 for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures',
   'messages', 'transcripts', 'superseded'}) do

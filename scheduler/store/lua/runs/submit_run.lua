@@ -1,11 +1,20 @@
 -- Accept a run, at most once per run id.
 -- KEYS partition
--- ARGV run_id start agent digest history event field_count rest
+-- ARGV run_id start agent digest history event session last field_count rest
+-- session: `<agent>/<name>` that it goes on with, or ''; last: what was the session's last run then
 -- REST field_count name, value pairs of the record; then key, JSON text pairs of the state
 -- USES store listed indexes dispatch create
 -- OK   created  1, or 0 where a run of that id exists already
+-- ERR  not_over  another run of the session goes on, or has done so since the caller looked
 if redis.call('EXISTS', key('run', run_id)) == 1 then
   return reply(0)
+end
+if session ~= '' then
+  local sessions = partition .. ':sessions'
+  if (redis.call('HGET', sessions, session) or '') ~= last or is_open(last) then
+    return {'not_over'}
+  end
+  write('HSET', sessions, session, run_id)
 end
 local fields, seeds = split(rest, tonumber(field_count))
 create(run_id, fields, seeds, event, agent, digest, no_past(start, history))

@@ -1,0 +1,52 @@
+"""`sleipnir sessions`: the conversations of normal agents that can be gone on with."""
+
+from __future__ import annotations
+
+import click
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import formatting, run_result
+    from sleipnir.scheduler.views import sessions as session_views
+
+_HEAD = ("AGENT", "SESSION", "LAST RUN", "STATUS", "AGE")
+
+
+@click.command
+@click.argument("agent", required=False)
+@click.option("--remove", metavar="NAME", help="Forget this session of AGENT; its runs stay.")
+@common_options(json=True)
+def sessions(options: Options, agent: str | None, remove: str | None) -> None:
+    """List sessions, those of AGENT if it is given: conversations that runs go on with.
+
+    A session is kept as long as its last run is.
+    """
+    with open_client(options, workers=False) as client:
+        if remove is not None:
+            if agent is None:
+                raise click.UsageError("--remove needs the agent that the session belongs to")
+            client.remove_session(agent, remove)
+            options.say(f"forgot session '{remove}' of '{agent}'")
+            return
+        now_ms = client.queries.now_ms()
+        found = [session_views.session_document(row, now_ms) for row in client.sessions(agent)]
+    if options.json:
+        for document in found:
+            run_result.print_json(document)
+    elif found:
+        rows = [
+            (
+                *(formatting.first_line(each[key]) for key in ("agent", "session")),
+                each["run_id"],
+                each["status"],
+                formatting.age(each["age_s"]),
+            )
+            for each in found
+        ]
+        for line in formatting.columns(_HEAD, rows):
+            click.echo(line)
+    else:
+        options.say("no sessions; begin one with: sleipnir run AGENT PROMPT --session NAME")

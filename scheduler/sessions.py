@@ -1,0 +1,104 @@
+"""The part of the Python client that knows the sessions of normal agents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import NotOver, SessionInUse, SubmissionRefused
+from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.queries.sessions import SessionRow
+from sleipnir.scheduler.store.run_store import RunStore
+
+with lazy_imports():
+    from sleipnir.graphs import normal_agent
+    from sleipnir.scheduler.agents import sessions
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.agents.sessions import Session
+    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.runs.submit import Request
+
+
+class SessionClient(Protocol):
+    """What the rest of a client has for this part."""
+
+    store: RunStore
+    queries: RunQueries
+
+    def session(self, agent: str, name: str) -> Session: ...
+
+
+class Sessions:
+    """Finds, lists and removes sessions."""
+
+    def session_for(self: SessionClient, agent: PreparedAgent, request: Request) -> Session | None:
+        """The session that a run of an agent is to go on with; None for none.
+
+        Raises:
+            SubmissionRefused: the agent can have none, or its name cannot be one.
+        """
+        config = normal_agent.config_of(agent.graph)
+        if config is None:
+            if request.session is not None:
+                raise SubmissionRefused(
+                    f"sessions are for normal agents, and '{agent.name}' is a graph agent: "
+                    "each of its runs is on its own; leave out --session"
+                )
+            return None
+        if request.batch is not None:
+            if request.session is not None:
+                raise SubmissionRefused("the runs of a batch are on their own; leave out 'session'")
+            return None
+        name = request.session or config.agent_session or self.store.settings.agent_session
+        if name is None or name == sessions.TEMPORARY:
+            return None
+        return self.session(agent.name, name)
+
+    def session(self: SessionClient, agent: str, name: str) -> Session:
+        """A session as it is now; without a run if there is none of that name yet.
+
+        Raises:
+            SubmissionRefused: no session can have that name.
+        """
+        sessions.require_session_name(name)
+        last = self.queries.last_run_of_session(sessions.place_of_session(agent, name))
+        if last is None:
+            return sessions.Session(agent, name)
+        (run,) = self.queries.runs([last])
+        state = None if run is None else self.queries.state(last)
+        return sessions.Session(agent, name, last, run, state)
+
+    def sessions(self: SessionClient, agent: str | None = None) -> list[SessionRow]:
+        """All sessions, of one agent if one is named; those that were used last come first."""
+        rows = self.queries.list_sessions()
+        return [row for row in rows if agent in (None, row.agent)]
+
+    def remove_session(self: SessionClient, agent: str, name: str) -> None:
+        """Forget a session; its runs stay until their retention is over.
+
+        Raises:
+            SessionInUse: a run of it goes on.
+            SubmissionRefused: there is none of that name.
+        """
+        while True:
+            found = self.session(agent, name)
+            if found.last_run is None:
+                raise SubmissionRefused(
+                    f"agent '{agent}' has no session '{name}'; `sleipnir sessions` lists them"
+                )
+            require_idle(found)
+            try:
+                return self.store.runs.forget_session(found.place, found.last_run)
+            except NotOver:
+                continue  # it has gone on meanwhile
+
+
+def require_idle(session: Session) -> None:
+    """Check that no run of a session goes on.
+
+    Raises:
+        SessionInUse: one does.
+    """
+    if session.run is not None and not session.run.is_final:
+        raise SessionInUse(session.name, session.run.run_id, session.run.status)

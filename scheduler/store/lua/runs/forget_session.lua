@@ -1,0 +1,12 @@
+-- Forget that a session went as far as its last run; that stays as any run does.
+-- KEYS partition
+-- ARGV run_id session
+-- run_id: what the caller takes for its last run
+-- USES store
+-- ERR  not_over  that run goes on, or the session has gone on since the caller looked
+local sessions = partition .. ':sessions'
+if redis.call('HGET', sessions, session) ~= run_id or is_open(run_id) then
+  return {'not_over'}
+end
+write('HDEL', sessions, session)
+return {'OK', {}}

@@ -1,0 +1,42 @@
+"""Sessions of normal agents: which there are, and the last run of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sleipnir.scheduler.runs.model import RunRow
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS, partition_of_session, sessions_key
+from sleipnir.scheduler.store.queries.records import RecordQueries
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """What a list says of a session."""
+
+    agent: str
+    name: str
+    run: RunRow  # its last one
+
+
+class SessionQueries(RecordQueries):
+    """Reads of sessions."""
+
+    def last_run_of_session(self, session: str) -> str | None:
+        """The id of the last run of `<agent>/<name>`; None if there is no such session."""
+        found = self._redis.hget(sessions_key(partition_of_session(session)), session)
+        return None if found is None else str(found)
+
+    def list_sessions(self) -> list[SessionRow]:
+        """All there are, those that were used last first."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.hgetall(sessions_key(partition))
+            found = {name: run_id for part in pipe.execute() for name, run_id in part.items()}
+        places = [session.rpartition("/") for session in found]
+        runs = self.rows(list(found.values()))
+        rows = [
+            SessionRow(agent, name, run)
+            for (agent, _, name), run in zip(places, runs, strict=True)
+            if run is not None
+        ]
+        return sorted(rows, key=lambda row: row.run.created_at, reverse=True)

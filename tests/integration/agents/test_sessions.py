@@ -1,0 +1,218 @@
+"""Sessions: conversations that one run after the other goes on with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.errors import NotOver, SessionInUse, SubmissionRefused
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.keys import new_id_in_session, partition_of
+from tests.support.engine import Engine
+from tests.support.invariants import assert_consistent
+from tests.support.model_server import ModelServer, calls, says
+from tests.support.runs import a_run
+
+CONFIG = "model: openai:m\ninstructions: You garden.\nauto_continue: true\n"
+TOOLS = '''
+def water(litres: int) -> str:
+    """Waters the garden."""
+    return f"watered with {litres} l"
+'''
+
+
+def said(server: ModelServer) -> list[tuple[str, Any]]:
+    """What the model was told last."""
+    return [(each["role"], each.get("content")) for each in server.requests[-1].messages]
+
+
+def test_a_run_goes_on_with_the_conversation_of_the_last_one(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(
+        calls(("water", {"litres": 5}), ("todo__add", {"task": "weed"}), ("todo__done", {"id": 1})),
+        says("Watered."),
+        calls(("todo__list", {}), ("water", {"litres": 5})),
+        says("Once."),
+        says("Who knows."),
+    )
+
+    first = engine.submit_normal(CONFIG, {"tools.py": TOOLS}, session="ada", prompt="Water!")
+    engine.drive()
+    second = engine.client.submit("talker", Request(session="ada", prompt="How often?"))
+    engine.drive()
+    third = engine.client.submit("talker", Request(prompt="How often?"))
+    engine.drive()
+
+    assert [engine.run(run_id).output for run_id in (first, second, third)] == [
+        "Watered.",
+        "Once.",
+        "Who knows.",
+    ]
+    again = [(m["role"], m.get("content")) for m in server.requests[3].messages]
+    assert [role for role, _ in again].count("system") == 1
+    assert again[0][0] == "system"
+    assert [text for role, text in again if role == "user"] == ["Water!", "How often?"]
+    assert again[6] == ("assistant", "Watered.")
+    assert again[9] == ("tool", '{"goal":"","todos":[{"id":1,"desc":"weed","done":true}]}')
+    assert said(server)[1:] == [("user", "How often?")]  # that one was on its own
+    (row,) = engine.client.sessions("talker")
+    assert (row.name, row.run.run_id) == ("ada", second)
+    assert engine.run(second).context.session == "ada"
+    assert_consistent(engine.redis, runs=3)
+
+
+def test_equal_calls_are_counted_for_each_run_by_itself(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(*([calls(("water", {"litres": 5})), says("Watered.")] * 3))
+
+    engine.submit_normal(CONFIG, {"tools.py": TOOLS}, session="ada")
+    for _ in range(2):
+        engine.drive()
+        engine.client.submit("talker", Request(session="ada", prompt="Again!"))
+    engine.drive()
+
+    results = [text for role, text in said(server) if role == "tool"]
+    assert [json.loads(text)["output"] for text in results] == ["watered with 5 l"] * 3
+
+
+def test_a_session_has_one_run_at_a_time(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("user__confirm", {"question": "Really?"})), says("Done."), says("2."))
+
+    first = engine.submit_normal(CONFIG, session="ada")
+    with pytest.raises(SessionInUse, match=f"run {first} is queued; wait for it"):
+        engine.client.submit("talker", Request(session="ada"))
+    engine.drive()
+    with pytest.raises(SessionInUse, match=f"`sleipnir answer {first}`"):
+        engine.client.submit("talker", Request(session="ada"))
+    with pytest.raises(SessionInUse):
+        engine.client.remove_session("talker", "ada")
+    # Whoever has looked before, and comes too late, is told by the store.
+    place = "talker/ada"
+    for last in ("", first):
+        with pytest.raises(NotOver):
+            engine.store.runs.submit(a_run(new_id_in_session(place), session=(place, last)))
+    assert engine.newest_runs() == [first]
+    engine.client.answer(first, "yes")
+    engine.drive()
+
+    second = engine.client.submit("talker", Request(session="ada"))
+    engine.drive()
+    assert engine.run(second).output == "2."
+    assert partition_of(second) == partition_of(first)
+
+
+def test_a_run_that_is_cancelled_leaves_what_it_had_committed(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(
+        calls(("water", {"litres": 5})),
+        calls(("user__confirm", {"question": "More?"})),
+        says("I had watered."),
+    )
+
+    first = engine.submit_normal(CONFIG, {"tools.py": TOOLS}, session="ada", prompt="Water!")
+    engine.drive()
+    engine.client.cancel(first)
+    engine.client.submit("talker", Request(session="ada", prompt="And?"))
+    engine.drive()
+
+    roles = [role for role, _ in said(server)]
+    assert roles == ["system", "user", "assistant", "tool", "user"]
+
+
+def test_a_session_keeps_its_variables_and_its_instructions(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says("1."), says("2."))
+    config = """
+    model: openai:m
+    dynamic_instructions: true
+    variables: [{name: plot, description: d}]
+    """
+    tools = (
+        "import os\n\ndef _instructions():\n    return f'Bed {os.urandom(4).hex()} {{{{plot}}}}'"
+    )
+
+    engine.submit_normal(config, {"tools.py": tools}, session="ada", variables={"plot": "north"})
+    engine.drive()
+    with pytest.raises(SubmissionRefused, match="keeps the variables that it began with"):
+        engine.client.submit("talker", Request(session="ada", variables={"plot": "south"}))
+    engine.client.submit("talker", Request(session="ada"))
+    engine.drive()
+
+    before, after = (request.messages[0]["content"] for request in server.requests)
+    assert before == after
+    assert " north\n" in after
+
+
+def test_a_session_is_removed_or_goes_with_its_last_run(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says("1."), says("2."), says("3."))
+    engine.submit_normal(CONFIG, session="ada", prompt="One")
+    engine.drive()
+
+    engine.client.remove_session("talker", "ada")
+    with pytest.raises(SubmissionRefused, match="has no session 'ada'"):
+        engine.client.remove_session("talker", "ada")
+    engine.client.submit("talker", Request(session="ada", prompt="Two"))
+    engine.drive()
+    assert ("user", "One") not in said(server)
+
+    engine.clock.move(engine.store.settings.retention_s + 60)
+    engine.tick()
+    assert engine.client.sessions() == []
+    assert_consistent(engine.redis, runs=0)
+
+
+def test_agents_and_settings_name_sessions(engine: Engine, server: ModelServer) -> None:
+    server.script.add(*([says("Well.")] * 5))
+    engine.configure(agent_session="everyday")
+    names = []
+
+    for config, session in (
+        (CONFIG, None),
+        (CONFIG + "agent_session: garden\n", None),
+        (CONFIG + "agent_session: garden\n", "ada"),
+        (CONFIG + "agent_session: temp\n", None),
+        (CONFIG + "agent_session: garden\n", "temp"),
+    ):
+        run_id = engine.submit_normal(config, session=session)
+        engine.drive()
+        names.append(engine.run(run_id).context.session)
+
+    assert names == ["everyday", "garden", "ada", None, None]
+    assert {row.name for row in engine.client.sessions()} == {"everyday", "garden", "ada"}
+    graph = "start: z\nnodes:\n  z: {type: end, output: ok}\n"
+    assert engine.run(engine.submit(graph)).context.session is None
+    with pytest.raises(SubmissionRefused, match="'tested' is a graph agent"):
+        engine.submit(graph, session="ada")
+    with pytest.raises(SubmissionRefused, match="cannot be the name of a session"):
+        engine.submit_normal(CONFIG, session="a/b")
+
+
+def test_a_fork_and_a_child_have_no_session(engine: Engine, server: ModelServer) -> None:
+    server.script.add(says("1."), says("2."), says("3."))
+    first = engine.submit_normal(CONFIG + "agent_session: garden\n", prompt="One")
+    engine.drive()
+
+    fork = engine.client.fork(first)
+    engine.drive()
+    parent = """
+    start: a
+    nodes:
+      a: {type: agent, agent: talker, prompt: "do it", next: z}
+      z: {type: end, output: ok}
+    """
+    root = engine.submit(parent)
+    engine.drive()
+
+    (child,) = engine.queries.children(root)
+    assert fork.context.session is child.context.session is None
+    (row,) = engine.client.sessions()
+    assert row.run.run_id == first
+    assert_consistent(engine.redis, runs=4)
