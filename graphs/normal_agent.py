@@ -138,7 +138,5 @@ def turn_node_id(name: str) -> str:
 
 def not_available(agent: NormalAgent) -> Iterator[str]:
     """The fields by which an agent asks for what this version cannot do yet."""
-    if agent.can_spawn_agents:
-        yield "can_spawn_agents"
     if agent.documents:
         yield "documents"

@@ -26,6 +26,7 @@ SleipnirError
     ├── StaleStep         somebody else advanced this step
     ├── NotOver           the run goes on, or has gone on since the caller looked
     ├── RunGone           nothing is left of the run, or not enough to go on with
+    ├── IdTaken           another child of the run has an id with the same last digits
     ├── NotWaiting        the visit does not wait for that (any more)
     ├── StepFailing       a sibling failed for good; this visit must not park any more
     └── StateTooLarge     the state would exceed its limit; nothing was written
@@ -203,6 +204,10 @@ class NotOver(TransitionRefused):
 
 class RunGone(TransitionRefused):
     """The run's record or state has expired."""
+
+
+class IdTaken(TransitionRefused):
+    """Another child of the run has an id with the same last digits."""
 
 
 class StaleVisit(TransitionRefused):

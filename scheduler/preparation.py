@@ -73,9 +73,11 @@ class Preparation:
         self._resources = resources_of(settings, search, require_knowledge=True, workdir=workdir)
         self._library = self._resources.library()
         self._digests: dict[Path, str] = {}  # of the bundles stored so far, by directory
+        self._sizes: dict[str, int] = {}  # of these, bytes, by agent
         self._agents: dict[str, str] = {}
         self._unavailable: dict[str, str] = {}
         self._converses = False
+        self._supervises = False  # one of them starts agents that its model names
         self._unbuilt: list[UnbuiltBase] = []
 
     def prepare(self, reference: str) -> PreparedAgent:
@@ -90,6 +92,9 @@ class Preparation:
         if agent.normal is not None:
             self._require_model(agent, agent.normal)
         digest = self._pack(agent)
+        unbuilt = tuple(self._unbuilt)  # of agents that may be named nobody builds any ahead
+        if self._supervises:
+            self._pack_named()
         graph = agent.runnable
         assert graph is not None, "an agent without errors can be run"
         return PreparedAgent(
@@ -100,7 +105,7 @@ class Preparation:
             self._unavailable,
             warnings,
             converses=self._converses,
-            unbuilt=tuple(self._unbuilt),
+            unbuilt=unbuilt,
         )
 
     def _require_model(self, agent: Agent, normal: NormalAgent) -> None:
@@ -118,8 +123,11 @@ class Preparation:
         bundle = pack(parts, self._settings.bundle_limit_bytes)
         self._put_bundle(bundle.digest, bundle.data)
         self._digests[agent.directory] = bundle.digest
+        self._sizes[agent.name] = len(bundle.data)
         self._unbuilt += _unbuilt(agent, self._settings, bundle.digest)
         self._converses = self._converses or agent.normal is not None
+        if agent.normal is not None and agent.normal.can_spawn_agents:
+            self._supervises = True
         if agent.graph is not None:
             for _, node in agent.graph.nodes_of(AgentNode):
                 self._pack_spawned(node.agent, agent.directory)
@@ -140,6 +148,28 @@ class Preparation:
             raise SubmissionRefused(
                 f"'{name}' resolves to different agents in different places; rename one"
             )
+
+    def _pack_named(self) -> None:
+        """Pack every agent that a model may name: all that references can reach here.
+
+        Raises:
+            SubmissionRefused: they are too many, or too large.
+        """
+        most, most_bytes = (
+            self._settings.spawn_bundle_limit,
+            self._settings.spawn_bundle_limit_bytes,
+        )
+        for name, directory in self._search.names().items():
+            if name not in self._agents:
+                self._pack_spawned(name, directory.parent)
+            if len(self._agents) > most or sum(self._sizes.values()) > most_bytes:
+                largest = max(self._sizes, key=lambda each: self._sizes[each])
+                raise SubmissionRefused(
+                    f"an agent with can_spawn_agents takes all agents along that it may start: "
+                    f"more than {most} (spawn_bundle_limit) or {most_bytes} bytes "
+                    f"(spawn_bundle_limit_bytes); the largest is '{largest}', with "
+                    f"{self._sizes[largest]} bytes"
+                )
 
     def _require_valid(self, agent: Agent) -> tuple[Finding, ...]:
         """What there is to warn of.

@@ -10,6 +10,9 @@ the first did; history, forks and retries see it as they see any state.
     messages_read    how many of the messages in its inbox it has read, once that is any
     skills           the names of the skills that are loaded, once one was
     instructions     of a session: what `_instructions` has returned
+    agents           the children that its model knows of, once there were any
+    all texts        at the end of a child's run all that its model has said, if that is more than
+                     its result
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.agents.roster import Roster
 from sleipnir.scheduler.agents.todo import TodoList
 
 Message: TypeAlias = Mapping[str, Any]
@@ -29,6 +33,8 @@ SKILLS = "skills"
 INSTRUCTIONS = "instructions"
 # What a session's next run takes over as it is.
 _LASTING = (SKILLS, INSTRUCTIONS)
+AGENTS = "agents"
+TEXTS = "all texts"
 _TURN = "turn "
 
 
@@ -95,6 +101,17 @@ def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
 def todos_of(state: Mapping[str, Any]) -> TodoList:
     """The todo list."""
     return TodoList.from_json(state[TODOS]) if TODOS in state else TodoList()
+
+
+def roster_of(state: Mapping[str, Any], run_id: str) -> Roster:
+    """The children of a run with this state."""
+    return Roster.from_json(state[AGENTS], run_id) if AGENTS in state else Roster(run_id)
+
+
+def texts_of(messages: Sequence[Message]) -> list[str]:
+    """All that the model said, without what is empty."""
+    said = (each.get("content") for each in messages if each["role"] == "assistant")
+    return [text for text in said if isinstance(text, str) and text.strip()]
 
 
 def last_text(messages: Sequence[Message]) -> str:

@@ -6,30 +6,46 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sleipnir.scheduler.agents.memory import MESSAGES_READ, SKILLS, TODOS, todos_of
+from sleipnir.scheduler.agents.memory import (
+    AGENTS,
+    MESSAGES_READ,
+    SKILLS,
+    TODOS,
+    roster_of,
+    todos_of,
+)
+from sleipnir.scheduler.agents.roster import NOBODY, Roster
 from sleipnir.scheduler.agents.todo import TodoList
 
 
 @dataclass(slots=True)
 class Notebook:
-    """The todo list, how many of its messages the run has read, and the skills it has loaded."""
+    """What the run remembers besides the conversation: children, todo list, messages, skills."""
 
     todos: TodoList = field(default_factory=TodoList)
-    messages_read: int = 0
+    messages_read: int = 0  # how many
     skills: tuple[str, ...] = ()  # by name, in the order of loading
+    roster: Roster = NOBODY  # of its children
 
     @classmethod
-    def of(cls, state: Mapping[str, Any]) -> Notebook:
+    def of(cls, state: Mapping[str, Any], run_id: str) -> Notebook:
         """As the turn finds it."""
-        return cls(todos_of(state), state.get(MESSAGES_READ, 0), tuple(state.get(SKILLS, ())))
+        return cls(
+            todos_of(state),
+            state.get(MESSAGES_READ, 0),
+            tuple(state.get(SKILLS, ())),
+            roster_of(state, run_id),
+        )
 
     def changes(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """What is to be written of it; what is as it was is no change."""
-        before, writes = Notebook.of(state), dict[str, Any]()
+        before, writes = Notebook.of(state, self.roster.of), dict[str, Any]()
         if self.todos != before.todos:
             writes[TODOS] = self.todos.to_json()
         if self.messages_read != before.messages_read:
             writes[MESSAGES_READ] = self.messages_read
         if self.skills != before.skills:
             writes[SKILLS] = list(self.skills)
+        if self.roster != before.roster:
+            writes[AGENTS] = self.roster.to_json()
         return writes

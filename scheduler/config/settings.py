@@ -128,6 +128,12 @@ class Settings:
     state_limit_bytes: int = _setting(16 * MIB, ge=1, description="largest state of a run")
     value_limit_bytes: int = _setting(8 * MIB, ge=1, description="largest single value of a state")
     bundle_limit_bytes: int = _setting(64 * MIB, ge=1, description="largest packed agent directory")
+    spawn_bundle_limit: int = _setting(
+        256, ge=1, description="agents that a run takes along because its models may start them"
+    )
+    spawn_bundle_limit_bytes: int = _setting(
+        64 * MIB, ge=1, description="size of all of them together"
+    )
     max_branches: int = _setting(
         MAX_BRANCHES, ge=1, description="most nodes of one step, and targets of one `next`"
     )

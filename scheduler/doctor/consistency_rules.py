@@ -20,7 +20,7 @@ from sleipnir.scheduler.store.keys import visit_id
 # The parts of a run, beside its record, that outlive its end, and those that end with it.
 EXPIRING = (
     *("state", "history", "events", "logs", "children", "failures", "messages"),
-    *("transcripts", "superseded"),
+    *("transcripts", "superseded", "spawned"),
 )
 TRANSIENT = ("visits", "pending", "questions")
 # What stays of a step that was not completed, for another try.
@@ -119,7 +119,11 @@ def _children_agree(run: RunSnapshot) -> Iterator[str]:
         parent_run, _, visit = child.parent.partition(" ")
         if parent_run != run.run_id:
             yield f"child {child.run_id} says its parent is '{child.parent}'"
-        if child.status not in FINAL and not _waits_for(run, visit, child.run_id):
+        is_spawned = child.run_id in run.spawned
+        if child.status in FINAL:
+            if is_spawned and not run.is_final:
+                yield f"child {child.run_id} is {child.status}, and counted as alive"
+        elif not is_spawned and not _waits_for(run, visit, child.run_id):
             yield f"child {child.run_id} is {child.status}, and no visit waits for it"
 
 
@@ -288,7 +292,7 @@ def _parent_waits(run: RunSnapshot) -> Iterator[str]:
         return
     if run.parent.status is None or run.parent.status in FINAL:
         yield f"it is {run.status} and its parent is {run.parent.status or 'gone'}"
-    elif not run.parent.waits_for(run.run_id):
+    elif not run.parent.wants(run.run_id):
         yield "its parent does not wait for it"
     if not run.parent.lists_us:
         yield "its parent does not list it"

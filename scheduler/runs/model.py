@@ -171,6 +171,7 @@ class RunContext:
     # Why others of those cannot start, by the same name.
     unavailable: Mapping[str, str] = field(default_factory=dict)
     converses: bool = False  # its agent is a normal one
+    handle: str = ""  # what models call it, if one has started it
     model: str | None = None  # of the parent: that of a normal agent which names none
     # What prompts may say of the machine that submitted it, by name; none if no prompt can.
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -269,8 +270,10 @@ class Wait:
         return self.call, self.kind, allowed_ms, self.detail
 
 
-# What a visit's question is called among the things it waits for, if there is only one.
+# What a visit's question is called among the things it waits for, if there is only one; and its
+# child run.
 QUESTION = "question"
+CHILD = "child"
 
 
 @dataclass(frozen=True, slots=True)

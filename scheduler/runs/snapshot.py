@@ -133,11 +133,13 @@ class Child:
 @dataclass(frozen=True, slots=True)
 class Parent:
     status: str | None  # None: its record is gone
-    waits: tuple[WaitRow, ...]  # of the visit that started this run
+    waits: tuple[WaitRow, ...]  # of the visit that started this run, or waits for it
     lists_us: bool
+    has_spawned_us: bool  # its model has, and it counts us as alive
 
-    def waits_for(self, run_id: str) -> bool:
-        return any(
+    def wants(self, run_id: str) -> bool:
+        """Whether a visit waits for that child, or a model may yet do so."""
+        return self.has_spawned_us or any(
             row.is_open and row.kind == "child" and row.detail == run_id for row in self.waits
         )
 
@@ -155,6 +157,7 @@ class RunSnapshot:
     expiry_timer: int | None  # ms
     children: tuple[Child, ...]
     parent: Parent | None
+    spawned: frozenset[str]  # of the children those that its model has started and that are alive
     expires_in: Mapping[str, int]  # kind of key → ms, NEVER_EXPIRES or ABSENT
     checkpoints: tuple[Checkpoint, ...]
     digest: str  # of what was read: equal as long as nothing changes

@@ -240,7 +240,7 @@ def _unwanted(run: RunSnapshot) -> Iterator[Defect]:
     status = run.parent.status
     if status is None or status in FINAL:
         yield Defect("the run that waits for it is over", Repair("cancel"))
-    elif not run.parent.waits_for(run.run_id):
+    elif not run.parent.wants(run.run_id):
         yield Defect("no run waits for it", Repair("cancel"))
 
 

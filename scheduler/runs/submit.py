@@ -269,13 +269,15 @@ def child_run(
     run_id: str | None = None,
     state: Mapping[str, Any] | None = None,
     model: str | None = None,
+    handle: str = "",
 ) -> NewRun:
-    """The child run of an agent node; it sees the values given for its root.
+    """The child run of an agent node, or of a model's call; it sees the values given for its root.
 
     Args:
         run_id: a new one of `new_child_id`; None: any.
         state: seeds over the graph's `initial_state`.
         model: that its parent names; None: whatever its parent's parent does.
+        handle: what the model that starts it calls it.
 
     Raises:
         SubmissionRefused: if a variable of the child has no value.
@@ -296,6 +298,7 @@ def child_run(
             answers={},
             streamed=False,
             converses=is_normal(graph),
+            handle=handle,
             model=model or parent.model,
             session=None,
         ),

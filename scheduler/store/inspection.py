@@ -95,6 +95,7 @@ class Inspector:
                 Child(child, status or None, of) for child, status, of in answer.children
             ),
             parent=_parent(*answer.parent) if answer.parent else None,
+            spawned=frozenset(answer.spawned),
             expires_in=dict(pairs(answer.keys)),
             checkpoints=self._checkpoints(run_id, answer.steps),
             digest=answer.digest,
@@ -204,8 +205,8 @@ def _waits(rows: Sequence[Sequence[Any]]) -> tuple[WaitRow, ...]:
     )
 
 
-def _parent(status: str, waits: Sequence[Sequence[Any]], listed: int) -> Parent:
-    return Parent(status or None, _waits(waits), bool(listed))
+def _parent(status: str, waits: Sequence[Sequence[Any]], listed: int, spawned: int) -> Parent:
+    return Parent(status or None, _waits(waits), bool(listed), bool(spawned))
 
 
 def _instant(score: str) -> int | None:

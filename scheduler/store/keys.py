@@ -12,6 +12,8 @@ sweep removes it, the others expire by themselves after twice that time:
     events    stream  narration, capped
     logs      list    output of scripts, capped
     children  list    ids of child runs
+    spawned   hash    those that its model has started and that go on, by the last 8 digits; of a
+                      run that did not succeed those that ended with it
     failures  list    those that the run outlives, the first 100 of each kind; the record
                       counts all (`failed_nodes`, `handled_failures`)
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds

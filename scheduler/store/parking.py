@@ -49,8 +49,7 @@ class Parking:
         self, lease: Lease, *questions: Question, event: Event | None = None, turn: str = ""
     ) -> None:
         """Park a visit on questions; `turn` is what its conversation records of them."""
-        waits = [Wait(each.call, "question", each.allowed_s, _text_of(each)) for each in questions]
-        self.park(lease, waits, event=event, turn=turn)
+        self.park(lease, [wait_for(each) for each in questions], event=event, turn=turn)
 
     def answer(
         self,
@@ -221,6 +220,11 @@ class Parking:
     def expire(self, run_id: str, visit: str, call: str) -> str:
         """Let a visit go on without something, if its time for that is over; tells its kind."""
         return str(self._store.call("expire_wait", run_id, visit, call).kind)
+
+
+def wait_for(question: Question) -> Wait:
+    """A question as something that a visit waits for."""
+    return Wait(question.call, "question", question.allowed_s, _text_of(question))
 
 
 def _text_of(question: Question) -> str:

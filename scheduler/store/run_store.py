@@ -10,6 +10,7 @@ from collections.abc import Callable
 import redis
 
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.agents.children import Children
 from sleipnir.scheduler.store.agents.messages import Messages
 from sleipnir.scheduler.store.batches import Batches
 from sleipnir.scheduler.store.bundles import Bundles
@@ -25,7 +26,7 @@ class RunStore(Transitions):
     """Everything that changes runs, by what it changes."""
 
     # Their methods are what failpoints can be set at.
-    PARTS = (Runs, Visits, Parking, Messages, Partitions, Bundles)
+    PARTS = (Runs, Visits, Parking, Children, Messages, Partitions, Bundles)
 
     def __init__(
         self,
@@ -42,3 +43,4 @@ class RunStore(Transitions):
         self.partitions = Partitions(self)
         self.bundles = Bundles(self)
         self.batches = Batches(self)
+        self.children = Children(self)

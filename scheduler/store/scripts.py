@@ -47,6 +47,7 @@ from redis.commands.core import Script
 from redis.exceptions import NoScriptError
 
 from sleipnir.scheduler.errors import (
+    IdTaken,
     NotOpen,
     NotOver,
     NotReachable,
@@ -75,6 +76,7 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "not_due": TransitionRefused,
     "not_over": NotOver,
     "run_gone": RunGone,
+    "id_taken": IdTaken,
 }
 
 Constant = str | int

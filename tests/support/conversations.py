@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.support.model_server import ModelServer, Reply, Request
+from tests.support.model_server import Answer, ModelServer, Request
 
 
-def converses(server: ModelServer, text: str, *replies: Reply) -> None:
+def converses(server: ModelServer, text: str, *replies: Answer) -> None:
     """Script the turns of every conversation whose messages contain a text."""
     for turn, reply in enumerate(replies, 1):
         server.when(partial(_is_turn, text, turn), reply)

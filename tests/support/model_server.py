@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from tests.support.loopback import Loopback
 
@@ -107,14 +107,18 @@ class Request:
         return "\n".join(str(message.get("content") or "") for message in self.messages)
 
 
+# A reply, or what makes one of the request.
+Answer: TypeAlias = Reply | Callable[[Request], Reply]
+
+
 @dataclass(slots=True)
 class Rule:
     """Replies for the requests it matches, in order; the last one is then repeated."""
 
     matches: Callable[[Request], bool]
-    replies: deque[Reply]
+    replies: deque[Answer]
 
-    def next_reply(self) -> Reply:
+    def next_reply(self) -> Answer:
         return self.replies.popleft() if len(self.replies) > 1 else self.replies[0]
 
 
@@ -142,7 +146,7 @@ class Script:
             result.when(_contains(rule["contains"]), *map(_reply_from_json, rule["replies"]))
         return result
 
-    def when(self, matches: Callable[[Request], bool], *replies: Reply) -> None:
+    def when(self, matches: Callable[[Request], bool], *replies: Answer) -> None:
         """Adds a rule; earlier rules go first."""
         self._rules.append(Rule(matches, deque(replies)))
 
@@ -151,6 +155,10 @@ class Script:
         self._in_order.extend(replies)
 
     def reply_to(self, request: Request) -> Reply:
+        answer = self._answer_to(request)
+        return answer if isinstance(answer, Reply) else answer(request)
+
+    def _answer_to(self, request: Request) -> Answer:
         rule = next((rule for rule in self._rules if rule.matches(request)), None)
         with self._lock:
             if rule is not None:

@@ -10,7 +10,7 @@ from typing import Any, Never, TypeVar
 
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
-from sleipnir.scheduler.errors import NotReachable
+from sleipnir.scheduler.errors import NotReachable, SubmissionRefused
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
@@ -97,6 +97,25 @@ class NoKnowledge:
         raise KnowledgeFailed("there is none")
 
 
+class NoChildren:
+    """No child can be started."""
+
+    def spawn(self, *_: object) -> Never:
+        raise SubmissionRefused("there is none")
+
+    def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
+        return [None for _ in run_ids]
+
+    def result(self, _run_id: str) -> None:
+        return None
+
+    def texts(self, _run_id: str) -> None:
+        return None
+
+    def cancel(self, _run_id: str) -> None:
+        return None
+
+
 class NoTeam:
     """The run works alone."""
 
@@ -142,6 +161,7 @@ class KeptServices:
             NoSecrets(),
             self.narration,
             NoKnowledge(),
+            NoChildren(),
             NoTeam(),
             self.run_log,
         )

@@ -23,6 +23,24 @@ First write the list, then work on it. Mark each item as soon as it is done, one
 request is called off or turns into another one, clear the list at once. If you stop while items are
 open, you are reminded of them automatically."""
 
+_AGENTS_SECTION = """\
+## Leading other agents
+
+You can hand work to other agents. Each works in parallel to you, as soon as a worker is free:
+
+| tool | parameters | what it does |
+|---|---|---|
+| `agent__spawn` | agent, prompt | start an agent; returns its id at once |
+| `agent__collect` | id | wait until it is done; returns its result |
+| `agent__check` | id | look whether it is done; returns its result if so |
+| `agent__list` | | list the agents you have not collected or cancelled |
+| `agent__cancel` | id | cancel it, with all agents of its own |
+
+Spawn, go on with work of your own, then collect. Spawn what does not depend on each other in one
+reply, not one after the other. An agent sees nothing but its prompt: put into it all that it needs.
+Nothing reports back by itself: collect or cancel every agent before you end. To collect costs
+nothing while you wait, so do not check again and again."""
+
 _TEAM_SECTION = """\
 ## Teammates
 
@@ -70,6 +88,8 @@ def sections(config: NormalAgent) -> Iterator[str]:
     """What a prompt says of the tools that the engine adds, in their order."""
     if config.auto_continue and config.inject_todo_instructions:
         yield _TODO_SECTION
+    if config.can_spawn_agents and config.inject_spawn_instructions:
+        yield _AGENTS_SECTION
     if section := skill_section(choice_of(config)):
         yield section
     yield _TEAM_SECTION

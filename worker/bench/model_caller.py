@@ -86,6 +86,7 @@ def _services(models: Models, settings: Settings) -> VisitServices:
         secrets=settings.secrets,
         narration=_NoNarration(),
         knowledge=_NoKnowledge(),
+        children=_NoChildren(),
         team=_NoTeam(),
         run_log=RunLog(VisitLimits().log_bytes),
         exchanges=Exchanges(),
@@ -98,6 +99,13 @@ class _NoKnowledge:
 
     def build(self, *_: object) -> Never:
         raise AssertionError("a model is asked, nothing else")
+
+
+class _NoChildren:
+    def spawn(self, *_: object) -> Never:
+        raise AssertionError("a model is asked, nothing else")
+
+    statuses = result = texts = cancel = spawn
 
 
 class _NoTeam:

@@ -30,18 +30,18 @@ from sleipnir.worker.conversation.tool_set import (
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
-from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked, AskedSeveral
+from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked, Awaiting, ChildEnd
 
 _NARRATED_CHARACTERS = 2_000  # of a failure
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Parked(Exception):
-    """The loop goes on when people have answered."""
+    """The loop goes on when what its calls wait for has come about."""
 
-    def __init__(self, *asked: Asked) -> None:
-        self.outcome = asked[0] if len(asked) == 1 else AskedSeveral(asked)
-        super().__init__(asked[0].text)
+    def __init__(self, outcome: Asked | Awaiting) -> None:
+        self.outcome = outcome
+        super().__init__(outcome)
 
 
 class IterationsExhausted(Exception):
@@ -123,7 +123,7 @@ class _Turn:
         self._transcript = calls.transcript
         self._toolset = toolset
         self._places = _places(reply.calls, toolset.aliases)
-        self._asked: list[Asked] = []
+        self._awaited: list[Asked | ChildEnd] = []
         self._refused = refused
         limits = self._visit.limits
         self._calls = reply.calls[: limits.calls]
@@ -147,8 +147,8 @@ class _Turn:
         if left:
             self._tell_of_surplus()
             self._carry_out(left)
-        if self._asked:
-            raise Parked(*self._asked)
+        if self._awaited:
+            raise Parked(Awaiting(tuple(self._awaited)))
         for call in self._calls:
             yield _tool_message(call, self._values[call.call_id])
         refused = _refused(self._refusal()).value
@@ -207,7 +207,8 @@ class _Turn:
                     )
                 )
             if isinstance(outcome, Waits):
-                self._asked.append(replace(outcome.asked, call=self._places[call.call_id].wait_id))
+                wait_id = self._places[call.call_id].wait_id
+                self._awaited.append(replace(outcome.thing, call=wait_id))
                 continue
             elapsed_s = monotonic() - began
             if not isinstance(outcome, Effect):

@@ -10,7 +10,7 @@ from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.client import Declaration
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
-from sleipnir.worker.visit.outcome import Asked
+from sleipnir.worker.visit.outcome import Asked, ChildEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class ToolInvocation:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The call's result is what a person answers; it has changed nothing yet."""
+    """The call's result is what comes of this; it has changed nothing yet."""
 
-    asked: Asked
+    thing: Asked | ChildEnd
 
 
 # Records an entry of the conversation, with whatever else belongs to the same transition:

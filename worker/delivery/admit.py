@@ -12,6 +12,7 @@ from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.runs.model import Begun, Lease
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.delivery.child_runs import StoredChildren
 from sleipnir.worker.delivery.commit.step import advance
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.delivery.isolation import ISOLATED_AFTER_LOSSES
@@ -65,7 +66,7 @@ def make_visit(
         agent=agent,
         state=state,
         context=context,
-        services=_visit_services(services, lease, node_id, index, begun.turns),
+        services=_visit_services(services, lease, node_id, index, begun),
         limits=services.limits,
         scratch=services.scratch,
         cancelled=cancelled,
@@ -89,16 +90,17 @@ def _invocation(map_node: BaseNode, begun: Begun) -> tuple[str, Snapshot]:
 
 
 def _visit_services(
-    services: Services, lease: Lease, node_id: str, index: int | None, turns: int
+    services: Services, lease: Lease, node_id: str, index: int | None, begun: Begun
 ) -> VisitServices:
-    store = services.store
+    store, context = services.store, begun.context
     return VisitServices(
         models=services.models,
         tools=services.tools,
-        conversation=StoredConversation(store.visits, lease, turns),
+        conversation=StoredConversation(store.visits, lease, begun.turns),
         secrets=services.secrets,
         narration=StoredNarration(store.runs, lease.run_id, node_id, index),
         knowledge=services.knowledge,
+        children=StoredChildren(services, lease, node_id, context),
         team=StoredTeam(store.messages, lease),
         run_log=RunLog(services.limits.log_bytes),
         exchanges=Exchanges(),

@@ -15,14 +15,17 @@ from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.skills import choice_of
 from sleipnir.scheduler.agents.loop_check import OF_CHILD, OF_ROOT, Call, alert
 from sleipnir.scheduler.agents.memory import (
+    TEXTS,
     Conversation,
     conversation_of,
     last_text,
+    texts_of,
     turn_key,
 )
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.runs.events import Continued
 from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.worker.agents.builtin.agents import agent_tools
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
@@ -38,6 +41,11 @@ from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply, ToolCall
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Ended, Outcome, Postponed, Wrote
 
+# Of what a child has said, kept a second time for who collects it: what JSON makes of a character,
+# and the part of a value's limit that may be taken.
+_MOST_BYTES_PER_CHARACTER = 6
+_PART_OF_VALUE = 8
+
 
 def run_turn(visit: Visit[TurnNode]) -> Outcome:
     """Take the next turn of the conversation.
@@ -45,7 +53,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     Raises:
         NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns.
     """
-    calls, notebook = _model_calls(visit), Notebook.of(visit.state)
+    calls, notebook = _model_calls(visit), Notebook.of(visit.state, visit.run_id)
     conversation = conversation_of(visit.state)
     before = conversation.own
     skills = Skills(visit, choice_of(visit.node.config), notebook)
@@ -86,7 +94,11 @@ def _toolset(
         return Toolset(warnings=(warning,))
     found = visit.services.tools.resolve_all(visit)
     todo = todo_tools(notebook) if visit.node.config.auto_continue else ()
-    own = (*skills.tools(), *todo, *message_tools(visit, notebook), *user_tools(visit, before))
+    agents = agent_tools(visit, notebook) if visit.node.config.can_spawn_agents else ()
+    own = (
+        *(*skills.tools(), *todo, *agents),
+        *(*message_tools(visit, notebook), *user_tools(visit, before)),
+    )
     return replace(
         found,
         tools={**found.tools, **{tool.name: tool for tool in own}},
@@ -140,7 +152,17 @@ def _stop(
         return Wrote(writes, visit.node.targets, usage=calls.usage)
     output = text if text.strip() else last_text(conversation.own)
     skills.answer_completed()
-    return Ended(_writes(visit, added, notebook), output, usage=calls.usage)
+    writes = _writes(visit, added, notebook)
+    if visit.context.depth:
+        writes |= _texts(visit, [*conversation.own, reply.message], output)
+    return Ended(writes, output, usage=calls.usage)
+
+
+def _texts(visit: Visit[TurnNode], messages: Sequence[Message], output: str) -> dict[str, str]:
+    """All that a child has said, for who collects it, if that is more than its result."""
+    texts = "\n".join(texts_of(messages))
+    fits = len(texts) * _MOST_BYTES_PER_CHARACTER < visit.limits.value_bytes / _PART_OF_VALUE
+    return {TEXTS: texts} if texts != output and fits else {}
 
 
 def _require_another_turn(visit: Visit[TurnNode], calls: ModelCalls) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sleipnir.graphs.bundles.archive import Bundle
-from sleipnir.scheduler.runs.model import NO_USAGE, QUESTION, Usage
+from sleipnir.scheduler.runs.model import CHILD, NO_USAGE, QUESTION, Usage
 
 
 class Nothing:
@@ -75,10 +75,18 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSeveral:
-    """The visit parks until people have answered all of these."""
+class ChildEnd:
+    """The end of a child run that goes on by itself."""
 
-    questions: tuple[Asked, ...]
+    run_id: str
+    call: str = CHILD  # as of `Asked`
+
+
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """The visit parks until all of these have come about."""
+
+    things: tuple[Asked | ChildEnd, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +144,7 @@ class Failed:
 
 
 Outcome: TypeAlias = (
-    Wrote | Ended | Asked | AskedSeveral | Spawned | Mapped | Postponed | Deferred | Failed
+    Wrote | Ended | Asked | Awaiting | Spawned | Mapped | Postponed | Deferred | Failed
 )
 
 

@@ -132,6 +132,42 @@ class KnowledgeService(Protocol):
         """Do a stage of a build."""
 
 
+class ChildService(Protocol):
+    """The children that the run's model starts."""
+
+    def spawn(self, order: SpawnOrder) -> int | None:
+        """Start a child, once; or tell how many are alive, if they are too many for another one.
+
+        Raises:
+            IdTaken: another child has an id with the same last digits.
+            NestedTooDeep: it would lie too deep.
+            SubmissionRefused, BundleError: it cannot start.
+        """
+
+    def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
+        """The statuses of children; None of one whose record is gone."""
+
+    def result(self, run_id: str) -> Mapping[str, Any] | None:
+        """What has become of a child that is over, as one that waits for it is told; or None."""
+
+    def texts(self, run_id: str) -> str | None:
+        """All that the model of a child has said, if that is more than its output."""
+
+    def cancel(self, run_id: str) -> None:
+        """Cancel a child with all below it, if it is not over."""
+
+
+class SpawnOrder(NamedTuple):
+    """The child that a model asks for."""
+
+    run_id: str
+    agent: str
+    prompt: str
+    model: str | None  # of agents that name none
+    deepest: int
+    most: int  # alive at once
+
+
 class VisitServices(NamedTuple):
     """The services of one try of one visit."""
 
@@ -141,6 +177,7 @@ class VisitServices(NamedTuple):
     secrets: SecretService
     narration: NarrationService
     knowledge: KnowledgeService
+    children: ChildService
     team: TeamService
     run_log: RunLog  # what `logs` shows of this try, kept with the run when it commits
     exchanges: Exchanges  # the same of its model calls

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.agents.messages import Letter, Teammate
+from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.runs.model import FINAL, Lease
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import run_key
@@ -62,11 +63,11 @@ class Messages:
             ids = [child for found in pipe.execute() for child in found if child != run_id]
         with self._redis.pipeline(transaction=False) as pipe:
             for child in ids:
-                pipe.hmget(run_key("run", child), "agent", "status")
+                pipe.hmget(run_key("run", child), "agent", "status", "spawned")
             records = pipe.execute()
         return [
-            Teammate(child, child, agent, status in FINAL)
-            for child, (agent, status) in zip(ids, records, strict=True)
+            Teammate(child, handle(agent, child) if spawned else child, agent, status in FINAL)
+            for child, (agent, status, spawned) in zip(ids, records, strict=True)
             if agent is not None
         ]
 

@@ -477,8 +477,8 @@ def test_what_a_submission_is_refused_for(engine: Engine) -> None:
         engine.submit_normal("instructions: Help.")
     with pytest.raises(SubmissionRefused, match="normal agent, which has none"):
         engine.submit_normal(CONFIG, state={"a": 1})
-    with pytest.raises(SubmissionRefused, match="uses can_spawn_agents, documents"):
-        engine.submit_normal(CONFIG + "can_spawn_agents: true\ndocuments: [a.md]\n", {"a.md": "a"})
+    with pytest.raises(SubmissionRefused, match="uses documents"):
+        engine.submit_normal(CONFIG + "documents: [a.md]\n", {"a.md": "a"})
     with pytest.raises(SubmissionRefused, match="declares no variable 'b'"):
         engine.submit_normal(CONFIG, variables={"b": "1"})
 
@@ -599,9 +599,9 @@ def test_what_failed_below_is_retried_from_the_top(engine: Engine, server: Model
 def test_an_agent_that_asks_for_too_much_fails_the_node_that_starts_it(
     engine: Engine, server: ModelServer
 ) -> None:
-    run_id = submit_parent(engine, CONFIG + "can_spawn_agents: true\n")
+    run_id = submit_parent(engine, CONFIG + "documents: [a.md]\n")
     engine.drive()
 
     failure = engine.failure(run_id)
     assert (failure.code, failure.node) == ("R015", "a")
-    assert "uses can_spawn_agents" in failure.message
+    assert "uses documents" in failure.message

@@ -18,7 +18,7 @@ from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.runs.events import QuestionAnswered, RunRetried
 from sleipnir.scheduler.runs.failures import of_node
-from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage
+from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage, Wait
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.stranded import defects
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
@@ -127,6 +127,27 @@ def a_child(engine: Engine) -> None:
 def a_sender(engine: Engine) -> None:
     a_child(engine)
     begin(engine, "2/b")
+
+
+def spawn_agent(engine: Engine) -> None:
+    run = a_run(CHILD, parent=f"{RUN} 2/a")
+    engine.store.children.start(held("2/a"), run, 4, event=EVENT)
+
+
+def spawned(engine: Engine) -> None:
+    """A child that a model has started, whose end its next visit waits for."""
+    fanned_out(engine, "a")
+    begin(engine, "2/a")
+    spawn_agent(engine)
+    advance(engine, held("2/a"), go_to("b"))
+    engine.store.parking.park(begin(engine, "3/b"), [Wait("c", "child", detail=CHILD)])
+    lease = begin(engine, "1/s", run_id=CHILD)
+    engine.store.visits.record_turn(lease, 0, "{}", usage=USAGE)
+
+
+def spawned_and_cancelled(engine: Engine) -> None:
+    spawned(engine)
+    engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
 
 def a_late_child(engine: Engine) -> None:
@@ -362,6 +383,23 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: e.store.parking.spawn(
             held("2/a"), a_run(CHILD, parent=f"{RUN} 2/a"), 300, event=EVENT
         ),
+    ),
+    "spawn_agent": (step_of_three, spawn_agent),
+    "park_visit on a child that was spawned": (
+        lambda e: (step_of_three(e), spawn_agent(e), begin(e, "2/b")),
+        lambda e: e.store.parking.park(held("2/b"), [Wait("c", "child", detail=CHILD)]),
+    ),
+    "advance_step of a child that was spawned": (
+        spawned,
+        lambda e: advance(e, held("1/s", CHILD), Plan({}, output="x")),
+    ),
+    "close_run of one that has spawned": (
+        spawned,
+        lambda e: e.store.runs.close(RUN, "cancelled", CANCELLED),
+    ),
+    "retry_run of one that has spawned": (
+        spawned_and_cancelled,
+        lambda e: e.store.runs.retry(replace(AGAIN, event=RunRetried(3, ("b",), 2))),
     ),
     "expire_wait": (a_late_child, lambda e: e.store.parking.expire(RUN, "2/a", "child")),
     "park_visit until later": (

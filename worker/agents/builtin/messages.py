@@ -84,7 +84,9 @@ class _Acts:
 
     def _own_name(self) -> str:
         """What teammates know this run by; nobody can write to a root."""
-        return self.visit.run_id if self.visit.context.depth else self.visit.graph.name
+        context = self.visit.context
+        own_id = context.handle or self.visit.run_id
+        return own_id if context.depth else self.visit.graph.name
 
 
 def _refused(reason: str) -> EffectRefused:

@@ -14,7 +14,7 @@ from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import (
     Asked,
-    AskedSeveral,
+    Awaiting,
     Deferred,
     Ended,
     Failed,
@@ -121,9 +121,9 @@ def _make_transition(delivery: Delivery, outcome: Outcome) -> None:
         case Wrote() | Ended() | Failed():
             step.finish(delivery, outcome)
         case Asked():
-            parking.ask(delivery, outcome)
-        case AskedSeveral(questions):
-            parking.ask(delivery, *questions)
+            parking.wait(delivery, outcome)
+        case Awaiting(things):
+            parking.wait(delivery, *things)
         case Spawned():
             refused = parking.spawn(delivery, outcome)
             if refused is not None:

@@ -14,11 +14,13 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     VisitDelayed,
 )
-from sleipnir.scheduler.runs.model import QUESTION, NewRun, Question
+from sleipnir.scheduler.runs.model import QUESTION, NewRun, Question, Wait
 from sleipnir.scheduler.runs.submit import NestedTooDeep, child_digest, child_run
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.outcome import (
     Asked,
+    ChildEnd,
     Deferred,
     Failed,
     Mapped,
@@ -28,16 +30,23 @@ from sleipnir.worker.visit.outcome import (
 )
 
 
-def ask(delivery: Delivery, asked: Asked, *others: Asked) -> None:
-    """Put questions to people, and wait for the answers."""
-    questions = [_question(delivery, each) for each in (asked, *others)]
-    event, *events = [
-        QuestionAsked(each.node, each.text, each.options, each.default) for each in questions
-    ]
-    for other in events:  # a transition tells one
+def wait(delivery: Delivery, *things: Asked | ChildEnd) -> None:
+    """Put questions to people, and wait for the answers and for the ends of children."""
+    waits, events, turn = [], [], ""
+    for each in things:
+        if isinstance(each, ChildEnd):
+            waits.append(Wait(each.call, "child", detail=each.run_id))
+            continue
+        question = _question(delivery, each)
+        waits.append(wait_for(question))
+        events.append(
+            QuestionAsked(question.node, question.text, question.options, question.default)
+        )
+        turn = encode(each.turn) if each.turn is not None else turn
+    for other in events[1:]:  # a transition tells one
         delivery.visit.services.narration.narrate(other)
-    turn = encode(asked.turn) if asked.turn is not None else ""
-    delivery.services.store.parking.ask(delivery.lease, *questions, event=event, turn=turn)
+    event = events[0] if events else None
+    delivery.services.store.parking.park(delivery.lease, waits, event=event, turn=turn)
 
 
 def _question(delivery: Delivery, asked: Asked) -> Question:

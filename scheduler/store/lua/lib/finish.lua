@@ -53,10 +53,40 @@ local function wake_parent(run_id, parent, status, output, failure)
   end
 end
 
+-- Cancel the children that a run has spawned and that go on; a run that may be retried keeps their
+-- names, by which they go on with it.
+local function cancel_spawned(run_id, status)
+  local spawned = key('spawned', run_id)
+  for _, child_id in ipairs(redis.call('HVALS', spawned)) do
+    cancel_child(child_id)
+  end
+  if status == 'succeeded' then
+    remove(spawned)
+  else
+    write_undone_by({'PERSIST', spawned}, 'PEXPIRE', spawned, 2 * retention_ms)
+  end
+end
+
+-- A child that was spawned is over, and its parent counts what it used.
+local function leave_parent(run_id, parent, orphaned)
+  local parent_run = string.match(parent, '^(%S+)')
+  if not orphaned then
+    write('HDEL', key('spawned', parent_run), handle_of(run_id))
+  end
+  local usage = untold_usage(run_id)
+  if string.find(usage, '[1-9-]') and redis.call('EXISTS', key('run', parent_run)) == 1 then
+    add_usage(parent_run, usage)
+  end
+end
+
 -- `failure` is the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
 function finish(run_id, status, output, failure, orphaned)
   local run = key('run', run_id)
   local r = read_listed(run_id)
+  if r.spawns then
+    cancel_spawned(run_id, status)
+    r = read_listed(run_id)  -- with what they used
+  end
   local before, started, batch = r.status, r.started, r.batch
 
   close_visits(run_id, status, r.kept)
@@ -67,6 +97,9 @@ function finish(run_id, status, output, failure, orphaned)
 
   if r.parent and not orphaned then  -- as long as its status tells whether it waited for a person
     wake_parent(run_id, r.parent, status, output, failure)
+  end
+  if r.spawned then
+    leave_parent(run_id, r.parent, orphaned)
   end
   undo[#undo + 1] = {'HDEL', run, 'output', 'error', 'ended'}
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,

@@ -139,16 +139,18 @@ local function inspect_children(run_id, visits, whole)
   return children
 end
 
--- Of the parent: its status, what its visit waits for, whether it lists us.
+-- Of the parent: its status, what its visit waits for, whether it lists us, whether it has us as
+-- spawned and alive.
 local function inspect_parent(run_id, whole)
   local parent = redis.call('HGET', key('run', run_id), 'parent')
   if not parent then return {} end
   local parent_run, parent_visit = string.match(parent, '^(%S+) (%S+)$')
-  if not parent_run then return {'', {}, 0} end
+  if not parent_run then return {'', {}, 0, 0} end
   return {
     redis.call('HGET', key('run', parent_run), 'status') or '',
     inspect_waits(parent_run, parent_visit),
     (not whole or redis.call('LPOS', key('children', parent_run), run_id)) and 1 or 0,
+    redis.call('HGET', key('spawned', parent_run), handle_of(run_id)) == run_id and 1 or 0,
   }
 end
 
@@ -184,7 +186,8 @@ local function inspect(run_id, rest, whole)
   local visits = inspect_visits(run_id, rest)
   local keys = {}
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children',
-    'failures', 'messages', 'transcripts', 'superseded', 'kept', 'visits', 'staged', 'pending', 'questions'}) do
+    'failures', 'messages', 'transcripts', 'superseded', 'spawned', 'kept', 'visits', 'staged',
+    'pending', 'questions'}) do
     keys[#keys + 1] = kind
     keys[#keys + 1] = redis.call('PTTL', key(kind, run_id))
   end
@@ -194,7 +197,7 @@ local function inspect(run_id, rest, whole)
     score(timers, timer('deadline', run_id)),
     digest and score(timers, timer('expiry', run_id, digest)) or '',
     inspect_children(run_id, visits, whole), inspect_parent(run_id, whole), keys,
-    redis.call('LLEN', key('history', run_id))}
+    redis.call('LLEN', key('history', run_id)), sorted(redis.call('HVALS', key('spawned', run_id)))}
 end
 
 -- Tells two readings apart, but for how long keys are kept.

@@ -8,12 +8,42 @@ local function tries_of(run_id)
   return tonumber(redis.call('HGET', key('run', run_id), 'try') or 1)
 end
 
--- A child can go on if there is something of it left that leads on.
+-- A child can go on if there is something of it left that leads on; whichever visit of its parent
+-- has spawned it or has waited for it.
 local function can_revive(run_id, parent)
   local run = key('run', run_id)
   local status, capped, of = unpack(redis.call('HMGET', run, 'status', 'capped', 'parent'))
-  return FINAL[status] and status ~= 'succeeded' and not capped and of == parent
+  return FINAL[status] and status ~= 'succeeded' and not capped
+    and (of == parent or string.match(of or '', '^%S+') == parent)
     and redis.call('EXISTS', key('history', run_id), key('state', run_id)) == 2
+end
+
+-- A spawned child goes on: its parent has counted what it used, and counts it as alive.
+local function spawn_again(run_id, parent)
+  local parent_run = string.match(parent, '^%S+')
+  local run, spawned = key('run', run_id), key('spawned', parent_run)
+  write('HDEL', run, 'told')
+  write('HSET', run, 'told', untold_usage(run_id))
+  stay(spawned)
+  write('HSET', spawned, handle_of(run_id), run_id)
+end
+
+-- The spawned children that ended because their parent did go on with it, unless it begins at an
+-- earlier step, or with new ones.
+local function revive_spawned(run_id, change, changes)
+  local spawned = key('spawned', run_id)
+  stay(spawned)
+  local found = redis.call('HGETALL', spawned)
+  for i = 1, #found, 2 do
+    local handle, child = found[i], found[i + 1]
+    if is_over(redis.call('HGET', key('run', child), 'status')) then
+      if not change.from and not changes.shallow and can_revive(child, run_id) then
+        revive(child, changes[child] or {}, changes)
+      else
+        write('HDEL', spawned, handle)
+      end
+    end
+  end
 end
 
 -- What a child has told of its usage is not told again. `told` is a row's result.
@@ -287,5 +317,11 @@ function revive(run_id, change, changes)
   narrate(run_id, change.event or cjson.encode({
     kind = 'retried', step = from.step, nodes = from.nodes, number = tries_of(run_id)}))
   local digest = change.digest or r.digest
+  if r.spawned then
+    spawn_again(run_id, r.parent)
+  end
   open_step(run_id, from, r.agent, digest, changes, how, packed, done)
+  if r.spawns then
+    revive_spawned(run_id, change, changes)
+  end
 end

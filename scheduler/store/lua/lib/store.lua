@@ -38,6 +38,11 @@ local function map_of(visit)
   return string.match(visit, '^(%d+/[^/]+)/(%d+)$')
 end
 
+-- By which a parent, and its model, know a child.
+local function handle_of(child_id)
+  return string.sub(child_id, -8)
+end
+
 -- The first 2 * `count` of a list, and the others: the fields of a hash, and what follows them.
 local function split(list, count)
   local first, others = {}, {}

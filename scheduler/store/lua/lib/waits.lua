@@ -12,6 +12,13 @@ local function cancel_child(child_id)
   end
 end
 
+-- A visit wants a child no more that it waits for; one that a model has spawned lives on.
+local function abandon_child(child_id)
+  if redis.call('HEXISTS', key('run', child_id), 'spawned') == 0 then
+    cancel_child(child_id)
+  end
+end
+
 -- The sum of two usages as texts, the second `sign` times. Costs that are not known stay so.
 local function add_usages(one, other, sign)
   local sums, summands = {}, {}
@@ -27,17 +34,21 @@ local function add_usages(one, other, sign)
   return table.concat(sums, ' ')
 end
 
--- What a child is to its parent's visit when it ends. In `told` is what it used in tries that the
--- parent has counted.
-local function child_result(child_id, status, output, failure)
-  local run = key('run', child_id)
-  local prompt, completion, cost, unpriced, cached, told = unpack(redis.call('HMGET', run,
-    'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens', 'told'))
+-- What a run used, as a text, but for what its parent has counted in earlier tries.
+local function untold_usage(run_id)
+  local prompt, completion, cost, unpriced, cached, told = unpack(redis.call('HMGET',
+    key('run', run_id), 'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens',
+    'told'))
   local usage = table.concat(
     {prompt or '0', completion or '0', unpriced and '-' or cost or '0', cached or '0'}, ' ')
+  return told and add_usages(usage, told, -1) or usage
+end
+
+-- What a child is to its parent's visit when it ends.
+local function child_result(child_id, status, output, failure)
   return cjson.encode({
     run_id = child_id, status = status, output = output, error = failure,
-    usage = told and add_usages(usage, told, -1) or usage,
+    usage = untold_usage(child_id),
   })
 end
 
@@ -70,7 +81,7 @@ local function release_rows(run_id, visit)
   for call, row in pairs(read_rows(run_id, visit)) do
     if row.is_open then
       release(run_id, visit, call, row)
-      if row.kind == 'child' then cancel_child(row.detail) end
+      if row.kind == 'child' then abandon_child(row.detail) end
     end
   end
 end
@@ -86,9 +97,18 @@ local function drop_row(run_id, visit, v, call)
     v.open = v.open - 1
     v.still = v.still - (is_still(row) and 1 or 0)
     release(run_id, visit, call, row)
-    if row.kind == 'child' then cancel_child(row.detail) end
+    if row.kind == 'child' then abandon_child(row.detail) end
   end
   write_undone_by({'HSET', waits, call, text}, 'HDEL', waits, call)
+end
+
+-- A spawned child wakes the visit that waits for it, whichever that is.
+local function adopt(run_id, visit, child_id)
+  local child, of = key('run', child_id), run_id .. ' ' .. visit
+  local spawned, parent = unpack(redis.call('HMGET', child, 'spawned', 'parent'))
+  if spawned and parent ~= of then
+    write_undone_by({'HSET', child, 'parent', parent}, 'HSET', child, 'parent', of)
+  end
 end
 
 -- Open a row in place of the earlier one of that call; the caller writes the visit. A `wait` has
@@ -102,6 +122,9 @@ local function open_row(run_id, visit, v, wait)
     v.fresh = v.fresh + 1
     add('HSET', waits_of(run_id, visit), {call, 'child done ' .. result})
     return
+  end
+  if kind == 'child' then
+    adopt(run_id, visit, detail)
   end
   v.open = v.open + 1
   v.still = v.still + (is_still(wait) and 1 or 0)

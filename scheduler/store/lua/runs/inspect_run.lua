@@ -5,12 +5,13 @@
 --      besides those that are open; `<visit> <call>` where that is what one waits for
 -- whole: '1' for all children, and for the parent's list of them; '0' for who is waited for
 -- USES store listed dispatch waiting inspect
--- OK   record visits staged pending deadline expiry children parent keys steps digest indexes
+-- OK   record visits staged pending deadline expiry children parent keys steps spawned digest indexes
 --      visits    visit, packed, its timer, waits, map, turns, and whether it is set aside
 --      waits     call, row, its timer, asked at, whether there is a question
 --      map       invocations under way, next, total, halted, items that are missing
 --      children  run id, status, parent
---      parent    status, waits of its visit, whether it lists us
+--      parent    status, waits of its visit, whether it lists us, whether it has us as spawned
+--      spawned   run ids of children that its model has started and that are alive
 --      keys      kind, ms until it expires: -1 never, -2 it does not exist
 --      indexes   name, score pairs; with `whole` alone
 --      digest    of all the rest: what is decided on it is done by repair_run if it is still true
@@ -21,5 +22,5 @@ for i, name in ipairs(rest) do
 end
 local reading = inspect(run_id, visits, whole == '1')
 return {'OK', {}, reading[1], reading[2], reading[3], reading[4], reading[5], reading[6],
-  reading[7], reading[8], reading[9], reading[10], digest_of(reading),
+  reading[7], reading[8], reading[9], reading[10], reading[11], digest_of(reading),
   whole == '1' and inspect_indexes(run_id, named) or {}}

@@ -15,7 +15,7 @@ OWN_WRITES = DIRECTORY / "lib/atomic.lua"
 READING = {
     *("EXISTS", "PTTL", "TIME", "TYPE"),
     *("GET", "STRLEN"),
-    *("HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN"),
+    *("HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN", "HVALS"),
     *("LINDEX", "LLEN", "LPOS", "LRANGE"),
     *("ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZSCORE"),
     *("XLEN", "XRANGE", "XREVRANGE"),

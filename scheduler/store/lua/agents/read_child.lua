@@ -1,0 +1,6 @@
+-- What a child run is to its parent, as a visit that waits for its end is told it.
+-- KEYS partition
+-- ARGV run_id
+-- USES store listed indexes dispatch waiting waits kept finish
+-- OK   result  JSON text, '' as long as it is not over
+return {'OK', {}, result_of(run_id) or ''}

@@ -1,0 +1,30 @@
+-- Start a child run that a model asked for, once; the turn of its parent goes on.
+-- KEYS partition
+-- ARGV run_id visit token most child_id start agent digest history event child_event field_count rest
+-- most: how many such children of the run may be alive at once
+-- REST field_count name, value pairs of the child's record; then key, JSON text pairs of its state
+-- USES store listed indexes dispatch waiting waits kept finish create
+-- OK   outcome alive  started, or full: that many are alive already
+-- ERR  run_closed stale_visit
+-- ERR  id_taken  another child of the run has an id with the same last digits
+local run = key('run', run_id)
+local status, spawns = unpack(redis.call('HMGET', run, 'status', 'spawns'))
+local refusal = check_holder(run_id, visit, token, status)
+if refusal then return refusal end
+-- A call that is carried out again has the same id for its child.
+if redis.call('EXISTS', key('run', child_id)) == 1 then return reply('started', 0) end
+
+local spawned, handle = key('spawned', run_id), handle_of(child_id)
+if redis.call('HEXISTS', spawned, handle) == 1 then return {'id_taken'} end
+local alive = redis.call('HLEN', spawned)
+if alive >= tonumber(most) then return reply('full', alive) end
+
+if not spawns then
+  add('HSET', run, {'spawns', 1})
+end
+add('HSET', spawned, {handle, child_id})
+push('RPUSH', key('children', run_id), {child_id})
+narrate(run_id, event)
+local fields, seeds = split(rest, tonumber(field_count))
+create(child_id, fields, seeds, child_event, agent, digest, no_past(start, history))
+return reply('started', alive + 1)

@@ -1,0 +1,296 @@
+"""Normal agents that start others: spawned, waited for, collected, cancelled."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.agents.roster import handle
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.model import Run
+from tests.support.conversations import converses, results
+from tests.support.dying import LOST_S, survives
+from tests.support.engine import Engine
+from tests.support.invariants import assert_consistent
+from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.supervising import collects_all, does, spawns
+
+BOSS = """
+model: openai:m
+instructions: You are the boss.
+can_spawn_agents: true
+"""
+WORKER = "instructions: You work.\n"
+GRAPH = """
+start: z
+nodes:
+  z: {type: end, output: "graph: {{initial_prompt}}"}
+"""
+
+
+def submit(engine: Engine, config: str = BOSS, worker: str = WORKER, **request: Any) -> str:
+    engine.write_normal("worker", worker)
+    return engine.submit_normal(config, **{"prompt": "Lead.", **request})
+
+
+def children(engine: Engine, run_id: str) -> list[Run]:
+    return engine.queries.children(run_id)
+
+
+def told(server: ModelServer, text: str = "Lead.") -> list[Any]:
+    return [json.loads(result) for result in results(server, text)]
+
+
+def test_children_are_collected_side_by_side(engine: Engine, server: ModelServer) -> None:
+    converses(server, "Lead.", spawns("Dig.", "Plant."), collects_all, says("Done."))
+    converses(server, "Dig.", calls(("gone", {}), text="I dig."), says("A hole."))
+    converses(server, "Plant.", says("A tree."))
+
+    run_id = submit(engine)
+    engine.drive()
+
+    run = engine.run(run_id)
+    assert (run.status, run.output) == ("succeeded", "Done.")
+    first, second = children(engine, run_id)
+    ids = [handle("worker", child.run_id) for child in (first, second)]
+    assert [each["id"] for each in told(server)] == [*ids, *ids]
+    assert [each["output"] for each in told(server)[2:]] == ["I dig.\nA hole.", "A tree."]
+    assert told(server)[2]["exit_status"] == "Completed"
+    assert (first.output, first.context.depth, first.context.root) == ("A hole.", 1, run_id)
+    assert run.usage.prompt_tokens == 30 + 20 + 10
+    assert_consistent(engine.redis, runs=3)
+
+
+def test_a_run_that_waits_for_its_children_says_what_it_is(
+    engine: Engine, server: ModelServer
+) -> None:
+    converses(server, "Lead.", spawns("Ask."), collects_all, says("Done."))
+    converses(server, "Ask.", calls(("user__input", {"question": "How?"})), says("So."))
+
+    run_id = submit(engine)
+    engine.drive()
+    (child,) = children(engine, run_id)
+    assert [each.status for each in (engine.run(run_id), child)] == ["waiting", "waiting"]
+    assert_consistent(engine.redis, runs=2)
+    engine.client.answer(run_id, "like this")
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded"
+    assert told(server)[1]["output"] == "So."
+    assert_consistent(engine.redis, runs=2)
+
+
+def test_what_a_child_cannot_do_is_a_result(engine: Engine, server: ModelServer) -> None:
+    converses(server, "Lead.", spawns("Fail."), collects_all, says("Well."))
+    converses(server, "Fail.", fails(400, "bad request"))
+
+    run_id = submit(engine)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Well."
+    assert told(server)[1]["exit_status"].startswith('Failed("R601: the model call failed')
+    assert told(server)[1]["output"] == ""
+
+
+def test_graphs_are_spawned_too(engine: Engine, server: ModelServer) -> None:
+    engine.write("drawing", GRAPH)
+    converses(server, "Lead.", spawns("Draw.", agent="drawing"), collects_all, says("Done."))
+
+    submit(engine)
+    engine.drive()
+
+    assert told(server)[1]["output"] == "graph: Draw."
+
+
+def test_only_so_many_are_alive_at_once(engine: Engine, server: ModelServer) -> None:
+    boss = BOSS + "max_concurrent_agents: 2\n"
+    converses(
+        server, "Lead.", spawns("One.", "Two.", "Three."), collects_all, spawns("Four."),
+        collects_all, says("Done."),
+    )  # fmt: skip
+    converses(server, ".", says("Did it."))
+
+    run_id = submit(engine, boss)
+    engine.drive()
+
+    refused = told(server)[2]
+    assert refused["status"] == "error"
+    assert "2 of your agents are alive; the limit is 2" in refused["message"]
+    assert [each["status"] for each in told(server)] == ["ok", "ok", "error", "completed",
+        "completed", "ok", "completed"]  # fmt: skip
+    assert len(children(engine, run_id)) == 3
+
+
+def test_only_so_deep(engine: Engine, server: ModelServer) -> None:
+    converses(server, "Lead.", spawns("Middle."), collects_all, says("Done."))
+    converses(server, "Middle.", spawns("Bottom."), says("I could not."))
+
+    submit(engine, worker=BOSS + "max_agent_depth: 1\n")
+    engine.drive()
+
+    (refused,) = told(server, "Middle.")
+    assert refused["status"] == "error"
+    assert "nested 2 deep; the limit is 1" in refused["message"]
+    assert told(server)[1]["output"] == "I could not."
+
+
+def test_an_agent_that_cannot_start_is_named(engine: Engine, server: ModelServer) -> None:
+    engine.write_normal("needy", "variables: [{name: what, description: d}]")
+    engine.write_normal("broken", "model: 5")
+    converses(
+        server,
+        "Lead.",
+        calls(*(("agent__spawn", {"agent": name, "prompt": "p"}) for name in
+                ("workr", "needy", "broken")), ("agent__spawn", {"agent": "worker"})),
+        says("Done."),
+    )  # fmt: skip
+
+    submit(engine)
+    engine.drive()
+
+    errors = [each["tool_call_error"] for each in told(server)]
+    assert errors[0] == "there is no agent 'workr'; did you mean worker?"
+    assert "agent 'needy' cannot start" in errors[1]
+    assert "what" in errors[1]
+    assert "agent 'broken' cannot start" in errors[2]
+    assert errors[3] == "agent__spawn: missing required argument 'prompt'"
+
+
+def test_a_child_is_handed_over_once(engine: Engine, server: ModelServer) -> None:
+    def twice(request: Any) -> Any:
+        (call,) = collects_all(request).calls
+        return calls(*(((call["name"], call["arguments"]),) * 2))
+
+    converses(
+        server, "Lead.", spawns("Dig."), twice, calls(("agent__collect", {"id": "agent_x_1"}),
+        ("agent__check", {"id": "agent_x_1"}), ("agent__cancel", {"id": "agent_x_1"})),
+        says("Done."),
+    )  # fmt: skip
+    converses(server, "Dig.", says("A hole."))
+
+    submit(engine)
+    engine.drive()
+
+    _, first, second, *unknown = told(server)
+    assert (first["status"], second["status"]) == ("completed", "error")
+    assert [each["status"] for each in unknown] == ["error"] * 3
+
+
+def test_a_child_is_checked_listed_and_cancelled(engine: Engine, server: ModelServer) -> None:
+    ask = calls(("user__input", {"question": "?"}))
+    converses(
+        server, "Lead.", spawns("Ask.", "Dig."), does("agent__check"),
+        calls(("agent__list", {})), does("agent__cancel"), collects_all, calls(("agent__list", {})),
+        says("Done."),
+    )  # fmt: skip
+    converses(server, "Ask.", ask)
+    converses(server, "Dig.", says("A hole."))
+
+    run_id = submit(engine)
+    engine.drive()
+
+    asking, _ = children(engine, run_id)
+    _, _, pending, listed, cancelled, dug, empty = told(server)
+    assert pending["status"] == "pending"
+    assert listed["max_concurrent"] == 4
+    assert [each["agent"] for each in listed["agents"]] == ["worker", "worker"]
+    assert listed["agents"][0]["status"] == "running"
+    assert cancelled["status"] == "ok"
+    assert asking.status == "cancelled"
+    assert dug["output"] == "A hole."
+    assert empty["agents"] == []
+    assert_consistent(engine.redis, runs=3)
+
+
+def test_a_run_takes_its_children_with_it(engine: Engine, server: ModelServer) -> None:
+    ask = calls(("user__input", {"question": "?"}))
+    converses(server, "Lead.", spawns("Middle."), ask)
+    converses(server, "Middle.", spawns("Bottom."), ask)
+    converses(server, "Bottom.", ask)
+
+    run_id = submit(engine, worker=BOSS)
+    engine.drive()
+    (middle,) = children(engine, run_id)
+    (bottom,) = children(engine, middle.run_id)
+    engine.client.cancel(run_id)
+
+    statuses = [engine.run(each).status for each in (run_id, middle.run_id, bottom.run_id)]
+    assert statuses == ["cancelled"] * 3
+    assert engine.inbox() == []
+    assert engine.run(run_id).usage.prompt_tokens == 50
+    assert_consistent(engine.redis, runs=3)
+
+    engine.client.retry(run_id)
+    engine.drive()
+    statuses = [engine.run(each).status for each in (run_id, middle.run_id, bottom.run_id)]
+    assert statuses == ["waiting"] * 3
+    assert len(engine.inbox()) == 3
+    assert_consistent(engine.redis, runs=3)
+
+
+def test_too_many_agents_to_take_along_are_refused(engine: Engine) -> None:
+    engine.configure(spawn_bundle_limit=1)
+
+    with pytest.raises(SubmissionRefused, match="more than 1 \\(spawn_bundle_limit\\)"):
+        submit(engine)
+
+
+@pytest.mark.parametrize("place", ["before.start", "after.start", "before.advance"])
+def test_a_child_is_started_once_whoever_dies(
+    engine: Engine, server: ModelServer, place: str
+) -> None:
+    converses(server, "Lead.", spawns("Dig."), collects_all, says("Done."))
+    converses(server, "Dig.", says("A hole."))
+
+    run_id = submit(engine)
+    assert not survives(f"{place}:kill", engine.work_once)
+    engine.clock.move(LOST_S)
+    engine.tick()
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert len(children(engine, run_id)) == 1
+    assert [each["status"] for each in told(server)] == ["ok", "completed"]
+    assert_consistent(engine.redis, runs=2)
+
+
+@pytest.mark.parametrize("place", ["before.park", "after.park"])
+def test_a_parent_that_dies_as_it_begins_to_wait_is_woken(
+    engine: Engine, server: ModelServer, place: str
+) -> None:
+    converses(server, "Lead.", spawns("Dig."), collects_all, says("Done."))
+    converses(server, "Dig.", says("A hole."))
+
+    run_id = submit(engine)
+    while survives(f"{place}:kill", engine.work_once):
+        pass
+    engine.drive()
+    engine.clock.move(LOST_S)
+    engine.tick()
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert told(server)[1]["output"] == "A hole."
+    assert_consistent(engine.redis, runs=2)
+
+
+@pytest.mark.parametrize("place", ["before.record_turn", "after.record_turn", "before.advance"])
+def test_a_result_is_handed_over_once_whoever_dies(
+    engine: Engine, server: ModelServer, place: str
+) -> None:
+    converses(server, "Lead.", spawns("Dig."), collects_all, says("Done."))
+    converses(server, "Dig.", says("A hole."))
+
+    run_id = submit(engine)
+    for _ in range(3):  # it starts the child and waits; the child is done
+        engine.work_once()
+    assert not survives(f"{place}:kill", engine.work_once)
+    engine.clock.move(LOST_S)
+    engine.tick()
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert [each["status"] for each in told(server)] == ["ok", "completed"]
+    assert_consistent(engine.redis, runs=2)

@@ -1,0 +1,52 @@
+"""Replies of a model that leads other agents: it knows their ids from what it was told.
+
+converses(server, "Lead", spawns("Dig.", "Plant."), collects_all, says("Done."))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.support.model_server import Reply, Request, calls
+
+
+def spawns(*prompts: str, agent: str = "worker") -> Reply:
+    """A reply that starts an agent for each prompt."""
+    return calls(*(("agent__spawn", {"agent": agent, "prompt": text}) for text in prompts))
+
+
+def collects_all(request: Request) -> Reply:
+    """A reply that collects every agent that was started and not taken off the list."""
+    return calls(*(("agent__collect", {"id": name}) for name in agents_in(request)))
+
+
+def does(function: str, place: int = 0) -> Callable[[Request], Reply]:
+    """A reply that calls a function on one of the agents that are on the list."""
+    return lambda request: calls((function, {"id": agents_in(request)[place]}))
+
+
+def agents_in(request: Request) -> list[str]:
+    """The ids of agents that the conversation has started and not taken off the list."""
+    names: dict[str, None] = {}
+    asked = {
+        call["id"]: call["function"]
+        for message in request.messages
+        for call in message.get("tool_calls") or ()
+    }
+    for message in request.messages:
+        if message["role"] != "tool" or not message["content"].startswith("{"):
+            continue
+        result, function = json.loads(message["content"]), asked[message["tool_call_id"]]
+        if function["name"] == "agent__spawn" and result.get("status") == "ok":
+            names[result["id"]] = None
+        elif _takes_off(function["name"], result):
+            names.pop(json.loads(function["arguments"])["id"], None)
+    return list(names)
+
+
+def _takes_off(function: str, result: dict[str, Any]) -> bool:
+    return result.get("status") == "completed" or (
+        function == "agent__cancel" and result.get("status") == "ok"
+    )

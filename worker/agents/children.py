@@ -1,0 +1,202 @@
+"""The children of a normal agent's run, as its model has them: what the turn does about them.
+
+A child is a run of its own, which no turn of its parent holds up. What the model knows of it is the
+roster in the run's state, committed with the turn; how many are alive at once is counted where they
+start and end, in the store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from hashlib import sha256
+from itertools import count
+from typing import Any
+
+from sleipnir.graphs.document.finding import listing
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.scheduler.agents.roster import Member, handle
+from sleipnir.scheduler.errors import IdTaken, SubmissionRefused
+from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.scheduler.runs.submit import NestedTooDeep
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.services import SpawnOrder
+
+
+class Children:
+    """What one turn does about its run's children; the notebook has what it leaves of them."""
+
+    def __init__(self, visit: Visit[TurnNode], notebook: Notebook) -> None:
+        self._visit = visit
+        self._notebook = notebook
+        self._children = visit.services.children
+        self._collecting: set[str] = set()
+
+    def spawn(self, agent: str, prompt: str, key: str) -> dict[str, Any]:
+        """Start a child; what the model is told of it.
+
+        Args:
+            key: the same for every try of this, and for nothing else: so the child starts once.
+        """
+        unknown = self._unknown(agent)
+        if unknown is not None:
+            return {"tool_call_error": unknown}
+        config, context = self._visit.node.config, self._visit.context
+        for run_id in self._ids(agent, prompt, key):
+            order = SpawnOrder(
+                run_id,
+                agent,
+                prompt,
+                config.model or context.model,
+                config.max_agent_depth,
+                config.max_concurrent_agents,
+            )
+            try:
+                alive = self._children.spawn(order)
+            except IdTaken:
+                continue
+            except NestedTooDeep as error:
+                return _refused(str(error))
+            except (SubmissionRefused, BundleError) as error:
+                return {"tool_call_error": f"agent '{agent}' cannot start: {error}"}
+            break
+        if alive is not None:
+            return _refused(
+                f"{alive} of your agents are alive; the limit is {config.max_concurrent_agents} "
+                "(max_concurrent_agents): collect or cancel one first"
+            )
+        self._notebook.roster = self._notebook.roster.joined_by(agent, run_id)
+        return {
+            "status": "ok",
+            "id": handle(agent, run_id),
+            "agent": agent,
+            "message": "It works on its own. Collect it when you need its result.",
+        }
+
+    def has_spawned(self, agent: str, prompt: str, key: str, result: Any) -> None:
+        """Take into the roster what an earlier try of this turn has spawned, by its result."""
+        if not isinstance(result, Mapping) or result.get("status") != "ok":
+            return
+        for run_id in self._ids(agent, prompt, key):
+            if handle(agent, run_id) == result["id"]:
+                self._notebook.roster = self._notebook.roster.joined_by(agent, run_id)
+                return
+
+    def _unknown(self, agent: str) -> str | None:
+        """Why there is no agent of that name, if there is none."""
+        context = self._visit.context
+        if agent in context.agents:
+            return None
+        if agent in context.unavailable:
+            return f"agent '{agent}' cannot start: {context.unavailable[agent]}"
+        near = get_close_matches(agent, context.agents)
+        known = sorted(context.agents)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {listing(known)}"
+        return f"there is no agent '{agent}'; {hint}"
+
+    def _ids(self, agent: str, prompt: str, key: str) -> Iterator[str]:
+        """Run ids for a child, the same at every try, in the order in which they are tried."""
+        for number in count():
+            text = encode([key, agent, prompt, number])
+            run_id = self._visit.run_id[:2] + sha256(text.encode()).hexdigest()[:14]
+            if not self._notebook.roster.has_digits_of(run_id):
+                yield run_id
+
+    def begin_to_collect(self, name: str) -> Member | dict[str, Any]:
+        """The child to wait for, or why there is none."""
+        member = self._notebook.roster.find(name)
+        if member is None:
+            return _refused(f"you have no agent '{name}': unknown, collected or cancelled")
+        if name in self._collecting:
+            return _refused(f"'{name}' is collected by another call already")
+        self._collecting.add(name)
+        return member
+
+    def collect(self, name: str, end: Mapping[str, Any]) -> dict[str, Any]:
+        """Take a child that is over off the list; its result, as the model is told."""
+        member = self._notebook.roster.find(name)
+        agent = member.agent if member is not None else ""
+        self._notebook.roster = self._notebook.roster.left_by(name)
+        succeeded = end["status"] == "succeeded"
+        return {
+            "status": "completed",
+            "id": name,
+            "agent": agent,
+            "exit_status": "Completed" if succeeded else f'Failed("{_reason(end)}")',
+            "output": self._output(end) if succeeded else "",
+        }
+
+    def _output(self, end: Mapping[str, Any]) -> str:
+        """All that the child's model has said; of a graph its output."""
+        texts = self._children.texts(end["run_id"])
+        return end["output"] if texts is None else texts
+
+    def has_taken(self, name: str, result: Any) -> None:
+        """Take a child off the list that an earlier try of this turn has collected or cancelled."""
+        if isinstance(result, Mapping) and result.get("status") in ("completed", "ok"):
+            self._notebook.roster = self._notebook.roster.left_by(name)
+
+    def check(self, name: str) -> dict[str, Any]:
+        """A child as it is: its result, if it is over."""
+        member = self.begin_to_collect(name)
+        if not isinstance(member, Member):
+            return member
+        end = self._children.result(member.run_id)
+        if end is not None:
+            return self.collect(name, end)
+        self._collecting.discard(name)
+        return {"status": "pending", "id": name, "message": "It is not done yet; collect it."}
+
+    def cancel(self, name: str) -> dict[str, Any]:
+        """Cancel a child and take it off the list."""
+        member = self._notebook.roster.find(name)
+        if member is None:
+            return _refused(f"you have no agent '{name}': unknown, collected or cancelled")
+        self._children.cancel(member.run_id)
+        self._notebook.roster = self._notebook.roster.left_by(name)
+        return {"status": "ok", "message": f"{name} is cancelled, with all agents of its own."}
+
+    def listed(self) -> dict[str, Any]:
+        """All of them, as the model is shown them."""
+        alive = {member.id for member in self.alive()}
+        return {
+            "active_count": len(alive),
+            "max_concurrent": self._visit.node.config.max_concurrent_agents,
+            "agents": [
+                {
+                    "id": each.id,
+                    "agent": each.agent,
+                    "status": "running" if each.id in alive else "finished",
+                }
+                for each in self._notebook.roster.members
+            ],
+        }
+
+    def alive(self) -> Sequence[Member]:
+        """Those that are not over."""
+        members = self._notebook.roster.members
+        if not members:
+            return ()
+        statuses = self._children.statuses([member.run_id for member in members])
+        return [
+            member
+            for member, status in zip(members, statuses, strict=True)
+            if status is not None and status not in FINAL
+        ]
+
+
+def _refused(message: str) -> dict[str, Any]:
+    return {"status": "error", "message": message}
+
+
+def _reason(end: Mapping[str, Any]) -> str:
+    if not end["error"]:
+        return str(end["status"])
+    failure = json.loads(end["error"])
+    if failure["code"] == "cancelled":
+        return f"cancelled: {failure['message']}"
+    return f"{failure['code']}: {failure['message']}"

@@ -1,0 +1,62 @@
+"""The children that the model of a visit's run starts: runs of their own in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sleipnir.scheduler.agents.roster import handle
+from sleipnir.scheduler.runs.events import ChildStarted
+from sleipnir.scheduler.runs.model import Failure, Lease, RunContext
+from sleipnir.scheduler.runs.submit import child_digest, child_run
+from sleipnir.worker.services import Services
+from sleipnir.worker.visit.services import SpawnOrder
+
+_CANCELLED = Failure("cancelled", "cancelled by the agent that had spawned it", None)
+
+
+class StoredChildren:
+    """The children of one leased visit's run."""
+
+    __slots__ = ("_context", "_lease", "_node_id", "_services")
+
+    def __init__(self, services: Services, lease: Lease, node_id: str, context: RunContext) -> None:
+        self._services = services
+        self._lease = lease
+        self._node_id = node_id
+        self._context = context
+
+    def spawn(self, order: SpawnOrder) -> int | None:
+        """Start a child, once."""
+        digest = child_digest(self._context, order.agent, order.deepest)
+        child = child_run(
+            self._services.agents.get(digest).graph,
+            digest,
+            parent=self._context,
+            parent_run=self._lease.run_id,
+            parent_visit=self._lease.visit,
+            agent=order.agent,
+            prompt=order.prompt,
+            run_id=order.run_id,
+            model=order.model,
+            handle=handle(order.agent, order.run_id),
+        )
+        event = ChildStarted(self._node_id, order.agent, order.run_id)
+        children = self._services.store.children
+        return children.start(self._lease, child, order.most, event=event)
+
+    def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
+        """Of children."""
+        return self._services.store.children.statuses(run_ids)
+
+    def result(self, run_id: str) -> Mapping[str, Any] | None:
+        """Of a child that is over."""
+        return self._services.store.children.result(run_id)
+
+    def texts(self, run_id: str) -> str | None:
+        """What a child has said beyond its output."""
+        return self._services.store.children.texts(run_id)
+
+    def cancel(self, run_id: str) -> None:
+        """Cancel a child, if it is not over."""
+        self._services.store.runs.close(run_id, "cancelled", _CANCELLED)
