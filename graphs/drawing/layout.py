@@ -56,6 +56,8 @@ class Route:
 
     points: tuple[Point, ...]
     kind: Kind
+    source: str
+    target: str
     label: str = ""
     anchor: Point | None = None
 
@@ -68,13 +70,17 @@ class Picture:
     bounds: tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def place(outline: Outline) -> Picture:
-    """Lay a graph out in layers, top to bottom. The same graph always looks the same."""
+def place(outline: Outline, height: float = BOX_HEIGHT) -> Picture:
+    """Lay a graph out in layers, top to bottom. The same graph always looks the same.
+
+    Args:
+        height: of a box; each has room for two lines.
+    """
     request = graphlay.Graph()
     texts = [_texts(box) for box in outline.boxes]
     for box, (name, caption) in zip(outline.boxes, texts, strict=True):
         widest = max(width_of(name, BODY), width_of(caption, SMALL))
-        request.node(box.id, width=max(BOX_WIDTH, widest + PADDING), height=BOX_HEIGHT)
+        request.node(box.id, width=max(BOX_WIDTH, widest + PADDING), height=height)
     arrows = list(outline.arrows)
     if any(box.id == outline.start for box in outline.boxes):
         request.node(START, width=START_SIZE, height=START_SIZE, shape="ellipse", rank="first")
@@ -114,7 +120,8 @@ def _placed(box: Box, texts: tuple[str, str], node: Mapping[str, Any]) -> Placed
 def _route(arrow: Arrow, label: str, edge: Mapping[str, Any]) -> Route:
     points = _straight([Point(**point) for point in edge["points"]])
     anchor = edge["label_anchor"]
-    return Route(points, arrow.kind, label, Point(**anchor) if anchor else None)
+    ends = arrow.source, arrow.target
+    return Route(points, arrow.kind, *ends, label, Point(**anchor) if anchor else None)
 
 
 def _straight(points: list[Point]) -> tuple[Point, ...]:

@@ -33,17 +33,17 @@ def to_svg(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
     picture = place(outline)
     left, top, right, bottom = picture.bounds
     width, height = right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
-    view = f"{_n(left - MARGIN)} {_n(top - MARGIN)} {_n(width)} {_n(height)}"
+    view = f"{px(left - MARGIN)} {px(top - MARGIN)} {px(width)} {px(height)}"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{px(width)}" height="{px(height)}" '
         f'viewBox="{view}" font-family="{FONT}" role="img">',
         f"<title>{escape(shortened(graph.name, 200))}</title>",
         "<defs>"
         '<marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1 10 5 0 9z" fill="{LINE}"/>'
         "</marker></defs>",
-        f'<rect x="{_n(left - MARGIN)}" y="{_n(top - MARGIN)}" width="{_n(width)}" '
-        f'height="{_n(height)}" fill="#ffffff"/>',
+        f'<rect x="{px(left - MARGIN)}" y="{px(top - MARGIN)}" width="{px(width)}" '
+        f'height="{px(height)}" fill="#ffffff"/>',
         *(_arrow(route) for route in picture.routes),
         *map(_start, picture.dots),
         *(_node(placed, progress is not None) for placed in picture.boxes),
@@ -56,12 +56,12 @@ def to_svg(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
 
 def _arrow(route: Route) -> str:
     return (
-        f'<path d="{_bent(route.points)}" fill="none" stroke="{LINE}" {STROKES[route.kind]} '
+        f'<path d="{bent_path(route.points)}" fill="none" stroke="{LINE}" {STROKES[route.kind]} '
         'marker-end="url(#tip)"/>'
     )
 
 
-def _bent(points: tuple[Point, ...]) -> str:
+def bent_path(points: tuple[Point, ...]) -> str:
     """A path through the points with round bends."""
     path = [f"M{_at(points[0])}"]
     for before, bend, after in zip(points, points[1:], points[2:], strict=False):
@@ -80,15 +80,15 @@ def _towards(bend: Point, other: Point) -> Point:
 def _label(text: str, anchor: Point) -> str:
     width = width_of(text, LABEL) + 4
     return (
-        f'<rect x="{_n(anchor.x - width / 2)}" y="{_n(anchor.y - 8)}" width="{_n(width)}" '
+        f'<rect x="{px(anchor.x - width / 2)}" y="{px(anchor.y - 8)}" width="{px(width)}" '
         'height="16" rx="3" fill="#ffffff" fill-opacity="0.92"/>'
-        f'<text x="{_n(anchor.x)}" y="{_n(anchor.y + 4)}" text-anchor="middle" '
+        f'<text x="{px(anchor.x)}" y="{px(anchor.y + 4)}" text-anchor="middle" '
         f'font-size="{LABEL.size:g}" fill="{INK}">{escape(text)}</text>'
     )
 
 
 def _start(centre: Point) -> str:
-    return f'<circle cx="{_n(centre.x)}" cy="{_n(centre.y)}" r="6" fill="{INK}"/>'
+    return f'<circle cx="{px(centre.x)}" cy="{px(centre.y)}" r="6" fill="{INK}"/>'
 
 
 def _node(placed: Placed, by_progress: bool) -> str:
@@ -98,23 +98,23 @@ def _node(placed: Placed, by_progress: bool) -> str:
     baseline = placed.y + (24 if placed.box.type in ("map", "rag") else 22)
     return (
         f'<g><title>{escape(placed.box.id)}</title><g fill="{paint.fill}" '
-        f'stroke="{paint.border}" stroke-width="1.5">{_shape(placed)}</g>'
+        f'stroke="{paint.border}" stroke-width="1.5">{shape_of(placed)}</g>'
         f'<text text-anchor="middle" fill="{INK}">'
-        f'<tspan x="{_n(middle)}" y="{_n(baseline)}" font-size="{BODY.size:g}" '
+        f'<tspan x="{px(middle)}" y="{px(baseline)}" font-size="{BODY.size:g}" '
         f'font-weight="bold">{escape(placed.name)}</tspan>'
-        f'<tspan x="{_n(middle)}" y="{_n(baseline + 16)}" font-size="{SMALL.size:g}" '
+        f'<tspan x="{px(middle)}" y="{px(baseline + 16)}" font-size="{SMALL.size:g}" '
         f'fill="{FAINT}">{escape(placed.caption)}</tspan></text></g>'
     )
 
 
-def _shape(placed: Placed) -> str:
+def shape_of(placed: Placed) -> str:
     """The outline of a node, by its type."""
     left, top, width, height = placed.x, placed.y, placed.width, placed.height
     right, bottom, middle = left + width, top + height, top + height / 2
     match placed.box.type:
         case "agent":
             return _rectangle(left, top, width, height, 2) + "".join(
-                f'<path d="M{_n(x)} {_n(top)}V{_n(bottom)}"/>' for x in (left + 7, right - 7)
+                f'<path d="M{px(x)} {px(top)}V{px(bottom)}"/>' for x in (left + 7, right - 7)
             )
         case "approval":
             return _polygon(
@@ -140,29 +140,29 @@ def _shape(placed: Placed) -> str:
 
 def _rectangle(left: float, top: float, width: float, height: float, radius: float) -> str:
     return (
-        f'<rect x="{_n(left)}" y="{_n(top)}" width="{_n(width)}" height="{_n(height)}" '
-        f'rx="{_n(radius)}"/>'
+        f'<rect x="{px(left)}" y="{px(top)}" width="{px(width)}" height="{px(height)}" '
+        f'rx="{px(radius)}"/>'
     )
 
 
 def _polygon(*corners: tuple[float, float]) -> str:
-    points = " ".join(f"{_n(x)},{_n(y)}" for x, y in corners)
+    points = " ".join(f"{px(x)},{px(y)}" for x, y in corners)
     return f'<polygon points="{points}" stroke-linejoin="round"/>'
 
 
 def _cylinder(left: float, top: float, width: float, height: float) -> str:
     half, lid = width / 2, 6
     return (
-        f'<path d="M{_n(left)} {_n(top + lid)}a{_n(half)} {lid} 0 0 1 {_n(width)} 0'
-        f'v{_n(height - 2 * lid)}a{_n(half)} {lid} 0 0 1 {_n(-width)} 0z"/>'
-        f'<path d="M{_n(left)} {_n(top + lid)}a{_n(half)} {lid} 0 0 0 {_n(width)} 0" fill="none"/>'
+        f'<path d="M{px(left)} {px(top + lid)}a{px(half)} {lid} 0 0 1 {px(width)} 0'
+        f'v{px(height - 2 * lid)}a{px(half)} {lid} 0 0 1 {px(-width)} 0z"/>'
+        f'<path d="M{px(left)} {px(top + lid)}a{px(half)} {lid} 0 0 0 {px(width)} 0" fill="none"/>'
     )
 
 
 def _at(point: Point) -> str:
-    return f"{_n(point.x)} {_n(point.y)}"
+    return f"{px(point.x)} {px(point.y)}"
 
 
-def _n(number: float) -> str:
+def px(number: float) -> str:
     """A number as short as a tenth of a pixel allows."""
     return f"{number:.1f}".removesuffix(".0")

@@ -366,6 +366,9 @@ class RunRow:
     labels: Mapping[str, str]
     failed_nodes: int = 0  # that it outlives
     tries: int = 1
+    started_at: int | None = None
+    ended_at: int | None = None
+    item: str | None = None  # of the batch
 
     @property
     def is_final(self) -> bool:

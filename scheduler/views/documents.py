@@ -77,10 +77,12 @@ def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> D
         "node": place_of(run),
         "waits_for": waits_for,
         "batch": run.batch,
+        "item": run.item,
         "labels": dict(run.labels),
         "parent": run.parent,
         "created_at": to_rfc3339(run.created_at),
         "age_s": (now_ms - run.created_at) / 1000,
+        "elapsed_s": elapsed_s(run, now_ms),
         "usage": run.usage.to_json(),
         "failed_nodes": run.failed_nodes,
         "try": run.tries,
@@ -118,7 +120,7 @@ def question_document(question: Question) -> Document:
     }
 
 
-def elapsed_s(run: Run, now_ms: int) -> float:
+def elapsed_s(run: Run | RunRow, now_ms: int) -> float:
     """The time since the run's first node began, up to the run's end if it is over."""
     if run.started_at is None:
         return 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sleipnir.scheduler.runs.model import RunRow
+from sleipnir.scheduler.runs.model import RunRow, Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.views.documents import Document, row_document
@@ -20,6 +20,8 @@ MOST_CHILDREN = 20
 _MOST_DESCENDANTS = 1_000
 # Of those of one depth that are not shown, how many are counted by status, about.
 _MOST_COUNTED = 5_000
+# Those whose record says why they ended.
+_WITH_REASON = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
 
 
 def runs_page(
@@ -56,6 +58,30 @@ def runs_page(
         }
 
     return page_document(page, "runs", [document(row) for row in page.entries])
+
+
+def runs_overview(
+    client: Client, wanted: RunFilter, *, limit: int, cursor: str | None = None
+) -> Document:
+    """The same, each with its `error`, and how many runs there are of each status.
+
+    `counts` are those of the runs that fit but for their status, as far as indexes know; else of
+    all runs (`counts_all`). `open` are queued or running.
+
+    Raises:
+        BadCursor: the cursor is not one of a list of runs.
+    """
+    document = runs_page(client, wanted, limit=limit, cursor=cursor)
+    ended = [run for run in document["runs"] if run["status"] in _WITH_REASON]
+    reasons = client.queries.errors([run["run_id"] for run in ended])
+    errors = {
+        run["run_id"]: None if reason is None else reason.to_json()
+        for run, reason in zip(ended, reasons, strict=True)
+    }
+    for run in document["runs"]:
+        run["error"] = errors.get(run["run_id"])
+    counts, are_all = client.queries.counts_by_status(wanted)
+    return {**document, "counts": dict(counts), "counts_all": are_all}
 
 
 _NO_CHILDREN = ChildRows((), {}, 0)

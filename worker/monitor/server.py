@@ -1,4 +1,4 @@
-"""Flower on our workers. What it shows of nodes comes from Celery.
+"""The monitor's process: Flower on our workers, with our own pages in front of it.
 
 `python -m sleipnir.worker.monitor.server` is what `sleipnir monitor` becomes. Flower reads its
 options from a file in the current directory, from the environment and from the command line when
@@ -14,14 +14,22 @@ import logging
 import os
 import signal
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.config.agents import agent_search
+from sleipnir.scheduler.config.directories import data_dir
+from sleipnir.scheduler.config.monitor_key import link, monitor_key
 from sleipnir.scheduler.config.settings import Settings, load_settings
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.app import make_app
+from sleipnir.worker.monitor.access import Access, comes_from_elsewhere
 from sleipnir.worker.monitor.hosts import Hosts, is_loopback
+from sleipnir.worker.monitor.routes import rules
+from sleipnir.worker.monitor.site import Site
 
 # They read the command line's definitions when they are imported.
 with lazy_imports():
@@ -62,47 +70,67 @@ def main() -> int:
         settings = load_settings().values
         assert settings.redis_url is not None
         connect(settings.redis_url)  # Flower itself would try for ever
+        key = None if auth else monitor_key(data_dir())
+        client = Client.connect(settings, agent_search(settings))
     except SleipnirError as error:
         return _refuse(str(error), 7)
-    return serve(settings, arguments.address, arguments.port, auth, quiet=arguments.quiet)
+    place = ListenPlace(arguments.address, arguments.port, auth, None if arguments.quiet else key)
+    return serve(
+        settings, place, Site(client, Access(key=key, password=auth)), quiet=arguments.quiet
+    )
 
 
-def serve(
-    settings: Settings, address: str, port: int, auth: str | None, *, quiet: bool = False
-) -> int:
-    """Serve Flower; port 0 takes any that is free."""
-    flower = _flower(settings, address, port, auth)
+@dataclass(frozen=True, slots=True)
+class ListenPlace:
+    """Where the monitor listens, and who may come in."""
+
+    address: str
+    port: int  # 0: any that is free
+    auth: str | None  # USER:PASSWORD
+    key: str | None  # of the link that is printed
+
+
+def serve(settings: Settings, place: ListenPlace, site: Site, *, quiet: bool = False) -> int:
+    """Serve our pages and Flower's."""
+    flower = _flower(settings, place)
+    flower.add_handlers(".*", list(rules(site)))
     try:
         port = flower.start_http_server()
     except OSError as error:
         return _refuse(
-            f"cannot listen on {address}:{port}: {error.strerror}; "
+            f"cannot listen on {place.address}:{place.port}: {error.strerror}; "
             "`sleipnir monitor --port` takes another one",
             2,
         )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: flower.io_loop.add_callback_from_signal(flower.stop))
-    shown = masked(settings.broker_url or settings.redis_url or "")
     if not quiet:
-        print(f"monitor of {shown}: http://{address}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
+        shown = masked(settings.broker_url or settings.redis_url or "")
+        _say(f"monitor of {shown}: {link(place.address, port)}")
+        if place.key is not None:
+            _say(f"open it with: {link(place.address, port, place.key)}")
     flower.start()
     # Its threads wait for events of workers; none of them has anything to finish.
     logging.shutdown()
     os._exit(0)
 
 
-def _flower(settings: Settings, address: str, port: int, auth: str | None) -> Any:
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
+
+
+def _flower(settings: Settings, place: ListenPlace) -> Any:
     options = flower_options.options
-    options.address = address
-    options.port = port
-    options.basic_auth = [auth] if auth else []
-    options.read_only = auth is None
+    options.address = place.address
+    options.port = place.port
+    options.basic_auth = [place.auth] if place.auth else []
+    options.read_only = place.auth is None
     options.max_tasks = _TASKS_IN_MEMORY
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
     # Flower's own way to open its API to everybody.
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
-    hosts = Hosts(address, settings.monitor_hosts)
+    hosts = Hosts(place.address, settings.monitor_hosts)
     celery = make_app(broker_url, settings.concurrency)
     return _guarded(hosts)(capp=celery, options=options, **urls.settings)
 
@@ -118,6 +146,14 @@ def _guarded(hosts: Hosts) -> type[Any]:
             self.set_header("Content-Type", "text/plain")
             self.finish(_OTHER_HOST)
 
+    class OtherSite(web.RequestHandler):  # type: ignore[misc]  # no stubs
+        """A page of another site wants something done here."""
+
+        def prepare(self) -> None:
+            self.set_status(403)
+            self.set_header("Content-Type", "text/plain")
+            self.finish("A page of another site sent this.\n")
+
     class Figures(monitor.Metrics):  # type: ignore[misc]  # no stubs
         """Flower serves them to everybody."""
 
@@ -131,6 +167,9 @@ def _guarded(hosts: Hosts) -> type[Any]:
             local = stream.getsockname()[0] if stream is not None else None
             if not hosts.include(request.headers.get("Host"), local):
                 return self.get_handler_delegate(request, OtherHost)
+            acts = request.method not in ("GET", "HEAD", "OPTIONS")
+            if acts and comes_from_elsewhere(request.headers, request.host):
+                return self.get_handler_delegate(request, OtherSite)
             if request.path == "/metrics":
                 return self.get_handler_delegate(request, Figures)
             return super().find_handler(request, **arguments)

@@ -11,12 +11,16 @@ from typing import NoReturn
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.processes import environment_of
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
+
+with lazy_imports():
+    from sleipnir.scheduler.config import monitor_key
 
 
 @click.command
@@ -28,12 +32,19 @@ from sleipnir.scheduler.embedded.supervisor import die_with_parent
     envvar="SLEIPNIR_MONITOR_AUTH",
     help="Required login; mandatory on an address that other machines can reach.",
 )
+@click.option(
+    "--link", "prints", is_flag=True, help="Only print the link that opens the pages, and exit."
+)
 @common_options()
-def monitor(options: Options, port: int, address: str, basic_auth: str | None) -> int:
-    """Serve Flower: workers, and the nodes they execute, as they come.
+def monitor(options: Options, port: int, address: str, basic_auth: str | None, prints: bool) -> int:
+    """Serve web pages: runs, how far each is in its graph, and Flower's of workers.
 
-    Stops on Ctrl-C or SIGTERM. Without --basic-auth it is read-only.
+    Without --basic-auth the pages of runs open with the link that is printed at the start.
+    Stops on Ctrl-C or SIGTERM.
     """
+    if prints:
+        click.echo(monitor_key.link(address, port, monitor_key.monitor_key(data_dir())))
+        return 0
     # -P: a directory of the user's that happens to be called `worker` is not ours.
     command = [sys.executable, "-P", "-m", "sleipnir.worker.monitor.server"]
     command += ["--address", address, "--port", str(port)]

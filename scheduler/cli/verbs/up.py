@@ -19,6 +19,7 @@ from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
 from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor
 
 with lazy_imports():
+    from sleipnir.scheduler.config import monitor_key
     from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:
@@ -89,13 +90,23 @@ def _tell(
 ) -> None:
     """What was started, and what to do with it; `port` is the monitor's, None without one."""
     workers = "1 worker process" if processes == 1 else f"{processes} worker processes"
-    pages = "its address follows" if port == 0 else f"http://127.0.0.1:{port}"
     same = " with the same --redis" if options.redis is not None else ""
     for line in (
         f"engine is up (pid {os.getpid()}): {workers}, {settings.concurrency} nodes at a time each",
         place,
-        f"monitor: {'none' if port is None else pages}",
+        f"monitor: {_pages(port)}",
         f"try:     sleipnir run log-digest sample{same} (in another terminal)",
         f"stop:    Ctrl-C; nodes that run have {settings.drain_s:g} s to finish",
     ):
         options.say(line)
+
+
+def _pages(port: int | None) -> str:
+    """The address of the monitor, with the key unless it asks for a password."""
+    if port is None:
+        return "none"
+    if port == 0:
+        return "its address follows"
+    has_password = bool(os.environ.get("SLEIPNIR_MONITOR_AUTH"))
+    key = None if has_password else monitor_key.monitor_key(data_dir())
+    return monitor_key.link("127.0.0.1", port, key)

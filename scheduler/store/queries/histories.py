@@ -75,6 +75,17 @@ class HistoryQueries(Queries):
         """The number of super-steps that were committed."""
         return max(0, int(self._redis.llen(run_key("history", run_id))) - 1)
 
+    def map_progress(self, run_id: str, visits: Sequence[str]) -> list[dict[str, int] | None]:
+        """Of maps under way how many items are `done`, of `total`; None if nothing is kept."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for visit in visits:
+                pipe.hmget(run_key("map", f"{run_id} {visit}"), "done", "total")
+            answers = pipe.execute()
+        return [
+            None if total is None else {"done": int(done or 0), "total": int(total)}
+            for done, total in answers
+        ]
+
     def logs_dropped(self, run_id: str) -> int:
         """How many entries of the run's log had to make room for newer ones."""
         return int(self._redis.hget(run_key("run", run_id), "logs_dropped") or 0)

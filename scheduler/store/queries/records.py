@@ -19,8 +19,8 @@ _USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost", 
 _SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
 # All but what may be large: output, error, context.
 _ROW_FIELDS = (
-    *("status", "agent", "frontier", "created", "machine", "parent", "batch", "labels"),
-    "failed_nodes",
+    *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "batch"),
+    *("labels", "item", "failed_nodes"),
     "try",
     *_USAGE_FIELDS,
 )
@@ -103,6 +103,13 @@ class RecordQueries(Queries):
             return []
         kept = self._redis.lrange(run_key("failures", run.run_id), 0, -1)
         return in_order(map(read_failure, kept))
+
+    def errors(self, run_ids: Sequence[str]) -> list[Failure | None]:
+        """Why runs ended as they did, in one round trip; None for those that did not fail."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hget(run_key("run", run_id), "error")
+            return [Failure(**json.loads(text)) if text else None for text in pipe.execute()]
 
     def children(self, run_id: str) -> list[Run]:
         """The child runs, in the order they were started."""
@@ -200,6 +207,9 @@ def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
         labels=json.loads(fields.get("labels", "{}")),
         failed_nodes=int(fields.get("failed_nodes", 0)),
         tries=int(fields.get("try", 1)),
+        started_at=_instant(fields, "started"),
+        ended_at=_instant(fields, "ended"),
+        item=fields.get("item"),
     )
 
 

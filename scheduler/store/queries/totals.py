@@ -14,6 +14,8 @@ _DURATIONS = ("1", "5", "30", "120", "600", "3600", "86400", "inf")
 # Queued and running runs are counted as one: `open` in the sums, and here.
 _OPEN = frozenset({Status.QUEUED, Status.RUNNING})
 _INDEXED = ("runs", "open", "waiting", "failed", "cancelled", "timed_out")
+# What the sums of batches and these counts have in common.
+_COUNTED = ("open", "waiting", "succeeded", "failed", "cancelled", "timed_out")
 
 ByStatus = Mapping[str, int]
 
@@ -38,6 +40,20 @@ class TotalQueries(IndexQueries):
         else:
             return None
         return _sum_of(known, wanted.statuses)
+
+    def counts_by_status(self, wanted: RunFilter) -> tuple[ByStatus, bool]:
+        """How many runs there are of each status, and whether that is of all runs.
+
+        Of an agent or a batch alone their own are known; `open` are queued or running.
+        """
+        if wanted.is_bounded_in_time or wanted.labels or wanted.children:
+            return self._of_all(), True
+        if wanted.batch is None:
+            return (self._of_agents(wanted.agents) if wanted.agents else self._of_all()), False
+        if wanted.agents:
+            return self._of_all(), True
+        known = self.batch_tallies([wanted.batch])[0]
+        return {status: known.get(status, 0) for status in _COUNTED}, False
 
     def _of_all(self) -> ByStatus:
         counts = self._counts([[index] for index in _INDEXED], Span())

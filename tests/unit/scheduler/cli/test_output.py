@@ -76,6 +76,7 @@ def a_row(**fields: Any) -> RunRow:
         "machine": None,
         "parent": None,
         "batch": None,
+        "item": None,
         "labels": {"team": "red"},
         **fields,
     }
@@ -90,10 +91,12 @@ def test_a_row_says_where_a_run_is() -> None:
         "node": "b, c",
         "waits_for": None,
         "batch": None,
+        "item": None,
         "labels": {"team": "red"},
         "parent": None,
         "created_at": "1970-01-01T00:00:01.000Z",
         "age_s": 60.0,
+        "elapsed_s": 0.0,
         "usage": {
             "prompt_tokens": 10,
             "completion_tokens": 5,

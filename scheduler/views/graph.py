@@ -1,0 +1,129 @@
+"""How far a run has come in its graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.drawing.outline import Arrow, Outline
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
+from sleipnir.scheduler.store.keys import visit_id
+from sleipnir.scheduler.views.documents import Document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the checkpoints tell of a node."""
+
+    visits: int = 0
+    failed: int = 0
+    ms: int = 0
+    usage: Usage = NO_USAGE
+
+    def add(self, visits: int, timing: Mapping[str, Any]) -> None:
+        self.visits += visits
+        self.failed += int(timing.get("failed", 0))
+        self.ms += int(timing.get("ms", 0))
+        self.usage += Usage(*timing["usage"]) if "usage" in timing else NO_USAGE
+
+
+def graph_document(
+    client: Client, run: Run, outline: Outline, *, step: int | None = None
+) -> Document:
+    """The nodes and arrows of a run's graph: what each has done after a step, or by now.
+
+    Args:
+        outline: of the agent's graph as it was submitted.
+
+    Raises:
+        IndexError: the step was not committed.
+    """
+    tallies: dict[str, _Tally] = {}
+    taken: Counter[tuple[str, str]] = Counter()
+    last, frontier = -1, run.frontier
+    for checkpoint in client.queries.checkpoints(run.run_id):
+        if step is not None and checkpoint.step > step:
+            break
+        last, frontier = checkpoint.step, checkpoint.frontier
+        _count(tallies, checkpoint)
+        taken.update((source, to) for source in checkpoint.nodes for to in checkpoint.frontier)
+    if step is not None and last < step:
+        raise IndexError(f"step {step} does not exist; the last one is {last}")
+    states = _states(client, run, tallies, frontier, is_past=step is not None)
+    items = {} if step is not None else _items(client, run, outline)
+    return {
+        "step": step,
+        "start": outline.start,
+        "nodes": [
+            {
+                "id": box.id,
+                "type": box.type,
+                "what": box.caption,
+                **_node_fields(tallies.get(box.id, _Tally())),
+                "state": states.get(box.id, "untouched"),
+                "items": items.get(box.id),
+            }
+            for box in outline.boxes
+        ],
+        "arrows": [_arrow_document(arrow, taken) for arrow in outline.arrows],
+    }
+
+
+def _arrow_document(arrow: Arrow, taken: Mapping[tuple[str, str], int]) -> Document:
+    return {
+        "from": arrow.source,
+        "to": arrow.target,
+        "kind": arrow.kind,
+        "label": arrow.label,
+        "taken": taken.get((arrow.source, arrow.target), 0),
+    }
+
+
+def _items(client: Client, run: Run, outline: Outline) -> dict[str, dict[str, int] | None]:
+    """Of the maps that are under way, how many items are done."""
+    maps = [box.id for box in outline.boxes if box.type == "map" and box.id in run.frontier]
+    visits = [visit_id(run.step, node) for node in maps]
+    return dict(zip(maps, client.queries.map_progress(run.run_id, visits), strict=True))
+
+
+def _count(tallies: dict[str, _Tally], checkpoint: Checkpoint) -> None:
+    for node, timing in checkpoint.nodes.items():
+        tallies.setdefault(node, _Tally()).add(1, timing)
+        if branch := timing.get("branch"):
+            tallies.setdefault(branch["id"], _Tally()).add(branch["visits"], branch)
+
+
+def _states(
+    client: Client,
+    run: Run,
+    done: Mapping[str, _Tally],
+    frontier: Iterable[str],
+    *,
+    is_past: bool,
+) -> dict[str, str]:
+    states = {node: "tolerated" if tally.failed else "done" for node, tally in done.items()}
+    if is_past:
+        return {**states, **dict.fromkeys(frontier, "running")}
+    if not run.is_final:
+        states |= dict.fromkeys(frontier, "queued" if run.started_at is None else "running")
+        states |= {each.node: "waiting" for each in client.queries.questions(run.run_id)}
+    elif run.failure is not None:
+        # What was under way when it ended.
+        states |= dict.fromkeys(filter(None, frontier), str(run.status))
+        if run.failure.node is not None:
+            states[run.failure.node] = str(run.status)
+    return states
+
+
+def _node_fields(tally: _Tally) -> Document:
+    return {
+        "visits": tally.visits,
+        "failed": tally.failed,
+        "total_s": tally.ms / 1000,
+        "usage": tally.usage.to_json(),
+    }

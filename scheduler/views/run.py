@@ -1,0 +1,210 @@
+"""One run, and what it has made so far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.scheduler.runs.events import NarrationEntry, to_json
+from sleipnir.scheduler.runs.history import changes_of
+from sleipnir.scheduler.runs.model import Checkpoint, Run
+from sleipnir.scheduler.runs.narration import render
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.views.documents import (
+    Document,
+    elapsed_s,
+    error_document,
+    failure_documents,
+    question_document,
+    row_document,
+)
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+# Entries of a list that one request gives at most.
+MOST_ENTRIES = 1_000
+_PROMPT_KEY = "initial_prompt"
+_MOST_OF_PROMPT = 200  # characters
+# Child runs whose records one request reads.
+_MOST_CHILDREN = 200
+
+
+def headline_document(client: Client, run: Run) -> Document:
+    """What stands above everything that is told of a run."""
+    queries = client.queries
+    now_ms, failures = queries.now_ms(), queries.failures(run)
+    questions = client.open_questions(run.run_id) if not run.is_final else []
+    prompt = queries.state_values(run.run_id, [_PROMPT_KEY])[_PROMPT_KEY]
+    return {
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "digest": run.digest,
+        "status": str(run.status),
+        "is_final": run.is_final,
+        "converses": run.context.converses,
+        "prompt": prompt[:_MOST_OF_PROMPT] if isinstance(prompt, str) else None,
+        "node": None if run.is_final else ", ".join(run.frontier),
+        "waits_for": client.waits_for([run]).get(run.run_id),
+        "error": error_document(run, failures),
+        "failures": failure_documents(failures),
+        "failed_nodes": run.failed_nodes,
+        "output": run.output,
+        "questions": [question_document(question) for question in questions],
+        "created_at": to_rfc3339(run.created_at),
+        "started_at": _instant(run.started_at),
+        "ended_at": _instant(run.ended_at),
+        "deadline": _instant(run.deadline),
+        "elapsed_s": elapsed_s(run, now_ms),
+        "steps": queries.steps(run.run_id),
+        "try": run.tries,
+        "usage": run.usage.to_json(),
+        "machine": run.machine,
+        "parent": None if run.parent is None else run.parent.partition(" ")[0],
+        "root": run.context.root or run.run_id,
+        "batch": run.batch,
+        "item": run.item,
+        "labels": dict(run.labels),
+        "forked_from": None if run.forked_from is None else run.forked_from[0],
+    }
+
+
+def history_document(client: Client, run: Run, *, start: int = 0) -> Document:
+    """The super-steps of a run from one on, each with the nodes it had and the keys it wrote."""
+    steps: list[Document] = []
+    for checkpoint in client.queries.checkpoints(run.run_id, start):
+        if len(steps) == MOST_ENTRIES:
+            return {"steps": steps, "next": str(checkpoint.step)}
+        steps.append(_step_document(checkpoint))
+    return {"steps": steps, "next": None}
+
+
+def state_document(client: Client, run: Run, step: int | None = None) -> Document:
+    """The state after a step, or as last committed: each key with its value and who wrote it.
+
+    Raises:
+        IndexError: the step was not committed, or is not kept by itself any more.
+    """
+    last = client.queries.steps(run.run_id)
+    wanted = last if step is None else step
+    values: dict[str, Any] = {}
+    written: dict[str, tuple[int, list[str]]] = {}
+    change: dict[str, Any] = {}
+    for checkpoint, changes in changes_of(client.queries.checkpoints(run.run_id)):
+        if checkpoint.step > wanted:
+            break
+        values.update(checkpoint.writes)
+        written.update(dict.fromkeys(checkpoint.writes, (checkpoint.step, list(checkpoint.nodes))))
+        change = changes if checkpoint.step == wanted else {}
+        if checkpoint.step == wanted and checkpoint.folded:
+            raise IndexError(f"step {wanted} is no longer stored separately (history_limit_bytes)")
+    if wanted > last:
+        raise IndexError(f"step {wanted} does not exist; the last one is {last}")
+    return {
+        "step": wanted,
+        "steps": last,
+        "keys": [
+            {
+                "key": key,
+                "type": type_name(values[key]),
+                "bytes": len(json.dumps(values[key], ensure_ascii=False).encode()),
+                "value": values[key],
+                "step": written[key][0],
+                "nodes": written[key][1],
+                "changed": key in change,
+                "before": change.get(key, {}).get("before"),
+                "is_new": key in change and "before" not in change[key],
+            }
+            for key in sorted(values)
+        ],
+    }
+
+
+def events_document(client: Client, run: Run, after: str = "0") -> Document:
+    """What was told of a run after an event id, oldest first.
+
+    Raises:
+        BadCursor: `after` is not the id of an event.
+    """
+    news = client.queries.news(run.run_id, after, 1, is_open=True)
+    entries = news.entries[:MOST_ENTRIES]
+    more = len(news.entries) > MOST_ENTRIES
+    return {
+        "events": [entry_document(entry) for entry in entries],
+        "next": entries[-1].event_id if more else None,
+    }
+
+
+def entry_document(entry: NarrationEntry) -> Document:
+    """An event, and the lines that tell of it."""
+    return {
+        "id": entry.event_id,
+        "at": to_rfc3339(entry.at),
+        **json.loads(to_json(entry.event)),
+        "lines": render(entry.event),
+    }
+
+
+def logs_document(
+    client: Client, run: Run, *, node: str | None = None, before: int | None = None, limit: int
+) -> Document:
+    """The newest entries of a run's log before a position, in the order they came.
+
+    `next` is the position to go on to older ones from; null before the oldest that is kept.
+    """
+    part = client.queries.log_part(run.run_id)
+    first = part.end - len(part.entries)
+    found = [
+        (first + at, entry)
+        for at, entry in enumerate(part.entries)
+        if (node is None or entry["node"] == node) and (before is None or first + at < before)
+    ]
+    shown = found[-limit:]
+    return {
+        "entries": [_log_document(number, entry) for number, entry in shown],
+        "next": shown[0][0] if len(found) > len(shown) else None,
+        "dropped": client.queries.logs_dropped(run.run_id),
+        "nodes": sorted({entry["node"] for entry in part.entries}),
+    }
+
+
+def children_document(client: Client, run: Run) -> Document:
+    """The child runs of a run, in the order they were started."""
+    now_ms = client.queries.now_ms()
+    (found,) = client.queries.child_rows([run.run_id], most=_MOST_CHILDREN, counted=MOST_ENTRIES)
+    return {
+        "children": [row_document(row, now_ms=now_ms) for row in found.rows],
+        "more": {**found.folded, **({"uncounted": found.uncounted} if found.uncounted else {})},
+    }
+
+
+def type_name(value: Any) -> str:
+    """What JSON calls the type of a value."""
+    names = {str: "text", bool: "boolean", type(None): "null", list: "list", dict: "object"}
+    return names.get(type(value), "number")
+
+
+def _step_document(checkpoint: Checkpoint) -> Document:
+    return {
+        "step": checkpoint.step,
+        "at": to_rfc3339(checkpoint.at),
+        "nodes": {node: dict(_plain(timing)) for node, timing in checkpoint.nodes.items()},
+        "writes": sorted(checkpoint.writes),
+        "next": list(checkpoint.frontier),
+        "folded": checkpoint.folded,
+    }
+
+
+def _plain(timing: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in timing.items():
+        yield name, list(value) if isinstance(value, tuple) else value
+
+
+def _log_document(number: int, entry: Mapping[str, Any]) -> Document:
+    at = {"at": to_rfc3339(entry["at"])} if "at" in entry else {"at": None}
+    return {"number": number, **entry, **at}
+
+
+def _instant(ms: int | None) -> str | None:
+    return None if ms is None else to_rfc3339(ms)

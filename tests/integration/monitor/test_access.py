@@ -1,0 +1,107 @@
+"""Who may see the monitor's pages, and where acts may come from."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from sleipnir.scheduler.config.monitor_key import monitor_key
+from sleipnir.worker.monitor.access import Access, Role
+from sleipnir.worker.monitor.routes import ROUTES
+from tests.support.engine import Engine
+from tests.support.site import KEY, ServedSite
+
+COOKIE = {"Cookie": f"sleipnir_monitor={Access(key=KEY).cookie}"}
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def address_of(pattern: str) -> str:
+    """Some address that a route's pattern fits."""
+    plain = re.sub(r"\(\?:[^()]*\([^()]*\)\)\?", "", pattern)
+    plain = re.sub(r"\([^()]*\)", "0123456789abcdef", plain)
+    assert re.fullmatch(pattern, plain), pattern
+    return plain
+
+
+def test_every_route_asks_for_its_role(site: ServedSite) -> None:
+    wrong = {}
+    for route in ROUTES:
+        for method in METHODS:
+            path = address_of(route.pattern)
+            stranger = site.ask(path, method, headers={}, body="").status
+            owner = site.ask(path, method, body="").status
+            needs = "GET" if method == "HEAD" else method
+            if needs not in route.needs:
+                right = (stranger, owner) == (405, 405)
+            else:
+                role = route.needs[needs]
+                closed = role is not None and role > Role.LOCAL
+                right = (stranger == 401) == closed and owner not in (401, 403, 405, 500)
+            if not right:
+                wrong[method, route.pattern] = stranger, owner
+
+    assert wrong == {}
+
+
+def test_the_key_of_the_link_becomes_a_cookie_and_leaves_the_address(site: ServedSite) -> None:
+    entered = site.ask(f"/?key={KEY}", headers={})
+    wrong = site.ask("/?key=guessed", headers={})
+
+    assert (entered.status, entered.headers["Location"]) == (302, "/")
+    cookie = entered.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert KEY not in cookie
+    assert site.ask("/runs", headers={"Cookie": cookie.partition(";")[0]}).status == 200
+    assert (wrong.status, "Set-Cookie" in wrong.headers) == (401, False)
+    assert "sleipnir monitor --link" in wrong.text
+
+
+def test_pages_allow_nothing_but_their_own_files(site: ServedSite) -> None:
+    page = site.ask("/runs")
+
+    policy = page.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert page.headers["X-Content-Type-Options"] == "nosniff"
+    assert page.headers["Cache-Control"] == "no-store"
+    assert "<style" not in page.text
+    assert " style=" not in page.text
+    assert " onclick" not in page.text
+    for address in re.findall(r'(?:href|src)="(/assets/[^"]+)"', page.text):
+        assert site.ask(address).status == 200
+        assert "max-age" in site.ask(address).headers["Cache-Control"]
+
+
+def test_with_a_password_nothing_but_being_alive_shows_without_it(engine: Engine) -> None:
+    with ServedSite(engine.client, Access(password="me:sécret")) as site:
+        given = b64encode("me:sécret".encode()).decode()
+        wrong = b64encode(b"me:other").decode()
+
+        assert site.ask("/healthz", headers={}).status == 200
+        for path in ("/", "/runs", "/readyz", "/api/v1/me"):
+            assert site.ask(path, headers={}).status == 401
+            assert site.ask(path, headers={"Authorization": f"Basic {wrong}"}).status == 401
+            assert site.ask(path, headers={"Authorization": f"Basic {given}"}).status in (200, 302)
+
+
+def test_the_key_is_kept_and_replaced_if_others_could_read_it(tmp_path: Path) -> None:
+    key = monitor_key(tmp_path / "data")
+    file = tmp_path / "data" / "monitor.key"
+    assert (monitor_key(tmp_path / "data"), file.stat().st_mode & 0o777) == (key, 0o600)
+
+    file.chmod(0o644)
+
+    assert monitor_key(tmp_path / "data") != key
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/runs/zz", "/runs/0123456789abcdef/nothing"])
+def test_what_is_not_there_is_said_without_a_traceback(path: str, site: ServedSite) -> None:
+    answer = site.ask(path)
+
+    assert answer.status == 404
+    assert "Traceback" not in answer.text

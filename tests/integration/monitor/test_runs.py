@@ -1,0 +1,124 @@
+"""Pages and API of runs, on runs that were really executed."""
+
+from __future__ import annotations
+
+import re
+
+from tests.support.engine import Engine
+from tests.support.site import ServedSite
+
+GRAPH = """
+settings: {tolerate_failures: false}
+initial_state: {items: [1, 2, 3], found: []}
+start: first
+nodes:
+  first:
+    type: script
+    script: first.sh
+    next: review
+  review:
+    type: approval
+    question: "Publish {{initial_prompt}}?"
+    options: ["yes", "no"]
+    routes: {"yes": publish, "no": last}
+    on_other: last
+  publish: {type: script, script: publish.sh, next: last}
+  last: {type: end, output: "well done"}
+"""
+FILES = {
+    "first.sh": "echo 'said <b>loudly</b>' >&2; echo '{\"found\": [1]}'",
+    "publish.sh": "echo 'no such printer' >&2; exit 3",
+}
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def test_a_run_is_found_followed_and_its_failure_explained(
+    engine: Engine, site: ServedSite
+) -> None:
+    run = engine.finish(GRAPH, FILES, prompt=HOSTILE)
+    base = f"/runs/{run.run_id}"
+
+    listed = site.ask("/runs").text
+    waiting = site.ask(base).text
+
+    assert f'href="{base}"' in listed
+    assert "tested" in listed
+    assert "review" in waiting
+    assert "Publish &lt;img src=x" in waiting
+    assert HOSTILE not in waiting
+    assert re.search(r'class="node type-approval is-waiting is-chosen" data-node="review"', waiting)
+    assert 'class="node type-script is-done" data-node="first"' in waiting
+    assert 'class="node type-end is-untouched" data-node="last"' in waiting
+
+    engine.client.answer(run.run_id, "yes")
+    engine.drive()
+    failed = site.ask(base).text
+
+    assert 'is-failed is-chosen" data-node="publish"' in failed
+    assert "no such printer" in failed
+    assert "no such printer" in site.ask(f"{base}/logs?node=publish").text
+    assert "said &lt;b&gt;loudly" in site.ask(f"{base}/logs").text
+    assert re.search(r"R\d+ at publish: ", site.ask("/runs?status=failed").text)
+    assert site.ask(f"/runs?q={run.run_id[:8]}").headers["Location"] == base
+    assert site.ask(f"/runs/{run.run_id[:8]}/state").headers["Location"] == f"{base}/state"
+    for tab in ("graph", "state", "events", "logs", "children"):
+        page = site.ask(f"{base}/{tab}")
+        assert (page.status, HOSTILE in page.text) == (200, False)
+
+
+def test_the_graph_and_the_state_of_any_step_are_shown(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(GRAPH, FILES, answers={"review": ["no"]})
+    base = f"/runs/{run.run_id}"
+
+    begun = site.ask(f"{base}?step=0").text
+    state = site.ask(f"/api/v1{base}/state?step=1").json
+    graph = site.ask(f"/api/v1{base}/graph").json
+
+    assert 'is-running" data-node="first"' in begun
+    assert "well done" in begun
+    found = next(each for each in state["keys"] if each["key"] == "found")
+    assert (found["before"], found["value"], found["nodes"]) == ([], [1], ["first"])
+    states = {node["id"]: node["state"] for node in graph["nodes"]}
+    assert states == {"first": "done", "review": "done", "publish": "untouched", "last": "done"}
+    taken = {(each["from"], each["to"]): each["taken"] for each in graph["arrows"]}
+    assert (taken["review", "last"], taken["review", "publish"]) == (1, 0)
+    assert site.ask(f"{base}/state?step=99").status == 404
+    assert site.ask(f"{base}/state?step=x").status == 400
+
+
+def test_the_list_pages_and_filters(engine: Engine, site: ServedSite) -> None:
+    quick = "start: z\nnodes: {z: {type: end}}"
+    ids = [engine.finish(quick, batch="b" if n % 2 else None).run_id for n in range(5)]
+
+    first = site.ask("/api/v1/runs?limit=3").json
+    rest = site.ask(f"/api/v1/runs?limit=3&cursor={first['next']}").json
+    of_batch = site.ask("/api/v1/runs?batch=b").json
+
+    assert {run["run_id"] for run in first["runs"] + rest["runs"]} == set(ids)
+    assert (len(first["runs"]), rest["next"]) == (3, None)
+    assert first["counts"]["succeeded"] == 5
+    assert {run["run_id"] for run in of_batch["runs"]} == {ids[1], ids[3]}
+    assert (of_batch["counts"]["succeeded"], of_batch["counts_all"]) == (2, False)
+    assert "No run matches" in site.ask("/runs?status=failed").text
+    assert site.ask("/runs?status=happy").status == 400
+    assert site.ask("/api/v1/runs?cursor=x").json["error"]["code"] == "bad_cursor"
+
+
+def test_secrets_of_a_run_are_on_no_page(engine: Engine, site: ServedSite) -> None:
+    canary = "canary-5f2c91d07e"
+    graph = """
+    variables: [{name: token, description: a secret, secret: true}]
+    start: say
+    nodes:
+      say: {type: script, script: say.sh, next: z}
+      z: {type: end, output: "with {{token}}"}
+    """
+    say = f'echo {canary} >&2; echo \'{{"got": "{canary}"}}\''
+    run = engine.finish(graph, {"say.sh": say}, variables={"token": canary})
+    paths = [f"/runs/{run.run_id}/{tab}" for tab in ("graph", "state", "events", "logs")]
+
+    answers = [site.ask(prefix + path) for path in paths for prefix in ("", "/api/v1")]
+
+    assert [answer.status for answer in answers] == [200] * 8
+    assert "got" in answers[2].text
+    assert [answer for answer in answers if canary in answer.text] == []

@@ -1,0 +1,92 @@
+"""The monitor's own pages, served by a thread of the tests' process."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlencode
+
+from tornado import web
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+
+from sleipnir.scheduler.client import Client
+from sleipnir.worker.monitor.access import Access
+from sleipnir.worker.monitor.routes import rules
+from sleipnir.worker.monitor.site import Site
+
+KEY = "k" * 43
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    text: str
+    headers: Mapping[str, str]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class ServedSite:
+    """Our routes without Flower; whoever asks has the key, unless told otherwise."""
+
+    def __init__(self, client: Client, access: Access | None = None) -> None:
+        self.site = Site(client, access or Access(key=KEY))
+        self._serving = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    async def _serve(self) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        server = HTTPServer(web.Application(list(rules(self.site)), xsrf_cookies=True))
+        (socket,) = bind_sockets(0, "127.0.0.1")
+        server.add_socket(socket)
+        self.port = socket.getsockname()[1]
+        self._serving.set()
+        await self._ended.wait()
+        server.stop()
+        await server.close_all_connections()
+        self.site.close()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._serving.wait(60)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+
+    def ask(
+        self,
+        path: str,
+        method: str = "GET",
+        *,
+        headers: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        body: str | None = None,
+    ) -> Answer:
+        """Send a request; without `headers` as a program that has the key."""
+        given = {"Authorization": f"Bearer {KEY}"} if headers is None else dict(headers)
+        if form is not None:
+            given["Content-Type"] = "application/x-www-form-urlencoded"
+            body = urlencode(form)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
+        try:
+            connection.request(method, path, body, given)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.read().decode(), dict(answer.getheaders()))
+        finally:
+            connection.close()

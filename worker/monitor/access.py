@@ -1,0 +1,99 @@
+"""Who looks at the monitor, and what they may do there."""
+
+from __future__ import annotations
+
+import hmac
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from hashlib import sha256
+from typing import Literal
+from urllib.parse import urlsplit
+
+
+class Role(IntEnum):
+    """What somebody may do; each includes those before it."""
+
+    LOCAL = 0  # is on this machine, and has not shown anything
+    READ = 1
+    ANSWER = 2  # answer questions
+    OPERATE = 3  # submit, cancel, retry
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who sent a request."""
+
+    name: str
+    role: Role
+    via: Literal["nothing", "link", "key", "password"]
+    # What acts have to carry; "" where the browser adds nothing to requests by itself.
+    form_token: str = ""
+
+
+STRANGER = Visitor("somebody", Role.LOCAL, "nothing")
+
+
+class Access:
+    """Knows visitors by the key of the link, or by a password; exactly one of them is used.
+
+    Args:
+        key: of the link; whoever has none is a stranger, and may see what a stranger may.
+        password: `USER:PASSWORD`; whoever does not know it sees nothing.
+    """
+
+    def __init__(self, *, key: str | None = None, password: str | None = None) -> None:
+        self._key = None if key is None else key.encode()
+        self._password = None if password is None else password.encode()
+
+    @property
+    def wants_password(self) -> bool:
+        return self._password is not None
+
+    def visitor(self, headers: Mapping[str, str], cookie: str | None) -> Visitor | None:
+        """Who sent a request; None if nobody we know."""
+        scheme, _, credentials = headers.get("Authorization", "").strip().partition(" ")
+        if self._key is None:
+            return self._by_password(scheme, credentials)
+        if scheme.lower() == "bearer" and _equal(credentials.strip().encode(), self._key):
+            return Visitor("operator", Role.OPERATE, "key")
+        if cookie is not None and _equal(cookie.encode(), self.cookie.encode()):
+            return Visitor("operator", Role.OPERATE, "link", self._derived("form"))
+        return STRANGER
+
+    def is_key(self, text: str) -> bool:
+        """Whether a link has the right key."""
+        return self._key is not None and _equal(text.encode(), self._key)
+
+    @property
+    def cookie(self) -> str:
+        """What the browser keeps of the link: not the key, which would open other doors."""
+        return self._derived("cookie")
+
+    def _by_password(self, scheme: str, credentials: str) -> Visitor | None:
+        assert self._password is not None, "neither a key nor a password"
+        try:
+            given = b64decode(credentials, validate=True)
+        except ValueError:
+            return None
+        if scheme.lower() != "basic" or not _equal(given, self._password):
+            return None
+        return Visitor(given.partition(b":")[0].decode(errors="replace"), Role.OPERATE, "password")
+
+    def _derived(self, purpose: str) -> str:
+        assert self._key is not None, "there is no link"
+        return hmac.new(self._key, purpose.encode(), sha256).hexdigest()
+
+
+def comes_from_elsewhere(headers: Mapping[str, str], host: str) -> bool:
+    """Whether a page of another site has sent a request, as far as its browser tells."""
+    site = headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site != "same-origin"
+    origin = headers.get("Origin")
+    return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+
+
+def _equal(given: bytes, expected: bytes) -> bool:
+    return hmac.compare_digest(given, expected)

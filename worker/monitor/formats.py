@@ -1,0 +1,115 @@
+"""How pages write states, times, amounts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sleipnir.scheduler.limits.money import dollars
+
+NONE: Final = "\N{EN DASH}"
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True, slots=True)
+class StateLook:
+    """A state is told by a sign and a word; the colour of the style sheet only repeats it."""
+
+    glyph: str
+    word: str
+
+
+LOOKS: Final[Mapping[str, StateLook]] = {
+    "queued": StateLook("○", "queued"),
+    "running": StateLook("◐", "running"),
+    "waiting": StateLook("◆", "waiting"),
+    "succeeded": StateLook("✓", "succeeded"),
+    "done": StateLook("✓", "done"),
+    "tolerated": StateLook("✕", "failed, went on"),
+    "failed": StateLook("✕", "failed"),
+    "cancelled": StateLook("⊘", "cancelled"),
+    "timed_out": StateLook("◷", "timed out"),
+    "untouched": StateLook(NONE, "not reached"),
+}
+_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+def glyph(state: str) -> str:
+    """The sign of a state."""
+    return LOOKS[state].glyph if state in LOOKS else "·"
+
+
+def word(state: str) -> str:
+    """The word for a state."""
+    return LOOKS[state].word if state in LOOKS else state
+
+
+def span(seconds: float | None) -> str:
+    """A time span as people say it: `0.08 s`, `12 s`, `3 min`, `2.5 h`."""
+    if seconds is None:
+        return NONE
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+
+
+def count(number: int) -> str:
+    """A number of things; a dash for none."""
+    return f"{number:,}" if number else NONE
+
+
+def usd(cost: float | None) -> str:
+    """A cost; a dash for none, a question mark where a price is not known."""
+    if cost is None:
+        return "?"
+    return dollars(cost) if cost else NONE
+
+
+def instant(rfc3339: str | None) -> str:
+    """An instant without what is finer than a second."""
+    return NONE if rfc3339 is None else f"{rfc3339[:10]} {rfc3339[11:19]} UTC"
+
+
+def short(run_id: str) -> str:
+    """As many digits of an id as tell runs apart."""
+    return run_id[:8]
+
+
+def first_line(text: str | None, width: int = 120) -> str:
+    """The beginning of a text, on one line."""
+    line = ((text or "").strip().splitlines() or [""])[0]
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def visible(text: str) -> str:
+    """A text whose control characters can be seen."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def pretty(value: Any) -> str:
+    """A value of the state: a text as it is, all else as JSON with a line each."""
+    if isinstance(value, str):
+        return visible(value)
+    return visible(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+NAMES: Final[Mapping[str, Callable[..., Any]]] = {
+    "glyph": glyph,
+    "word": word,
+    "span": span,
+    "count": count,
+    "usd": usd,
+    "instant": instant,
+    "short": short,
+    "first_line": first_line,
+    "visible": visible,
+    "pretty": pretty,
+}

@@ -1,0 +1,1 @@
+"""What answers requests: pages, the API, static files."""

@@ -1,0 +1,208 @@
+"""What every handler of ours does: who asks, may they, and how to say no."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from tornado import web  # type: ignore[attr-defined]  # no stubs
+
+from sleipnir.scheduler.config.secrets import hidden
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.worker.monitor import formats
+from sleipnir.worker.monitor.access import Role, Visitor, comes_from_elsewhere
+from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
+from sleipnir.worker.monitor.site import Site, asset
+
+COOKIE = "sleipnir_monitor"
+TOKEN_FIELD = "_token"
+TOKEN_HEADER = "X-Form-Token"
+# Nothing but our own files, and no script or style inside a page.
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "connect", "worker")),
+        "img-src 'self' data:",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_READS = frozenset({"GET", "HEAD"})
+MOST_BODY_BYTES = 1024 * 1024
+
+Needs = Mapping[str, Role | None]
+
+
+class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
+    """A handler of one route.
+
+    Args:
+        site: what all of them share.
+        needs: by method the least role; None: not even that of being on this machine.
+    """
+
+    gives_json: ClassVar[bool] = False
+    visitor: Visitor | None = None
+
+    def initialize(self, site: Site, needs: Needs) -> None:
+        self.site = site
+        self.needs = needs
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        self.set_header("Content-Security-Policy", _POLICY)
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Referrer-Policy", "same-origin")
+        self.set_header("Cache-Control", "no-store")
+
+    def check_xsrf_cookie(self) -> None:
+        """`prepare` checks where acts come from, with or without a password."""
+
+    def prepare(self) -> None:
+        method = "GET" if self.request.method == "HEAD" else self.request.method
+        if method not in self.needs:
+            raise Refused(Problem(405, "method", f"{self.request.path} does not take {method}"))
+        self.visitor = self.site.access.visitor(self.request.headers, self.get_cookie(COOKIE))
+        self._require(self.needs[method])
+        if method not in _READS:
+            self._require_own_page()
+
+    def _require(self, role: Role | None) -> None:
+        if role is None:
+            return
+        if self.visitor is None:
+            raise Refused(Problem(401, "unauthorized", "a user name and a password are required"))
+        if self.visitor.role < role and self.visitor.via == "nothing":
+            raise Refused(
+                Problem(
+                    401,
+                    "unauthorized",
+                    "this page needs the link that the monitor printed when it started",
+                    "`sleipnir monitor --link` prints it again",
+                )
+            )
+        if self.visitor.role < role:
+            raise Refused(Problem(403, "role", f"this takes the role {role.name.lower()}"))
+
+    def _require_own_page(self) -> None:
+        """Acts come from our own pages, or from programs that show who they are themselves."""
+        if comes_from_elsewhere(self.request.headers, self.request.host):
+            raise Refused(Problem(403, "origin", "a page of another site sent this"))
+        expected = "" if self.visitor is None else self.visitor.form_token
+        given = self.request.headers.get(TOKEN_HEADER) or self.get_body_argument(TOKEN_FIELD, "")
+        if expected and given != expected:
+            raise Refused(Problem(403, "origin", "the form is out of date; load its page again"))
+
+    def head(self, *arguments: Any) -> Any:
+        """As GET; what it would answer with is left out."""
+        return self.get(*arguments)
+
+    # ---- answers
+
+    @property
+    def wants(self) -> str:
+        """`json`, `text` or `html`: the first that the request accepts."""
+        if self.gives_json:
+            return "json"
+        accepted = self.request.headers.get("Accept", "")
+        order = {"application/json": "json", "text/plain": "text", "text/html": "html"}
+        kinds = (part.partition(";")[0].strip() for part in accepted.split(","))
+        return next((order[kind] for kind in kinds if kind in order), "html")
+
+    def give_json(self, document: Any) -> None:
+        """Answer with a JSON document."""
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps(document, ensure_ascii=False) + "\n")
+
+    def give_text(self, text: str) -> None:
+        """Answer with plain text."""
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(text)
+
+    def give_page(self, template: str, **values: Any) -> None:
+        """Answer with a page."""
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.finish(self.page(template, **values))
+
+    def page(self, template: str, **values: Any) -> bytes:
+        """A page, or the part of one, with what templates use."""
+        names = {
+            **formats.NAMES,
+            "asset": asset,
+            "query": self.with_query,
+            "path": self.request.path,
+            "visitor": self.visitor,
+            "token_field": TOKEN_FIELD,
+            **values,
+        }
+        return bytes(self.site.templates.load(template).generate(**names))
+
+    def with_query(self, **changes: str | None) -> str:
+        """This page's address with other filters: None takes one away."""
+        kept = [
+            (name, self.decode_argument(value))
+            for name, values in self.request.query_arguments.items()
+            for value in values
+            if name not in changes
+        ]
+        given = [(name, value) for name, value in changes.items() if value is not None]
+        query = urlencode([*kept, *given], errors="replace")
+        return f"?{query}" if query else self.request.path
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Say what is wrong, never how that came about."""
+        error = kwargs.get("exc_info", (None, None))[1]
+        problem = hidden_in(problem_of(error or web.HTTPError(status_code)))
+        self.set_status(problem.status)
+        if problem.status == 401 and self.site.access.wants_password:
+            self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
+        if self.wants == "json":
+            self.give_json(problem.to_json())
+        elif self.wants == "text" or self.visitor is None:
+            self.give_text(f"error: {problem.message}\n")
+        else:
+            self.give_page("error.html", tab="", title="Error", problem=problem)
+
+    def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
+        """`problem_of` logs what nobody has thought of; all else is the visitor's to know."""
+
+    # ---- arguments
+
+    def text_argument(self, name: str) -> str | None:
+        """A query parameter; None if it is absent or empty."""
+        value: str = self.get_query_argument(name, "")
+        return value or None
+
+    def number_argument(self, name: str, default: int, most: int) -> int:
+        """A whole number from 1 to `most`."""
+        text = self.text_argument(name)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= most:
+            raise bad_request(f"{name} must be a whole number from 1 to {most:,}")
+        return int(text)
+
+    def step_argument(self, name: str = "step") -> int | None:
+        """The number of a super-step."""
+        text = self.text_argument(name)
+        if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise bad_request(f"{name} must be the number of a super-step")
+        return None if text is None else int(text)
+
+
+def bad_request(message: str) -> Refused:
+    """A parameter that cannot be used."""
+    return Refused(Problem(400, "bad_request", message))
+
+
+def hidden_in(problem: Problem) -> Problem:
+    """The same without secrets of this machine."""
+    return Problem(
+        problem.status, problem.code, hidden(problem.message), problem.hint, problem.details
+    )
+
+
+__all__ = ["COOKIE", "MonitorHandler", "Needs", "SleipnirError", "bad_request"]

@@ -1,0 +1,81 @@
+"""Where visitors come in, and what needs nobody to come in."""
+
+from __future__ import annotations
+
+import mimetypes
+
+from tornado import web  # type: ignore[attr-defined]  # no stubs
+
+from sleipnir.worker.monitor.handlers.base import COOKIE, MonitorHandler
+from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.worker.monitor.site import assets
+
+_COOKIE_DAYS = 30
+_YEAR_S = 365 * 86_400
+
+
+class EntryHandler(MonitorHandler):
+    """The first page. With the key of the link it becomes a cookie and leaves the address."""
+
+    def get(self) -> None:
+        key = self.text_argument("key")
+        if key is None:
+            self.redirect("/runs")
+            return
+        if not self.site.access.is_key(key):
+            raise Refused(
+                Problem(
+                    401,
+                    "unauthorized",
+                    "the key in this link is not the monitor's",
+                    "`sleipnir monitor --link` prints the link that is good now",
+                )
+            )
+        self.set_cookie(
+            COOKIE,
+            self.site.access.cookie,
+            expires_days=_COOKIE_DAYS,
+            httponly=True,
+            samesite="Strict",
+            secure=self.request.protocol == "https",
+        )
+        self.redirect("/")
+
+
+class AssetHandler(MonitorHandler):
+    """Style sheets and scripts; their names change with their contents."""
+
+    def get(self, name: str) -> None:
+        data = assets().get(name)
+        if data is None:
+            raise web.HTTPError(404)
+        kind, _ = mimetypes.guess_type(name)
+        self.set_header("Content-Type", f"{kind or 'application/octet-stream'}; charset=utf-8")
+        self.set_header("Cache-Control", f"private, max-age={_YEAR_S}, immutable")
+        self.finish(data)
+
+
+class AliveHandler(MonitorHandler):
+    """Whether the event loop turns: it says so."""
+
+    def get(self) -> None:
+        self.give_text("ok\n")
+
+
+class ReadyHandler(MonitorHandler):
+    """Whether pages can be made: 503 with the reason if not."""
+
+    async def get(self) -> None:
+        await self.site.call(self.site.client.queries.now_ms)
+        self.give_text("ok\n")
+
+
+class MeHandler(MonitorHandler):
+    """Who the visitor is."""
+
+    gives_json = True
+
+    def get(self) -> None:
+        assert self.visitor is not None
+        name, role, via = self.visitor.name, self.visitor.role.name.lower(), self.visitor.via
+        self.give_json({"name": name, "role": role, "via": via})

@@ -1,0 +1,193 @@
+"""One run: its page and what the API gives of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from sleipnir.graphs.drawing import to_svg
+from sleipnir.graphs.drawing.outline import outline_of
+from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
+from sleipnir.graphs.errors import BundleError
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.views import graph, run
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor import formats
+from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.masked import masked
+from sleipnir.worker.monitor.problems import Problem, Refused
+
+_LOG_LINES = 200
+
+
+class RunHandler(MonitorHandler):
+    """Reads of one run; every text of it is shown without its secrets."""
+
+    async def found(self, run_id: str) -> Run:
+        """The run of an id."""
+        return await self.site.call(self.site.client.queries.run, run_id)
+
+    async def shown(
+        self, function: Callable[..., Document], of: Run, *arguments: Any, **named: Any
+    ) -> Document:
+        """What a view says of a run."""
+
+        def read() -> Document:
+            document: Document = masked(function(self.site.client, of, *arguments, **named), of)
+            return document
+
+        try:
+            return await self.site.call(read)
+        except IndexError as error:
+            raise Refused(Problem(404, "not_found", str(error))) from error
+
+    async def graph(self, of: Run, step: int | None) -> Document:
+        """How far the run is in its graph.
+
+        Raises:
+            BundleError: the agent is not kept any more, or has no graph.
+        """
+        if of.context.converses:
+            raise BundleError("a normal agent has no graph")
+        drawing = await self.site.call(self.site.drawings.of, of)
+        return await self.shown(graph.graph_document, of, outline_of(drawing.graph), step=step)
+
+    async def events(self, of: Run) -> Document:
+        return await self.shown(run.events_document, of, self.text_argument("after") or "0")
+
+    async def state(self, of: Run) -> Document:
+        return await self.shown(run.state_document, of, self.step_argument())
+
+    async def history(self, of: Run) -> Document:
+        return await self.shown(run.history_document, of, start=self.step_argument("from") or 0)
+
+    async def logs(self, of: Run) -> Document:
+        return await self.shown(
+            run.logs_document,
+            of,
+            node=self.text_argument("node"),
+            before=self.step_argument("before"),
+            limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
+        )
+
+    async def children(self, of: Run) -> Document:
+        return await self.shown(run.children_document, of)
+
+
+class RunApi(RunHandler):
+    """GET /api/v1/runs/ID[/PART]"""
+
+    gives_json = True
+
+    async def get(self, run_id: str, part: str | None = None) -> None:
+        of = await self.found(run_id)
+        if part == "graph.svg":
+            drawing = await self.site.call(self.site.drawings.of, of)
+            self.set_header("Content-Type", "image/svg+xml")
+            self.finish(await self.site.call(to_svg, drawing.graph))
+            return
+        self.give_json(await self._part(of, part))
+
+    async def _part(self, of: Run, part: str | None) -> Document:
+        match part:
+            case None:
+                return await self.shown(run.headline_document, of)
+            case "graph":
+                return await self.graph(of, self.step_argument())
+            case "history":
+                return await self.history(of)
+            case "state":
+                return await self.state(of)
+            case "events":
+                return await self.events(of)
+            case "logs":
+                return await self.logs(of)
+            case "children":
+                return await self.children(of)
+        raise Refused(Problem(404, "not_found", f"a run has no '{part}'"))
+
+
+class RunPage(RunHandler):
+    """/runs/ID[/TAB]"""
+
+    tabs: ClassVar[Mapping[str, str]] = {
+        "graph": "Graph",
+        "state": "State",
+        "events": "Events",
+        "logs": "Logs",
+        "children": "Children",
+    }
+
+    async def get(self, run_id: str, tab: str | None = None) -> None:
+        found = await self.site.call(self.site.client.queries.resolve, run_id)
+        if found != run_id:
+            self.redirect(f"/runs/{found}{f'/{tab}' if tab else ''}")
+            return
+        of = await self.found(run_id)
+        head = await self.shown(run.headline_document, of)
+        if self.wants == "json":
+            self.give_json(head)
+            return
+        tab = tab or ("events" if of.context.converses else "graph")
+        if tab not in self.tabs:
+            raise Refused(Problem(404, "not_found", f"a run has no page '{tab}'"))
+        self.give_page(
+            f"run_{tab}.html",
+            tab="runs",
+            title=f"{formats.glyph(head['status'])} {of.agent} {of.run_id[:8]}",
+            run=head,
+            tabs=self.tabs,
+            this=tab,
+            base=f"/runs/{of.run_id}",
+            argument=self.text_argument,
+            **await self._of_tab(of, head, tab),
+        )
+
+    async def _of_tab(self, of: Run, head: Document, tab: str) -> dict[str, Any]:
+        match tab:
+            case "state":
+                return {"state": await self.state(of)}
+            case "events":
+                return {"events": await self.events(of)}
+            case "logs":
+                return {"logs": await self.logs(of)}
+            case "children":
+                return {"children": await self.children(of)}
+        return await self._graph_tab(of, head)
+
+    async def _graph_tab(self, of: Run, head: Document) -> dict[str, Any]:
+        step = self.step_argument()
+        try:
+            document = await self.graph(of, step)
+        except BundleError as error:
+            return {"svg": None, "nodes": [], "why": str(error), "chosen": None, "step": step}
+        chosen = self.text_argument("node") or _worth_a_look(head)
+        drawing = await self.site.call(self.site.drawings.of, of)
+        marks = {node["id"]: self._mark(node, chosen) for node in document["nodes"]}
+        taken = {(each["from"], each["to"]): each["taken"] for each in document["arrows"]}
+        title = f"graph of {of.agent}"
+        return {
+            "svg": await self.site.call(to_page_svg, drawing.picture, title, marks, taken),
+            "nodes": document["nodes"],
+            "chosen": next((each for each in document["nodes"] if each["id"] == chosen), None),
+            "step": step,
+            "why": None,
+        }
+
+    def _mark(self, node: Document, chosen: str | None) -> NodeMark:
+        text = f"{formats.glyph(node['state'])} {formats.word(node['state'])}"
+        if node["items"] is not None:
+            text = f"{text} {node['items']['done']}/{node['items']['total']}"
+        elif node["visits"] > 1:
+            text = f"{text} {formats.TIMES}{node['visits']:,}"
+        state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
+        return NodeMark(state, text, self.with_query(node=node["id"]))
+
+
+def _worth_a_look(head: Document) -> str | None:
+    """The node that a page opens on: the one that failed, else the one that asks."""
+    if head["error"] is not None and head["error"]["node"]:
+        return str(head["error"]["node"])
+    if head["questions"]:
+        return str(head["questions"][0]["node"])
+    return None

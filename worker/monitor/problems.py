@@ -1,0 +1,79 @@
+"""What a request of the monitor is refused for: a status, a code and a message."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+from tornado.web import HTTPError
+
+from sleipnir.graphs.errors import BundleError
+from sleipnir.scheduler.errors import (
+    ActionRefused,
+    AmbiguousRun,
+    AnswerRefused,
+    BadCursor,
+    EngineUnreachable,
+    RunNotFound,
+    SleipnirError,
+    TransitionRefused,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What to tell whoever sent the request."""
+
+    status: int
+    code: str
+    message: str
+    hint: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        error = {"code": self.code, "message": self.message, "hint": self.hint}
+        return {"error": {**error, "details": self.details}}
+
+
+class Refused(HTTPError):  # type: ignore[misc]  # no stubs
+    """A request is not carried out; says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.status)
+        self.problem = problem
+
+
+_OF_STATUS = {400: "bad_request", 404: "not_found", 405: "method", 413: "too_large"}
+# The first that fits.
+_OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
+    (RunNotFound, 404, "not_found"),
+    (AmbiguousRun, 400, "ambiguous"),
+    (BadCursor, 400, "bad_cursor"),
+    (BundleError, 410, "gone"),
+    (AnswerRefused, 409, "refused"),
+    (ActionRefused, 409, "refused"),
+    (TransitionRefused, 409, "refused"),
+    (EngineUnreachable, 503, "redis"),
+    (SleipnirError, 400, "refused"),
+)
+
+
+def problem_of(error: BaseException | None) -> Problem:
+    """How to tell of what a handler raised; what nobody has thought of is logged with an id."""
+    if isinstance(error, Refused):
+        return error.problem
+    if isinstance(error, HTTPError):
+        code = _OF_STATUS.get(error.status_code, "refused")
+        return Problem(error.status_code, code, str(error.reason or error.log_message or code))
+    if isinstance(error, SleipnirError):
+        status, code = next((s, c) for kind, s, c in _OF_ERRORS if isinstance(error, kind))
+        return Problem(status, code, str(error))
+    number = secrets.token_hex(4)
+    log.error("request failed, %s", number, exc_info=error)
+    return Problem(
+        500, "internal", f"the page could not be made; the monitor's log has the cause at {number}"
+    )

@@ -1,0 +1,50 @@
+"""Which handler answers what, and who may ask it: every route names a role for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sleipnir.worker.monitor.access import Role
+from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.handlers.entry import (
+    AliveHandler,
+    AssetHandler,
+    EntryHandler,
+    MeHandler,
+    ReadyHandler,
+)
+from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
+from sleipnir.worker.monitor.handlers.runs import RunsApi, RunsPage
+from sleipnir.worker.monitor.site import Site
+
+_RUN = r"([0-9a-f]{16})"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRoute:
+    """Addresses, and who may use them by which method; None: anybody from anywhere."""
+
+    pattern: str
+    handler: type[MonitorHandler]
+    needs: Mapping[str, Role | None] = field(default_factory=lambda: {"GET": Role.READ})
+
+
+ROUTES = (
+    SiteRoute(r"/", EntryHandler, {"GET": Role.LOCAL}),
+    SiteRoute(r"/assets/(.+)", AssetHandler, {"GET": Role.LOCAL}),
+    SiteRoute(r"/healthz", AliveHandler, {"GET": None}),
+    SiteRoute(r"/readyz", ReadyHandler, {"GET": Role.LOCAL}),
+    SiteRoute(r"/runs", RunsPage),
+    SiteRoute(r"/runs/([^/]+)(?:/([a-z]+))?", RunPage),
+    SiteRoute(r"/api/v1/me", MeHandler),
+    SiteRoute(r"/api/v1/runs", RunsApi),
+    SiteRoute(rf"/api/v1/runs/{_RUN}(?:/([a-z.]+))?", RunApi),
+)
+
+
+def rules(site: Site) -> Iterator[tuple[str, type[Any], dict[str, Any]]]:
+    """The routes as Tornado takes them."""
+    for route in ROUTES:
+        yield route.pattern, route.handler, {"site": site, "needs": route.needs}

@@ -1,0 +1,24 @@
+// What makes pages nicer to use; everything can be read and done without it.
+
+// Instants in the reader's zone; the exact one stays in the title.
+for (const time of document.querySelectorAll("time")) {
+  const at = new Date(time.dateTime);
+  if (!Number.isNaN(at.getTime())) time.textContent = at.toLocaleString();
+}
+
+const switcher = document.querySelector("[data-theme-switch]");
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+switcher.hidden = false;
+switcher.addEventListener("click", () => {
+  const root = document.documentElement;
+  const now = root.dataset.theme ?? (dark.matches ? "dark" : "light");
+  root.dataset.theme = now === "dark" ? "light" : "dark";
+  localStorage.setItem("flower-theme", root.dataset.theme);
+});
+
+// One key: the search. Not while typing.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.target.closest("input, textarea, select")) return;
+  event.preventDefault();
+  document.querySelector(".search input").focus();
+});
