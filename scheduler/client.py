@@ -20,9 +20,10 @@ from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import NotKept, NotOver
 from sleipnir.scheduler.following import Following
 from sleipnir.scheduler.preparing import Preparing
-from sleipnir.scheduler.runs.model import Failure, Question, Run
+from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.second_chances.client import SecondChances
 from sleipnir.scheduler.sessions import Sessions
+from sleipnir.scheduler.steering import Steering
 from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.machines import Machines
@@ -37,7 +38,6 @@ with lazy_imports():
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.limits import budget_check
-    from sleipnir.scheduler.runs import answers, events
     from sleipnir.scheduler.runs import submit as submission
     from sleipnir.scheduler.store.clients import translating as clients
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.submit import Request
 
 
-class Client(Preparing, Following, Sessions, SecondChances):
+class Client(Preparing, Following, Steering, Sessions, SecondChances):
     """Submits runs, follows them, answers their questions, steers and compares them.
 
     It finds its engine as the commands do: the Redis that is named here or configured, or else the
@@ -238,31 +238,6 @@ class Client(Preparing, Following, Sessions, SecondChances):
         with OwnDirectory() as scratch:
             archive.unpack(data, run.digest, scratch.path / "bundle")
             yield scratch.path / "bundle"
-
-    # ---- steer
-
-    def answer(self, run_id: str, text: str, node: str | None = None) -> Question:
-        """Answer the open question of a run or its children, that of `node` if it has several.
-
-        Raises:
-            AnswerRefused: none is open there, somebody was faster, or the text is too large or not
-                what the question asks for; then it stays open.
-        """
-        question = self.open_question(run_id, node)
-        text = answers.accepted(question, text, self.store.settings.value_limit_bytes)
-        event = events.QuestionAnswered(question.node)
-        visit, call = question.visit, question.call
-        self.store.parking.answer(question.run_id, visit, text, call=call, event=event)
-        return question
-
-    def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:
-        """Cancel a run with its children; False if it was over already.
-
-        Raises:
-            RunNotFound: there is none of that id.
-        """
-        self.queries.run(run_id)
-        return self.store.runs.close(run_id, "cancelled", Failure("cancelled", reason, None))
 
 
 def _connected(settings: Settings) -> RedisClient:

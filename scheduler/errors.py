@@ -18,6 +18,7 @@ SleipnirError
 ├── BadCursor             a cursor that no page of that list has given
 ├── SessionInUse          a run of the session goes on
 ├── AnswerRefused         no such open question, or somebody was faster
+│   └── AnswerInvalid     not what the question asks for; it stays open
 ├── ActionRefused         the run's status does not allow it
 ├── TransitionBroken      a transition failed at what it found or was given; nothing was written
 └── TransitionRefused     the store refused a transition; the caller's view is out of date
@@ -172,6 +173,10 @@ class SessionInUse(SleipnirError):
 
 class AnswerRefused(SleipnirError):
     """The answer was not taken: the question is closed, unknown, or already answered."""
+
+
+class AnswerInvalid(AnswerRefused):
+    """The text is too large, or not what the question asks for; the question stays open."""
 
 
 class ActionRefused(SleipnirError):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.errors import (
         ActionRefused,
         AmbiguousRun,
+        AnswerInvalid,
         AnswerRefused,
         BadCursor,
         BudgetUsedUp,
@@ -39,6 +40,7 @@ __all__ = [
     "ActionRefused",
     "AgentNotFound",
     "AmbiguousRun",
+    "AnswerInvalid",
     "AnswerRefused",
     "BadCursor",
     "BudgetUsedUp",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.errors import AnswerRefused
+from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.model import Question, Run
 
@@ -54,21 +54,21 @@ def accepted(question: Question, text: str, limit_bytes: int) -> str:
     """The answer as its visit gets it.
 
     Raises:
-        AnswerRefused: it is too large, or not what the question asks for.
+        AnswerInvalid: it is too large, or not what the question asks for.
     """
     size = len(text.encode(errors="surrogatepass"))
     if size > limit_bytes:
-        raise AnswerRefused(
+        raise AnswerInvalid(
             f"the answer has {size} bytes; the limit of a value is {limit_bytes} "
             "(value_limit_bytes)"
         )
     if question.kind == "confirm":
         agreed = consent(text)
         if agreed is None:
-            raise AnswerRefused(f"'{text}' is not a valid answer: expected yes or no")
+            raise AnswerInvalid(f"'{text}' is not a valid answer: expected yes or no")
         return agreed
     if not satisfies(question, text):
-        raise AnswerRefused(
+        raise AnswerInvalid(
             f"the answer has {len(text)} characters, which does not satisfy "
             f"{question.validation}; the question stays open"
         )

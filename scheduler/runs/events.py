@@ -192,6 +192,8 @@ class QuestionAnswered:
 
     kind: ClassVar[str] = "answered"
     node: str
+    by: str | None = None  # who, as far as that is known
+    via: str | None = None  # cli, page, api
 
 
 @dataclass(frozen=True, slots=True)

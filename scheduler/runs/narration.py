@@ -72,7 +72,7 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case QuestionAsked(node, text):
             yield f"{node} waiting: {(text.splitlines() or [''])[0]}"
         case QuestionAnswered():
-            yield f"{event.node} answered"
+            yield f"{event.node} answered" + (f" by {event.by}" if event.by else "")
         case RunEnded():
             yield _end(event)
         case TextStreamed() | UnknownEvent():

@@ -95,6 +95,7 @@ Shared:
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
                                        the last three expire after the retention time
+    sleipnir:audit             stream  what people did to runs; the newest 100,000 acts
     sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
     sleipnir                   list    the queue, if the broker is this Redis; its first lane,
                                        `sleipnir\\x06\\x16<n>` the others (lua/lib/dispatch.lua)
@@ -118,6 +119,7 @@ PARTITIONS = 64
 ALL_PARTITIONS = tuple(f"{{p{number:02d}}}" for number in range(PARTITIONS))
 
 BUNDLES = "sleipnir:bundles"
+AUDIT = "sleipnir:audit"
 QUEUE = "sleipnir"
 # As kombu names the lists of a queue's priorities.
 LANE_SEPARATOR = "\x06\x16"

@@ -20,6 +20,7 @@ PERMANENT = (
     "sleipnir",
     "sleipnir:turns",
     "sleipnir:bundles",
+    "sleipnir:audit",
     "{limits}:settings",
     "{limits}:ahead",
 )

@@ -17,6 +17,7 @@ from tornado.netutil import bind_sockets
 
 from sleipnir.scheduler.client import Client
 from sleipnir.worker.monitor.access import Access
+from sleipnir.worker.monitor.rates import AllowedRate, VisitorRates
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site
 
@@ -40,6 +41,9 @@ class ServedSite:
 
     def __init__(self, client: Client, access: Access | None = None) -> None:
         self.site = Site(client, access or Access(key=KEY))
+        # Tests are quicker than people.
+        self.site.reads = VisitorRates(AllowedRate(1_000_000, 1.0))
+        self.site.acts = VisitorRates(AllowedRate(1_000_000, 1.0))
         self._serving = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
 from sleipnir.scheduler.limits.money import dollars
 
@@ -112,4 +113,5 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "first_line": first_line,
     "visible": visible,
     "pretty": pretty,
+    "url_path": quote,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sleipnir.worker.monitor.access import Role
+from sleipnir.worker.monitor.handlers.acts import AuditApi, AuditHandler, SteerApi, SteerHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.handlers.entry import (
     AliveHandler,
@@ -14,6 +15,12 @@ from sleipnir.worker.monitor.handlers.entry import (
     EntryHandler,
     MeHandler,
     ReadyHandler,
+)
+from sleipnir.worker.monitor.handlers.inbox import (
+    AnswerApi,
+    InboxApi,
+    InboxHandler,
+    QuestionPage,
 )
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsApi, RunsPage
@@ -37,8 +44,16 @@ ROUTES = (
     SiteRoute(r"/healthz", AliveHandler, {"GET": None}),
     SiteRoute(r"/readyz", ReadyHandler, {"GET": Role.LOCAL}),
     SiteRoute(r"/runs", RunsPage),
+    SiteRoute(rf"/runs/{_RUN}/(cancel|retry)", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute(r"/runs/([^/]+)(?:/([a-z]+))?", RunPage),
+    SiteRoute(r"/inbox", InboxHandler),
+    SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
+    SiteRoute(r"/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute(r"/api/v1/me", MeHandler),
+    SiteRoute(r"/api/v1/questions", InboxApi),
+    SiteRoute(rf"/api/v1/questions/{_RUN}/(.+)/answer", AnswerApi, {"POST": Role.ANSWER}),
+    SiteRoute(r"/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),
+    SiteRoute(rf"/api/v1/runs/{_RUN}/(cancel|retry)", SteerApi, {"POST": Role.OPERATE}),
     SiteRoute(r"/api/v1/runs", RunsApi),
     SiteRoute(rf"/api/v1/runs/{_RUN}(?:/([a-z.]+))?", RunApi),
 )

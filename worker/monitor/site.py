@@ -15,6 +15,7 @@ from tornado.template import Loader
 from sleipnir.scheduler.client import Client
 from sleipnir.worker.monitor.access import Access
 from sleipnir.worker.monitor.drawings import Drawings
+from sleipnir.worker.monitor.rates import ACTS, FAILED_SIGN_INS, READS, VisitorRates
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +33,9 @@ class Site:
         self.access = access
         self.drawings = Drawings(client)
         self.templates = Loader(str(_HERE / "templates"))
+        self.reads = VisitorRates(READS)
+        self.acts = VisitorRates(ACTS)
+        self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

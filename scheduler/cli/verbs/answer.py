@@ -11,6 +11,7 @@ from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.prompts import ask
 from sleipnir.scheduler.cli.terminal import is_terminal
+from sleipnir.scheduler.config.user import user_name
 
 
 @click.command
@@ -32,7 +33,8 @@ def answer(options: Options, run_id: str, text: str | None, node: str | None) ->
         raise click.UsageError("TEXT is required: there is no terminal to ask on")
     with open_client(options, workers=False) as client:
         question = client.open_question(client.queries.resolve(run_id), node)
-        client.answer(question.run_id, ask(question) if text is None else text, question.place)
+        text = ask(question) if text is None else text
+        client.answer(question.run_id, text, question.place, by=user_name(), via="cli")
         if options.json:
             found = {"run_id": question.run_id, "node": question.node}
             click.echo(json.dumps(found, ensure_ascii=False))

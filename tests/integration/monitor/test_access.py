@@ -21,6 +21,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 def address_of(pattern: str) -> str:
     """Some address that a route's pattern fits."""
     plain = re.sub(r"\(\?:[^()]*\([^()]*\)\)\?", "", pattern)
+    plain = re.sub(r"\((\w+)\|[^()]*\)", r"\1", plain)
     plain = re.sub(r"\([^()]*\)", "0123456789abcdef", plain)
     assert re.fullmatch(pattern, plain), pattern
     return plain
@@ -86,6 +87,39 @@ def test_with_a_password_nothing_but_being_alive_shows_without_it(engine: Engine
             assert site.ask(path, headers={}).status == 401
             assert site.ask(path, headers={"Authorization": f"Basic {wrong}"}).status == 401
             assert site.ask(path, headers={"Authorization": f"Basic {given}"}).status in (200, 302)
+
+
+def test_acts_come_from_our_own_pages(site: ServedSite) -> None:
+    path = "/runs/0123456789abcdef/cancel"
+    token = Access(key=KEY).visitor({}, COOKIE["Cookie"].partition("=")[2]).form_token
+    program = {"Authorization": f"Bearer {KEY}"}
+
+    refused = (
+        site.ask(path, "POST", headers=COOKIE, form={}),
+        site.ask(path, "POST", headers=COOKIE, form={"_token": "guessed"}),
+        site.ask(
+            path, "POST", headers=COOKIE | {"Sec-Fetch-Site": "cross-site"}, form={"_token": token}
+        ),
+        site.ask(
+            path, "POST", headers=COOKIE | {"Origin": "http://evil.example"}, form={"_token": token}
+        ),
+        site.ask(path, "POST", headers=program | {"Sec-Fetch-Site": "same-site"}, form={}),
+    )
+
+    assert [answer.status for answer in refused] == [403] * 5
+    own = COOKIE | {"Sec-Fetch-Site": "same-origin"}
+    assert site.ask(path, "POST", headers=own, form={"_token": token}).status == 404
+    assert site.ask(path, "POST", headers=program, form={}).status == 404
+
+
+def test_keys_are_not_guessed_quickly(site: ServedSite) -> None:
+    wrong = {"Authorization": "Bearer guessed"}
+
+    statuses = [site.ask("/runs", headers=wrong).status for _ in range(7)]
+
+    assert statuses == [401] * 5 + [429] * 2
+    assert int(site.ask("/?key=guessed", headers={}).headers["Retry-After"]) >= 1
+    assert site.ask("/runs", headers=COOKIE).status == 200
 
 
 def test_the_key_is_kept_and_replaced_if_others_could_read_it(tmp_path: Path) -> None:

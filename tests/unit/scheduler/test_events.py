@@ -53,6 +53,7 @@ EVENTS: list[Event] = [
     ItemCommitted("m", 0, "no", done=1, total=2),
     QuestionAsked("a", "Sure?", ("yes", "no"), None),
     QuestionAnswered("a"),
+    QuestionAnswered("a", by="me", via="page"),
     RunEnded("failed", FAILED, 12),
     TextStreamed("a", None, "Once"),
     UnknownEvent("of a later version", {"whatever": [1]}),
@@ -104,7 +105,7 @@ def test_an_event_that_lacks_something_is_none_we_know(text: str) -> None:
 
 
 def test_fields_of_later_versions_are_passed_over() -> None:
-    assert from_json('{"kind":"answered","node":"a","by":"me"}') == QuestionAnswered("a")
+    assert from_json('{"kind":"answered","node":"a","mood":"good"}') == QuestionAnswered("a")
     assert from_json('{"kind":"wait","node":"a","delay_s":1,"reason":"r"}') == VisitDelayed(
         "a", 1, "r", for_person=False
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from hmac import compare_digest
+from math import ceil
+from typing import Any, ClassVar, NoReturn
 from urllib.parse import urlencode
 
 from tornado import web  # type: ignore[attr-defined]  # no stubs
@@ -66,6 +68,7 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         if method not in self.needs:
             raise Refused(Problem(405, "method", f"{self.request.path} does not take {method}"))
         self.visitor = self.site.access.visitor(self.request.headers, self.get_cookie(COOKIE))
+        self._require_rate(method)
         self._require(self.needs[method])
         if method not in _READS:
             self._require_own_page()
@@ -93,8 +96,28 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
             raise Refused(Problem(403, "origin", "a page of another site sent this"))
         expected = "" if self.visitor is None else self.visitor.form_token
         given = self.request.headers.get(TOKEN_HEADER) or self.get_body_argument(TOKEN_FIELD, "")
-        if expected and given != expected:
+        if not compare_digest(given.encode(), expected.encode()) and expected:
             raise Refused(Problem(403, "origin", "the form is out of date; load its page again"))
+
+    def _require_rate(self, method: str) -> None:
+        """Nobody keeps others from being served, or guesses a key or a password."""
+        address = self.request.remote_ip or ""
+        wait_s = 0.0
+        if "Authorization" in self.request.headers:
+            wait_s = self.site.failed_sign_ins.wait_s(address)
+            if self.visitor is None or self.visitor.via == "nothing":
+                self.site.failed_sign_ins.take(address)
+        if self.visitor is not None:
+            rates = self.site.reads if method in _READS else self.site.acts
+            wait_s = wait_s or rates.take(f"{self.visitor.via} {self.visitor.name} {address}")
+        if wait_s:
+            self.refuse_for(wait_s)
+
+    def refuse_for(self, wait_s: float) -> NoReturn:
+        """Say that it was too often."""
+        details = {"retry_after_s": ceil(wait_s)}
+        message = f"too many requests; try again in {wait_s:.1f} s"
+        raise Refused(Problem(429, "rate", message, details=details))
 
     def head(self, *arguments: Any) -> Any:
         """As GET; what it would answer with is left out."""
@@ -159,6 +182,8 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         self.set_status(problem.status)
         if problem.status == 401 and self.site.access.wants_password:
             self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
+        if problem.status == 429:
+            self.set_header("Retry-After", str(problem.details["retry_after_s"]))
         if self.wants == "json":
             self.give_json(problem.to_json())
         elif self.wants == "text" or self.visitor is None:
@@ -170,6 +195,16 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         """`problem_of` logs what nobody has thought of; all else is the visitor's to know."""
 
     # ---- arguments
+
+    def json_body(self) -> dict[str, Any]:
+        """The JSON object that an act was sent with."""
+        try:
+            document = json.loads(self.request.body)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise bad_request("the body must be a JSON object")
+        return document
 
     def text_argument(self, name: str) -> str | None:
         """A query parameter; None if it is absent or empty."""

@@ -22,7 +22,11 @@ class EntryHandler(MonitorHandler):
         if key is None:
             self.redirect("/runs")
             return
+        address = self.request.remote_ip or ""
+        if wait_s := self.site.failed_sign_ins.wait_s(address):
+            self.refuse_for(wait_s)
         if not self.site.access.is_key(key):
+            self.site.failed_sign_ins.take(address)
             raise Refused(
                 Problem(
                     401,

@@ -100,6 +100,7 @@ def test_dropped_routes_and_warnings_are_shown() -> None:
         (QuestionAsked("q", "Deploy?\nReally?", (), None), "▸ q waiting: Deploy?"),
         (QuestionAsked("q", "", (), None), "▸ q waiting: "),
         (QuestionAnswered("q"), "▸ q answered"),
+        (QuestionAnswered("q", by="ada"), "▸ q answered by ada"),
     ],
 )
 def test_details_are_one_line_each(event: Event, line: str) -> None:

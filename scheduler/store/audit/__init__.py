@@ -1,0 +1,1 @@
+"""Who has done what to runs."""

@@ -1,0 +1,66 @@
+"""One question: what its form needs, and what became of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.schema import ApprovalNode, Graph
+from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.views.documents import Document, question_document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+
+def find_question(client: Client, question_id: str) -> Question | None:
+    """The open question of an id; None if it is not open any more.
+
+    Raises:
+        RunNotFound: there is no such run.
+    """
+    run_id = question_id.partition("/")[0]
+    client.queries.run(run_id)
+    open_now = client.queries.questions(run_id)
+    return next((each for each in open_now if each.question_id == question_id), None)
+
+
+def form_document(client: Client, question: Question, graph: Graph | None) -> Document:
+    """A question with where each answer leads.
+
+    Args:
+        graph: of its run, if that has one.
+    """
+    node = graph.nodes.get(question.node) if graph is not None else None
+    routes = node.routes if isinstance(node, ApprovalNode) else {}
+    return {
+        **question_document(question),
+        "age_s": (client.queries.now_ms() - question.asked_at) / 1000,
+        "choices": [{"answer": each, "to": routes.get(each)} for each in question.options],
+        "on_other": node.on_other if isinstance(node, ApprovalNode) else None,
+    }
+
+
+def answered_document(client: Client, run: Run, place: str) -> Document | None:
+    """When and by whom a question was answered that is not open any more, if that is told."""
+    nodes = {place, *place.split("/")}
+    told = [
+        entry
+        for entry in client.queries.follow(run.run_id, block=False)
+        if isinstance(entry.event, QuestionAnswered) and entry.event.node in nodes
+    ]
+    if not told:
+        return None
+    event = told[-1].event
+    assert isinstance(event, QuestionAnswered)
+    return {"at": to_rfc3339(told[-1].at), "by": event.by, "via": event.via}
+
+
+def answer_of_choices(question: Question, chosen: list[str], own: str) -> str:
+    """The answer that a form means whose choices were ticked: a text of one's own counts first."""
+    if own.strip():
+        return own
+    value: Any = [option for option in question.options if option in chosen]
+    return json.dumps(value, ensure_ascii=False)

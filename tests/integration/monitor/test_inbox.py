@@ -1,0 +1,140 @@
+"""Questions are answered on pages and by the API: checked first, once, and with a name."""
+
+from __future__ import annotations
+
+import pytest
+
+from sleipnir.scheduler.errors import AnswerInvalid
+from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.model import Question, Run, Status
+from sleipnir.scheduler.views.inbox import answer_of_choices
+from sleipnir.worker.monitor.access import Access
+from tests.support.engine import Engine
+from tests.support.site import KEY, ServedSite
+
+ACCESS = Access(key=KEY)
+COOKIE = {"Cookie": f"sleipnir_monitor={ACCESS.cookie}"}
+GRAPH = """
+start: review
+nodes:
+  review:
+    type: approval
+    question: "Publish {{initial_prompt}}?"
+    options: ["yes", "no"]
+    routes: {"yes": name, "no": z}
+    on_other: z
+    state_updates: {said: "{{choice}}"}
+  name: {type: input, question: "Under which name?", validation: "len(input) >= 5", next: z}
+  z: {type: end, output: "{{said}}"}
+"""
+
+
+def token() -> str:
+    visitor = ACCESS.visitor({}, ACCESS.cookie)
+    assert visitor is not None
+    return visitor.form_token
+
+
+def answer(site: ServedSite, path: str, text: str) -> tuple[int, str]:
+    form = {"_token": token(), "answer": text}
+    done = site.ask(path, "POST", headers=COOKIE, form=form)
+    return done.status, done.headers.get("Location", done.text)
+
+
+def test_a_question_is_found_answered_and_leads_to_the_next(
+    engine: Engine, site: ServedSite
+) -> None:
+    first = engine.finish(GRAPH, prompt="<b>this</b>")
+    second = engine.finish(GRAPH, prompt="that")
+    path = f"/inbox/{first.run_id}/1/review"
+
+    inbox = site.ask("/inbox", headers=COOKIE).text
+    form = site.ask(path, headers=COOKIE).text
+    done = answer(site, path, "yes")
+
+    assert f'href="{path}"' in inbox
+    assert "Publish &lt;b&gt;this" in inbox
+    assert "leads to name" in form
+    assert "Another answer (leads to z)" in form
+    assert done == (303, f"/inbox/{second.run_id}/1/review")
+    (told,) = engine.events(first.run_id, QuestionAnswered)
+    assert (told.by, told.via) == ("operator", "page")
+
+
+def test_the_first_answer_counts_and_the_second_person_is_told(
+    engine: Engine, site: ServedSite
+) -> None:
+    run = engine.finish(GRAPH)
+    path = f"/inbox/{run.run_id}/1/review"
+    answer(site, path, "yes")
+
+    late, page = answer(site, path, "no"), site.ask(path, headers=COOKIE)
+
+    assert late[0] == page.status == 409
+    assert "answered by operator" in late[1]
+    assert "answered by operator" in page.text
+    engine.drive()
+    assert engine.run(run.run_id).frontier == ("name",)
+    assert answer(site, path, "no")[0] == 409
+    assert engine.run(run.run_id).status == Status.WAITING
+
+
+@pytest.fixture
+def asked(engine: Engine) -> Run:
+    """A run whose `input` node asks for five characters."""
+    run = engine.finish(GRAPH, answers={"review": ["yes"]})
+    assert run.frontier == ("name",)
+    return run
+
+
+def test_an_answer_is_checked_before_it_counts(
+    engine: Engine, site: ServedSite, asked: Run
+) -> None:
+    path = f"{asked.run_id}/2/name"
+
+    on_page = answer(site, f"/inbox/{path}", "Ada<")
+    by_api = site.ask(f"/api/v1/questions/{path}/answer", "POST", body='{"text": "Ada"}')
+    with pytest.raises(AnswerInvalid, match="len"):
+        engine.client.answer(asked.run_id, "Ada")
+
+    assert on_page[0] == 422
+    assert "does not satisfy" in on_page[1]
+    assert "Ada&lt;</textarea>" in on_page[1]
+    assert (by_api.status, by_api.json["error"]["code"]) == (422, "invalid")
+    done = site.ask(f"/api/v1/questions/{path}/answer", "POST", body='{"text": "Ada Lovelace"}')
+    assert done.json == {"run_id": asked.run_id, "node": "name"}
+    engine.drive()
+    assert engine.run(asked.run_id).status == Status.SUCCEEDED
+
+
+def test_runs_are_cancelled_and_retried_and_all_of_it_is_noted(
+    engine: Engine, site: ServedSite, asked: Run
+) -> None:
+    base = f"/runs/{asked.run_id}"
+    answer(site, f"/inbox/{asked.run_id}/2/name", "Ada")
+
+    form = {"_token": token(), "reason": "a <mistake>"}
+    cancelled = site.ask(f"{base}/cancel", "POST", headers=COOKIE, form=form)
+    assert (cancelled.status, cancelled.headers["Location"]) == (303, base)
+    assert "a &lt;mistake&gt;" in site.ask(base).text
+    assert site.ask(f"/api/v1{base}/retry", "POST", body="").status == 202
+    again = site.ask(f"/api/v1{base}/retry", "POST", body="")
+
+    assert (again.status, again.json["error"]["code"]) == (409, "refused")
+    acts = site.ask("/api/v1/audit").json["acts"]
+    assert [(act["act"], act["via"], act["outcome"] == "done") for act in acts] == [
+        ("retry", "api", False),
+        ("retry", "api", True),
+        ("cancel", "page", True),
+        ("answer", "page", False),
+    ]
+    assert {act["who"] for act in acts} == {"operator"}
+    assert "a &lt;mistake&gt;" in site.ask("/audit").text
+
+
+def test_several_options_are_chosen_as_a_list() -> None:
+    options = ("a", "b", "c")
+    question = Question("r", "r", "x", "1/t", "t", 1, "checkbox", "?", options, None, None)
+
+    assert answer_of_choices(question, ["c", "a", "z"], " ") == '["a", "c"]'
+    assert answer_of_choices(question, ["a"], "none of these") == "none of these"

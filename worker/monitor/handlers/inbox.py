@@ -1,0 +1,174 @@
+"""What people are asked, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
+from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.store.keys import place_of
+from sleipnir.scheduler.views import inbox, questions
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.handlers.acts import ActingHandler
+from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.masked import masked
+from sleipnir.worker.monitor.problems import Problem, Refused
+
+_LIMIT = 50
+_MOST = 200
+
+
+class InboxHandler(MonitorHandler):
+    """Open questions, oldest first."""
+
+    async def get(self) -> None:
+        document = await self.site.call(
+            questions.inbox_page,
+            self.site.client.queries,
+            limit=self.number_argument("limit", _LIMIT, _MOST),
+            cursor=self.text_argument("cursor"),
+            agents=tuple(filter(None, self.get_query_arguments("agent"))),
+            batch=self.text_argument("batch"),
+        )
+        if self.wants == "json":
+            self.give_json(document)
+            return
+        total = document["total"]
+        self.give_page(
+            "inbox.html",
+            tab="inbox",
+            title="Inbox" if not total else f"({total}) Inbox",
+            inbox=document,
+            argument=self.text_argument,
+            is_first=self.text_argument("cursor") is None,
+            done=self.text_argument("answered"),
+        )
+
+
+class InboxApi(InboxHandler):
+    gives_json = True
+
+
+class AnswerHandler(ActingHandler):
+    """What the page of a question and the API share."""
+
+    async def answer(self, run_id: str, visit: str, fields: Mapping[str, Any]) -> Question:
+        """Answer a question; nothing is answered in its place if it is not open any more."""
+        question = await self._open(run_id, visit)
+        assert self.visitor is not None
+        text, by = _text_of(question, fields), self.visitor.name
+        via = "api" if self.gives_json else "page"
+
+        def give() -> None:
+            self.site.client.answer_question(question, text, by=by, via=via)
+
+        try:
+            await self.act("answer", question.question_id, give, detail=text)
+        except AnswerInvalid as error:
+            raise Refused(Problem(422, "invalid", str(error))) from error
+        except AnswerRefused as error:
+            raise await self._answered(run_id, visit) from error
+        return question
+
+    async def _open(self, run_id: str, visit: str) -> Question:
+        found = await self.site.call(inbox.find_question, self.site.client, f"{run_id}/{visit}")
+        if found is None:
+            raise await self._answered(run_id, visit)
+        return found
+
+    async def _answered(self, run_id: str, visit: str) -> Refused:
+        """Why there is nothing to answer: who was faster, as far as that is told."""
+        client = self.site.client
+        run = await self.site.call(client.queries.run, run_id)
+        told = await self.site.call(inbox.answered_document, client, run, place_of(visit))
+        if told is None:
+            return Refused(Problem(409, "answered", "this question is not open any more"))
+        who = f" by {told['by']}" if told["by"] else ""
+        message = f"this question was answered{who} at {told['at']}"
+        return Refused(Problem(409, "answered", message, details=told))
+
+
+class AnswerApi(AnswerHandler):
+    """POST /api/v1/questions/RUN/VISIT/answer"""
+
+    gives_json = True
+
+    async def post(self, run_id: str, visit: str) -> None:
+        document = self.json_body()
+        text = document.get("text")
+        if not isinstance(text, str):
+            raise bad_request("the body must be a JSON object with a text, `text`")
+        question = await self.answer(run_id, visit, {"answer": text})
+        self.give_json({"run_id": question.run_id, "node": question.node})
+
+
+class QuestionPage(AnswerHandler):
+    """/inbox/RUN/VISIT: the whole question and its form; answering leads to the next one."""
+
+    async def get(self, run_id: str, visit: str) -> None:
+        await self._show(await self._open(run_id, visit))
+
+    async def post(self, run_id: str, visit: str) -> None:
+        fields = {
+            "answer": self.get_body_argument("answer", None, strip=False),
+            "choices": self.get_body_arguments("choice", strip=False),
+            "own": self.get_body_argument("own", "", strip=False),
+        }
+        try:
+            await self.answer(run_id, visit, fields)
+        except Refused as error:
+            if error.problem.status != 422:
+                raise
+            given = fields["answer"] or fields["own"] or ""
+            await self._show(await self._open(run_id, visit), error.problem, given)
+            return
+        self.redirect(await self._next(run_id), status=303)
+
+    async def _next(self, run_id: str) -> str:
+        page = await self.site.call(self.site.client.queries.list_questions, 1)
+        if not page.entries:
+            return f"/inbox?answered={run_id}"
+        return f"/inbox/{page.entries[0].question_id}"
+
+    async def _show(
+        self, question: Question, problem: Problem | None = None, given: str | None = None
+    ) -> None:
+        run = await self.site.call(self.site.client.queries.run, question.run_id)
+        graph = await self._graph(run)
+
+        def read() -> Document:
+            form: Document = masked(inbox.form_document(self.site.client, question, graph), run)
+            return form
+
+        if problem is not None:
+            self.set_status(problem.status)
+        self.give_page(
+            "question.html",
+            tab="inbox",
+            title=f"Question of {run.agent}",
+            question=await self.site.call(read),
+            problem=problem,
+            given=question.default or "" if given is None else given,
+            deadline=run.deadline,
+        )
+
+    async def _graph(self, run: Run) -> Graph | None:
+        if run.context.converses:
+            return None
+        try:
+            return (await self.site.call(self.site.drawings.of, run)).graph
+        except BundleError:
+            return None
+
+
+def _text_of(question: Question, fields: Mapping[str, Any]) -> str:
+    if question.kind == "checkbox" and fields["answer"] is None:
+        return inbox.answer_of_choices(question, fields["choices"], fields["own"])
+    answer = fields["answer"]
+    if answer is None:
+        raise bad_request("an answer is missing")
+    # Browsers send line ends as CR LF.
+    return str(answer).replace("\r\n", "\n")

@@ -1,0 +1,54 @@
+"""How often one visitor may ask."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+# Visitors who are remembered; the oldest is forgotten first.
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedRate:
+    """So many in a time, and as many at once."""
+
+    count: int
+    seconds: float
+
+
+READS = AllowedRate(50, 1.0)
+ACTS = AllowedRate(10, 1.0)
+FAILED_SIGN_INS = AllowedRate(5, 60.0)
+
+
+class VisitorRates:
+    """Counts what visitors do, by name."""
+
+    def __init__(self, allowed: AllowedRate, clock: Callable[[], float] = monotonic) -> None:
+        self._allowed = allowed
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # how many, as of when
+
+    def take(self, name: str) -> float:
+        """Count one more; 0, or after how many seconds it would be allowed."""
+        left = self._now(name)
+        if left < 1:
+            return (1 - left) * self._allowed.seconds / self._allowed.count
+        self._left[name] = left - 1, self._clock()
+        self._left.move_to_end(name)
+        while len(self._left) > _REMEMBERED:
+            self._left.popitem(last=False)
+        return 0.0
+
+    def wait_s(self, name: str) -> float:
+        """The same without counting."""
+        left = self._now(name)
+        return 0.0 if left >= 1 else (1 - left) * self._allowed.seconds / self._allowed.count
+
+    def _now(self, name: str) -> float:
+        left, since = self._left.get(name, (float(self._allowed.count), self._clock()))
+        refilled = (self._clock() - since) * self._allowed.count / self._allowed.seconds
+        return min(float(self._allowed.count), left + refilled)
