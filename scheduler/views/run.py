@@ -147,9 +147,18 @@ def entry_document(entry: NarrationEntry) -> Document:
 
 
 def logs_document(
-    client: Client, run: Run, *, node: str | None = None, before: int | None = None, limit: int
+    client: Client,
+    run: Run,
+    *,
+    node: str | None = None,
+    item: int | None = None,
+    before: int | None = None,
+    limit: int,
 ) -> Document:
     """The newest entries of a run's log before a position, in the order they came.
+
+    Args:
+        node: only what it said; `item`: only for this item of a map.
 
     `next` is the position to go on to older ones from; null before the oldest that is kept.
     """
@@ -158,7 +167,9 @@ def logs_document(
     found = [
         (first + at, entry)
         for at, entry in enumerate(part.entries)
-        if (node is None or entry["node"] == node) and (before is None or first + at < before)
+        if (node is None or entry["node"] == node)
+        and (item is None or entry["index"] == item)
+        and (before is None or first + at < before)
     ]
     shown = found[-limit:]
     return {
@@ -197,8 +208,10 @@ def _step_document(checkpoint: Checkpoint) -> Document:
 
 
 def _plain(timing: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Without the items of a map, which have a list of their own."""
     for name, value in timing.items():
-        yield name, list(value) if isinstance(value, tuple) else value
+        branch = name == "branch"
+        yield name, {k: v for k, v in value.items() if k != "items"} if branch else value
 
 
 def _log_document(number: int, entry: Mapping[str, Any]) -> Document:

@@ -20,6 +20,7 @@ from sleipnir.scheduler.errors import (
     SleipnirError,
     TransitionRefused,
 )
+from sleipnir.scheduler.views.visits import NoSuchMap
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ _OF_STATUS = {400: "bad_request", 404: "not_found", 405: "method", 413: "too_lar
 # The first that fits.
 _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (RunNotFound, 404, "not_found"),
+    (NoSuchMap, 404, "not_found"),
     (AmbiguousRun, 400, "ambiguous"),
     (BadCursor, 400, "bad_cursor"),
     (BundleError, 410, "gone"),

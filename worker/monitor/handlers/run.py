@@ -9,15 +9,19 @@ from sleipnir.graphs.drawing import to_svg
 from sleipnir.graphs.drawing.outline import outline_of
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.schema import MapNode
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.views import graph, run
+from sleipnir.scheduler.views import graph, run, visits
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.worker.monitor.wall import wall_svg
 
 _LOG_LINES = 200
+_ITEMS = 100
+_VISITS = 50
 
 
 class RunHandler(MonitorHandler):
@@ -66,8 +70,31 @@ class RunHandler(MonitorHandler):
             run.logs_document,
             of,
             node=self.text_argument("node"),
+            item=self.step_argument("item"),
             before=self.step_argument("before"),
             limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
+        )
+
+    async def items(self, of: Run, node: str) -> Document:
+        state = self.text_argument("state")
+        if state not in (None, *visits.ITEM_STATES):
+            raise bad_request(f"state must be one of {', '.join(visits.ITEM_STATES)}")
+        return await self.shown(
+            visits.items_document,
+            of,
+            node,
+            state=state,
+            after=self.step_argument("after"),
+            limit=self.number_argument("limit", _ITEMS, run.MOST_ENTRIES),
+        )
+
+    async def model(self, of: Run) -> Document:
+        return await self.shown(
+            visits.model_document,
+            of,
+            node=self.text_argument("node"),
+            item=self.step_argument("item"),
+            limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
         )
 
     async def children(self, of: Run) -> Document:
@@ -104,6 +131,10 @@ class RunApi(RunHandler):
                 return await self.logs(of)
             case "children":
                 return await self.children(of)
+            case "model":
+                return await self.model(of)
+            case "items":
+                return await self.items(of, self.text_argument("map") or "")
         raise Refused(Problem(404, "not_found", f"a run has no '{part}'"))
 
 
@@ -115,6 +146,8 @@ class RunPage(RunHandler):
         "state": "State",
         "events": "Events",
         "logs": "Logs",
+        "model": "Model",
+        "items": "Items",
         "children": "Children",
     }
 
@@ -153,7 +186,30 @@ class RunPage(RunHandler):
                 return {"logs": await self.logs(of)}
             case "children":
                 return {"children": await self.children(of)}
+            case "model":
+                return {"model": await self.model(of)}
+            case "items":
+                return await self._items_tab(of)
         return await self._graph_tab(of, head)
+
+    async def _items_tab(self, of: Run) -> dict[str, Any]:
+        """Of the map that is named, else of the first that has begun."""
+        try:
+            nodes = (await self.site.call(self.site.drawings.of, of)).graph.nodes
+        except BundleError:
+            nodes = {}
+        maps = {name: node.branch for name, node in nodes.items() if isinstance(node, MapNode)}
+        wanted = self.text_argument("map")
+        for name in [wanted] if wanted is not None else maps:
+            try:
+                items = await self.items(of, name)
+            except visits.NoSuchMap:
+                continue
+            label = f"{items['total']} items, {items['counts']['failed']} failed"
+            wall = await self.site.call(wall_svg, items["states"], label)
+            return {"items": items, "wall": wall, "branch": maps.get(name)}
+        why = "No map of this run has begun." if maps else "The agent of this run has no map."
+        return {"items": None, "why": why}
 
     async def _graph_tab(self, of: Run, head: Document) -> dict[str, Any]:
         step = self.step_argument()

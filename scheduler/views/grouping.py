@@ -1,0 +1,39 @@
+"""Failures that are the same but for numbers, ids and quoted values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# What differs between failures of one cause: quoted values, long hex numbers, numbers.
+_VARYING = re.compile(
+    r"'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|\d+(?:\.\d+)?"
+)
+_MOST_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failures of one kind."""
+
+    pattern: str
+    count: int
+    first: int  # the place of the first of them
+    example: str
+
+
+def pattern_of(message: str) -> str:
+    """A failure's message without what varies: `…` stands for it."""
+    return " ".join(_VARYING.sub("…", message[:_MOST_CHARACTERS]).split())
+
+
+def grouped(failures: Iterable[tuple[int, str]]) -> list[FailureGroup]:
+    """Failures with their places by pattern; the most frequent first."""
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for place, message in failures:
+        groups.setdefault(pattern_of(message), []).append((place, message))
+    found = [
+        FailureGroup(pattern, len(members), *members[0]) for pattern, members in groups.items()
+    ]
+    return sorted(found, key=lambda group: (-group.count, group.first))

@@ -1,0 +1,135 @@
+"""What single visits of a run have done: items of maps, conversations with models."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.runs.model import NO_USAGE, Run, Usage
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.grouping import grouped
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+ITEM_STATES = ("done", "failed", "open", "left_out")
+_MOST_GROUPS = 20
+
+
+class NoSuchMap(SleipnirError):
+    """The run has no items of a map of that name."""
+
+    def __init__(self, run_id: str, node: str) -> None:
+        super().__init__(f"run {run_id} has no items of a map '{node}'")
+
+
+def items_document(
+    client: Client,
+    run: Run,
+    node: str,
+    *,
+    state: str | None = None,
+    after: int | None = None,
+    limit: int,
+) -> Document:
+    """The items of a map: how many are in each state, why some failed, and a page of them.
+
+    Args:
+        state: the only one that the page is to have.
+        after: the index of the last item of the page before.
+
+    Raises:
+        NoSuchMap: the node has not begun, or is not a map.
+    """
+    try:
+        items = client.queries.map_items(run, node)
+    except KeyError:
+        raise NoSuchMap(run.run_id, node) from None
+    counts: Counter[str] = Counter(item.state for item in items)
+    failures = ((item.index, item.reason) for item in items if item.reason is not None)
+    wanted = (
+        item
+        for item in items
+        if (state is None or item.state == state) and (after is None or item.index > after)
+    )
+    page = list(islice(wanted, limit + 1))
+    return {
+        "map": node,
+        "total": len(items),
+        "counts": {each: counts[each] for each in ITEM_STATES},
+        "failures": [asdict(group) for group in grouped(failures)[:_MOST_GROUPS]],
+        "states": "".join(item.state[0] for item in items),
+        "items": [item.to_json() for item in page[:limit]],
+        "next": page[limit - 1].index if len(page) > limit else None,
+    }
+
+
+def model_document(
+    client: Client,
+    run: Run,
+    *,
+    node: str | None = None,
+    item: int | None = None,
+    limit: int,
+) -> Document:
+    """What models were sent and replied in the newest visits, and what each node spent on them.
+
+    Args:
+        node: only its visits.
+        item: only those of this item of a map.
+    """
+    entries = client.queries.transcripts(run.run_id)
+    chosen = [
+        entry
+        for entry in entries
+        if (node is None or entry["node"] == node) and (item is None or entry["index"] == item)
+    ]
+    sums: dict[tuple[str, str], _Spent] = {}
+    for entry in entries:
+        for exchange in entry["exchanges"]:
+            key = entry["node"], exchange["model"]
+            sums[key] = sums.get(key, _NOTHING).plus(exchange)
+    return {
+        "visits": [_visit_document(entry) for entry in chosen[-limit:]],
+        "left_out": max(0, len(chosen) - limit),
+        "nodes": sorted({entry["node"] for entry in entries}),
+        "sums": [
+            {"node": node, "model": model, **spent.to_json()}
+            for (node, model), spent in sorted(sums.items())
+        ],
+    }
+
+
+class _Spent:
+    """What calls of one model took."""
+
+    def __init__(self, calls: int, seconds: float, usage: Usage) -> None:
+        self.calls = calls
+        self.seconds = seconds
+        self.usage = usage
+
+    def plus(self, exchange: Mapping[str, Any]) -> _Spent:
+        usage = self.usage + Usage(*exchange["usage"])
+        return _Spent(self.calls + 1, self.seconds + (exchange["seconds"] or 0.0), usage)
+
+    def to_json(self) -> Document:
+        return {"calls": self.calls, "seconds": self.seconds, "usage": self.usage.to_json()}
+
+
+_NOTHING = _Spent(0, 0.0, NO_USAGE)
+
+
+def _visit_document(entry: Mapping[str, Any]) -> Document:
+    usage = sum((Usage(*each["usage"]) for each in entry["exchanges"]), NO_USAGE)
+    exchanges = [{**each, "usage": Usage(*each["usage"]).to_json()} for each in entry["exchanges"]]
+    return {
+        **entry,
+        "at": to_rfc3339(entry["at"]),
+        "usage": usage.to_json(),
+        "exchanges": exchanges,
+    }

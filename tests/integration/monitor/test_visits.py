@@ -1,0 +1,88 @@
+"""From a failed item of a map to the model call behind it, and what that cost."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from sleipnir.scheduler.views.grouping import grouped
+from sleipnir.worker.monitor.wall import wall_svg
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, says
+from tests.support.site import ServedSite
+
+MAP = """
+model: openai:gpt-4o-mini
+initial_state: {words: [sun, moon, "star <1>", sky]}
+start: each
+nodes:
+  each:
+    {type: map, over: "{{words}}", as: word, branch: ask, collect_into: found, on_error: collect,
+     next: z}
+  ask: {type: llm, prompt: "Tell of {{word}}.", max_attempts: 1}
+  z: {type: end}
+"""
+
+
+def test_a_failed_item_leads_to_its_model_call(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    server.when("star", says(""))
+    server.script.add(says("It is <b>bright</b>."), says("It is round."), says("It is wide."))
+    run = engine.finish(MAP)
+    base = f"/runs/{run.run_id}"
+
+    graph = site.ask(f"{base}?node=each").text
+    failed = site.ask(f"{base}/items?map=each&state=failed").text
+    items = site.ask(f"/api/v1{base}/items?map=each").json
+    call = site.ask(f"{base}/model?node=ask&item=2").text
+    model = site.ask(f"/api/v1{base}/model").json
+
+    assert f'href="{base}/items?map=each"' in graph
+    assert items["counts"] == {"done": 3, "failed": 1, "open": 0, "left_out": 0}
+    assert (items["states"], [item["index"] for item in items["items"]]) == ("ddfd", [0, 1, 2, 3])
+    assert [group["first"] for group in items["failures"]] == [2]
+    assert f'href="{base}/model?node=ask&amp;item=2"' in failed
+    assert f"{base}/model?node=ask&amp;item=1" not in failed
+    assert "Tell of star &lt;1&gt;." in call
+    assert "It is round" not in call
+    assert (model["sums"][0]["node"], model["sums"][0]["calls"]) == ("ask", 4)
+    assert "It is &lt;b&gt;bright" in site.ask(f"{base}/model").text
+    assert site.ask(f"{base}/items?map=nothing").status == 200
+    assert site.ask(f"/api/v1{base}/items?map=nothing").status == 404
+    assert site.ask(f"/api/v1{base}/items?map=each&state=happy").status == 400
+
+
+def test_items_come_in_pages(engine: Engine, site: ServedSite, server: ModelServer) -> None:
+    server.script.add(*[says("fine")] * 4)
+    base = f"/api/v1/runs/{engine.finish(MAP).run_id}/items?map=each&limit=3"
+
+    first = site.ask(base).json
+    rest = site.ask(f"{base}&after={first['next']}").json
+
+    assert [item["index"] for item in first["items"] + rest["items"]] == [0, 1, 2, 3]
+    assert rest["next"] is None
+
+
+def test_failures_are_grouped_by_what_they_have_in_common() -> None:
+    groups = grouped(
+        [
+            (0, "timeout after 3.5 s"),
+            (4, "no page 'a b' in 0f3d204d69d03101"),
+            (7, "timeout after 20 s"),
+            (9, 'no page "x" in 82f14d69d0310100'),
+            (11, "no page 'z' in 00f3d204"),
+        ]
+    )
+
+    assert [(group.pattern, group.count, group.first) for group in groups] == [
+        ("no page … in …", 3, 4),
+        ("timeout after … s", 2, 0),
+    ]
+
+
+def test_ten_thousand_items_are_a_small_drawing() -> None:
+    drawn = wall_svg("d" * 9_999 + "f", "10000 items")
+
+    paths = {path.get("class"): path.get("d") for path in ElementTree.fromstring(drawn)}
+    assert paths["state-failed"] == "M990 990h8v8h-8z"
+    assert len(drawn) < 250_000
