@@ -133,6 +133,8 @@ class LlmNode(WritingNode, SkillFields):
     """Attempts in total when the call fails for a transient reason."""
     max_iterations: PositiveInt = 10
     """Model turns of one attempt, tool calls included."""
+    refuse_repeated_calls: bool = False
+    """true: the third equal call in a row is not carried out, in a child run the fifth."""
     timeout: Seconds | None = None
     """Seconds for all attempts together. Default: no limit."""
     output_schema: JsonObject | None = None

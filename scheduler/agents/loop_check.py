@@ -31,6 +31,12 @@ class Bounds:
 OF_ROOT = Bounds(repeats=2, shown=3)
 OF_CHILD = Bounds(repeats=4, shown=10)
 
+
+def bounds_at(depth: int) -> Bounds:
+    """Those of a run so many levels below its root."""
+    return OF_CHILD if depth else OF_ROOT
+
+
 _HINT = (
     "You have made this call with the same arguments before and have its result. Use that "
     "result, call another tool or call it with other arguments, or ask for help."

@@ -19,6 +19,7 @@ from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelRequest, Reply, complete
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit, VisitLimits
+from sleipnir.worker.visit.exchanges import Exchanges
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 from sleipnir.worker.visit.run_log import RunLog
 from sleipnir.worker.visit.services import ModelService, VisitServices
@@ -164,6 +165,7 @@ class KeptServices:
             NoChildren(),
             NoTeam(),
             self.run_log,
+            Exchanges(),
         )
 
 

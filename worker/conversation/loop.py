@@ -6,7 +6,6 @@ another worker takes over, or that parked on a question, goes on where it was.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +15,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.agents.loop_check import Bounds
 from sleipnir.scheduler.runs.events import ToolCalled
+from sleipnir.worker.conversation.arguments import parse_arguments
+from sleipnir.worker.conversation.repeated_calls import repeated
 from sleipnir.worker.conversation.tool_set import (
     CallOutcome,
     Effect,
@@ -64,8 +66,12 @@ def converse(
     toolset: Toolset,
     max_iterations: int,
     additions: Additions,
+    bounds: Bounds | None = None,
 ) -> list[str]:
     """The texts of all turns, until the model replies without calling a function.
+
+    Args:
+        bounds: of equal calls in a row; None: there are none.
 
     Raises:
         ModelCallFailed, MustWait: as `ModelCalls.ask`.
@@ -81,7 +87,8 @@ def converse(
         if not reply.calls:
             return texts
         if turn < max_iterations:
-            messages += carry_out(calls, offered, reply)
+            refused = repeated(bounds, messages, reply) if bounds is not None else _NONE
+            messages += carry_out(calls, offered, reply, refused)
     raise IterationsExhausted(f"hit max_iterations ({max_iterations}) while still calling tools")
 
 
@@ -300,24 +307,6 @@ def _places(calls: Sequence[ToolCall], aliases: Mapping[str, str]) -> dict[str, 
         number = counts[name]
         found[call.call_id] = _Place(number, name if number == 1 else f"{name}/{number}")
     return found
-
-
-def parse_arguments(call: ToolCall) -> dict[str, Any]:
-    """The call's arguments: a JSON object, or a string that holds one.
-
-    Raises:
-        ValueError: they are neither.
-    """
-    value: Any = call.arguments.strip() or "{}"
-    for _ in range(2):
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"its arguments are not valid JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ValueError("its arguments are not a JSON object")
-    return value
 
 
 def _refused(reason: str) -> Completed:

@@ -9,6 +9,7 @@ from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.skills import choice_of
 from sleipnir.graphs.template import render_strict
+from sleipnir.scheduler.agents.loop_check import bounds_at
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import skill_section
@@ -110,7 +111,8 @@ def _answer(
     """The texts of all turns that have one."""
     try:
         messages = _messages(visit)
-        texts = converse(calls, messages, toolset, visit.node.max_iterations, skills)
+        bounds = bounds_at(visit.context.depth) if visit.node.refuse_repeated_calls else None
+        texts = converse(calls, messages, toolset, visit.node.max_iterations, skills, bounds)
     except ModelCallFailed as error:
         raise _LlmFailed(error.message, error.may_pass, error.retry_after_s or 0.0) from error
     except IterationsExhausted as error:

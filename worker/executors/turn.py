@@ -6,14 +6,14 @@ and the results of its calls are in the visit's transcript, as those of an `llm`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.skills import choice_of
-from sleipnir.scheduler.agents.loop_check import OF_CHILD, OF_ROOT, Call, alert
+from sleipnir.scheduler.agents.loop_check import bounds_at
 from sleipnir.scheduler.agents.memory import (
     TEXTS,
     Conversation,
@@ -24,7 +24,6 @@ from sleipnir.scheduler.agents.memory import (
 )
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.runs.events import Continued
-from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.agents.builtin.agents import agent_tools
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
@@ -32,12 +31,13 @@ from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_to
 from sleipnir.worker.agents.prompt import lasting_instructions, opening
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import continuation
-from sleipnir.worker.conversation.loop import Parked, carry_out, parse_arguments
+from sleipnir.worker.conversation.loop import Parked, carry_out
+from sleipnir.worker.conversation.repeated_calls import repeated
 from sleipnir.worker.conversation.retries import is_transient, pause_s
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
-from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply, ToolCall
+from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Ended, Outcome, Postponed, Wrote
 
@@ -66,7 +66,8 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
             outcome = _stop(visit, calls, notebook, skills, conversation, added, reply)
         else:
             _require_another_turn(visit, calls)
-            added += carry_out(calls, toolset, reply, _repeated(visit, before, reply))
+            refused = repeated(bounds_at(visit.context.depth), before, reply)
+            added += carry_out(calls, toolset, reply, refused)
             writes = _writes(visit, added, notebook)
             outcome = Wrote(writes, visit.node.targets, usage=calls.usage)
     except ModelCallFailed as error:
@@ -171,34 +172,6 @@ def _require_another_turn(visit: Visit[TurnNode], calls: ModelCalls) -> None:
         raise NodeFailed(
             "R603", f"still calling tools after {most} turns (agent_max_turns)", calls.usage
         )
-
-
-def _repeated(visit: Visit[TurnNode], before: Sequence[Message], reply: Reply) -> Mapping[str, Any]:
-    """Calls that go round in circles, by id, and what each gets for a result."""
-    bounds = OF_CHILD if visit.context.depth else OF_ROOT
-    recorded: list[Call] = []
-    for message in reversed(before):
-        if len(recorded) >= bounds.window:
-            break
-        recorded[:0] = _recordable(Reply(message, NO_USAGE).calls)
-    found = {}
-    for call in reply.calls:
-        for each in _recordable([call]):
-            refused = alert(each, recorded[-bounds.window :], bounds)
-            if refused is not None:
-                found[call.call_id] = refused
-    return found
-
-
-def _recordable(calls: Sequence[ToolCall]) -> list[Call]:
-    """Those whose arguments can be read."""
-    found = []
-    for call in calls:
-        try:
-            found.append(Call(call.name, parse_arguments(call)))
-        except ValueError:
-            continue
-    return found
 
 
 def _after_failure(

@@ -426,3 +426,27 @@ def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServ
     assert isinstance(outcome, Wrote)
     assert outcome.output == "done"
     assert most == 8 * [4]
+
+
+@pytest.mark.parametrize(("refuses", "carried_out"), [(True, 3), (False, 5)])
+def test_a_node_may_refuse_calls_that_go_round_in_circles(
+    server: ModelServer, refuses: bool, carried_out: int
+) -> None:
+    same, other = calls(("look", {"at": 1})), calls(("look", {"at": 2}))
+    server.script.add(same, same, same, same, other, says("done"))
+    seen: list[Any] = []
+
+    def look(invocation: ToolInvocation) -> Completed:
+        seen.append(invocation.arguments)
+        return Completed("seen")
+
+    declaration = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    services = KeptServices(tools=GivenTools(Toolset({"look": ResolvedTool(declaration, look)})))
+    asking = visit({"tools": ["look"], "refuse_repeated_calls": refuses}, services=services)
+
+    outcome = run_llm(asking)
+
+    assert isinstance(outcome, Wrote)
+    assert len(seen) == carried_out
+    told = [each["content"] for each in server.requests[-1].messages if each["role"] == "tool"]
+    assert ["loop_alert" in each for each in told] == [False, False, refuses, refuses, False]

@@ -1,0 +1,26 @@
+"""The arguments of a call, as the model wrote them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sleipnir.worker.llm.client import ToolCall
+
+
+def parse_arguments(call: ToolCall) -> dict[str, Any]:
+    """The call's arguments: a JSON object, or a string that holds one.
+
+    Raises:
+        ValueError: they are neither.
+    """
+    value: Any = call.arguments.strip() or "{}"
+    for _ in range(2):
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"its arguments are not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError("its arguments are not a JSON object")
+    return value
