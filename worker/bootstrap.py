@@ -187,9 +187,11 @@ def _make_app(services: Services) -> Celery:
     settings = services.settings
     assert settings.redis_url is not None
     queues = [QUEUE]
-    if not is_private(settings.redis_url):
+    # With a private Redis all workers are on this machine.
+    if pinned := not is_private(settings.redis_url):
         queues.append(machine_queue(settings.machine_name))
-        announce(Machines(services.store.client), settings.machine_name)
+    machines = Machines(services.store.client)
+    announce(machines, settings, services.leases, with_queue=pinned)
     app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, services))
     return app

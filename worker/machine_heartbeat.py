@@ -1,30 +1,57 @@
-"""The heartbeat of a machine: tells everybody that a worker of it is alive."""
+"""The heartbeat of a worker: tells everybody that it and its machine are alive."""
 
 from __future__ import annotations
 
 import logging
+import os
+from pathlib import Path
+from time import monotonic
 
+from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.periodic import repeat
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.worker.visit.lease import Leases
 
 logger = logging.getLogger("sleipnir.worker")
 
 _EVERY_S = 5.0
-_EXPIRES_S = 20
+_MEMORY = Path("/proc/self/statm")
 
 
-def announce(machines: Machines, machine: str) -> None:
+def announce(machines: Machines, settings: Settings, leases: Leases, *, with_queue: bool) -> None:
     """Keep saying so, from a thread of its own, for the life of this process.
 
     Runs that need a directory of one machine are pinned to it only while this is said.
+
+    Args:
+        with_queue: whether this worker takes such runs.
     """
+    started = monotonic()
 
     def beat() -> None:
+        taken_at, taken = leases.latest()
+        state = WorkerState(
+            machine=settings.machine_name,
+            pid=os.getpid(),
+            slots=settings.concurrency,
+            busy=len(leases.held()),
+            taken=taken,
+            idle_s=round(monotonic() - (taken_at or started), 1),
+            memory_bytes=_memory_bytes(),
+        )
         try:
-            machines.announce(machine, _EXPIRES_S)
+            machines.announce(state, with_queue=with_queue)
         except RedisError as error:
-            logger.debug("cannot publish the machine heartbeat: %s", error)
+            logger.debug("cannot publish the worker's heartbeat: %s", error)
 
     beat()
     repeat(beat, _EVERY_S, "machine-heartbeat")
+
+
+def _memory_bytes() -> int:
+    """What this process holds in memory; 0 where the system does not tell."""
+    try:
+        return int(_MEMORY.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -97,6 +97,8 @@ Shared:
                                        the last three expire after the retention time
     sleipnir:audit             stream  what people did to runs; the newest 100,000 acts
     sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
+    sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in seconds
+    sleipnir:workers           set     their names; expires in a day
     sleipnir                   list    the queue, if the broker is this Redis; its first lane,
                                        `sleipnir\\x06\\x16<n>` the others (lua/lib/dispatch.lua)
     sleipnir:turns             zset    messages of batches' runs that have not begun → turn
@@ -120,6 +122,7 @@ ALL_PARTITIONS = tuple(f"{{p{number:02d}}}" for number in range(PARTITIONS))
 
 BUNDLES = "sleipnir:bundles"
 AUDIT = "sleipnir:audit"
+WORKERS = "sleipnir:workers"
 QUEUE = "sleipnir"
 # As kombu names the lists of a queue's priorities.
 LANE_SEPARATOR = "\x06\x16"
@@ -233,6 +236,10 @@ def ids_keys(prefix: str) -> list[str]:
 
 def machine_key(machine: str) -> str:
     return f"sleipnir:machine:{machine}"
+
+
+def worker_key(name: str) -> str:
+    return f"sleipnir:worker:{name}"
 
 
 def machine_queue(machine: str) -> str:

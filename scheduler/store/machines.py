@@ -1,12 +1,36 @@
-"""Which machines have a worker, as those workers say themselves."""
+"""Which machines have a worker and what workers there are, as they say themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import redis
 
-from sleipnir.scheduler.store.keys import machine_key
+from sleipnir.scheduler.store.keys import WORKERS, machine_key, worker_key
+
+# Several times what lies between two beats.
+EXPIRES_S = 20
+_NAMES_EXPIRE_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker process as of its latest beat."""
+
+    machine: str
+    pid: int
+    slots: int  # visits it executes at once, at most
+    busy: int  # that it executes
+    taken: int  # that it has begun since its start
+    idle_s: float  # since it began the latest, or since its start
+    memory_bytes: int
+    silent_s: float = 0.0  # since that beat
+
+    @property
+    def name(self) -> str:
+        return f"{self.machine}/{self.pid}"
 
 
 class Machines:
@@ -15,9 +39,47 @@ class Machines:
     def __init__(self, client: redis.Redis) -> None:
         self._redis = client
 
-    def announce(self, machine: str, expires_s: int) -> None:
-        """Say that a worker of a machine is alive, for a while."""
-        self._redis.set(machine_key(machine), "1", ex=expires_s)
+    def announce(self, worker: WorkerState, *, with_queue: bool) -> None:
+        """Say for a while that a worker is alive, and with it its machine.
+
+        Args:
+            with_queue: whether it takes runs that are pinned to its machine.
+        """
+        fields: dict[Any, Any] = {name: str(value) for name, value in asdict(worker).items()}
+        with self._redis.pipeline(transaction=False) as pipe:
+            if with_queue:
+                pipe.set(machine_key(worker.machine), "1", ex=EXPIRES_S)
+            pipe.hset(worker_key(worker.name), mapping=fields)
+            pipe.expire(worker_key(worker.name), EXPIRES_S)
+            pipe.sadd(WORKERS, worker.name)
+            pipe.expire(WORKERS, _NAMES_EXPIRE_S)
+            pipe.execute()
+
+    def workers(self) -> list[WorkerState]:
+        """The workers that are alive, by machine; those that no longer are, are forgotten."""
+        names = sorted(map(str, self._redis.smembers(WORKERS)))
+        with self._redis.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.hgetall(worker_key(name))
+                pipe.pttl(worker_key(name))
+            answers = pipe.execute()
+        found = dict(zip(names, zip(answers[::2], answers[1::2], strict=True), strict=True))
+        if gone := [name for name, (fields, _) in found.items() if not fields]:
+            self._redis.srem(WORKERS, *gone)
+        return [
+            WorkerState(
+                machine=fields["machine"],
+                pid=int(fields["pid"]),
+                slots=int(fields["slots"]),
+                busy=int(fields["busy"]),
+                taken=int(fields["taken"]),
+                idle_s=float(fields["idle_s"]),
+                memory_bytes=int(fields["memory_bytes"]),
+                silent_s=max(0.0, EXPIRES_S - left_ms / 1000),
+            )
+            for fields, left_ms in found.values()
+            if fields
+        ]
 
     def have_worker(self, machine: str) -> bool:
         """Whether a worker of that machine is alive."""

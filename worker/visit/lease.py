@@ -8,6 +8,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 
 from sleipnir.scheduler.periodic import repeat
 from sleipnir.scheduler.runs.model import Lease
@@ -30,6 +31,8 @@ class Leases:
         self._changed = threading.Condition()
         self._worker_id = secrets.token_hex(4)
         self._counter = itertools.count(1)
+        self._taken = 0
+        self._taken_at: float | None = None
         self._thread: threading.Thread | None = None
         self.closed = False  # no visit is to be started any more
 
@@ -46,6 +49,8 @@ class Leases:
         cancellation = Cancellation()
         with self._changed:
             self._held[lease.token] = (lease, cancellation)
+            self._taken += 1
+            self._taken_at = monotonic()
             if self._thread is None:
                 self._thread = repeat(
                     self._renew_once, self._interval_s, "heartbeat", when=self._wait_until_held
@@ -59,6 +64,10 @@ class Leases:
                 del self._held[lease.token]
                 if not self._held:
                     self._changed.notify_all()
+
+    def latest(self) -> tuple[float | None, int]:
+        """When the latest lease was taken, as `monotonic` tells, and how many there were."""
+        return self._taken_at, self._taken
 
     def held(self) -> list[tuple[Lease, Cancellation]]:
         """What is held right now."""
