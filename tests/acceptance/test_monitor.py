@@ -158,7 +158,9 @@ def test_figures_want_the_password_too(start: Start) -> None:
     monitor = start("--basic-auth", "me:secret")
 
     assert monitor.get("/metrics")[0] == 401
-    assert monitor.get("/metrics", "me:secret")[0] == 200
+    status, figures = monitor.get("/metrics", "me:secret")
+    assert status == 200
+    assert "sleipnir_redis_up 1.0" in figures
     assert monitor.get("/healthcheck") == (200, "OK")
 
 

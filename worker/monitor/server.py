@@ -10,12 +10,15 @@ anything.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import os
 import signal
 import sys
 from dataclasses import dataclass
 from typing import Any
+
+from prometheus_client import REGISTRY
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.client import Client
@@ -28,6 +31,7 @@ from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.app import make_app
 from sleipnir.worker.monitor.access import Access, comes_from_elsewhere
 from sleipnir.worker.monitor.hosts import Hosts, is_loopback
+from sleipnir.worker.monitor.metrics import EngineMetrics
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site
 
@@ -92,7 +96,9 @@ class ListenPlace:
 
 def serve(settings: Settings, place: ListenPlace, site: Site, *, quiet: bool = False) -> int:
     """Serve our pages and Flower's."""
-    flower = _flower(settings, place)
+    figures = EngineMetrics(site.client.store, settings)
+    REGISTRY.register(figures)
+    flower = _flower(settings, place, figures)
     flower.add_handlers(".*", list(rules(site)))
     try:
         port = flower.start_http_server()
@@ -119,7 +125,7 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
 
 
-def _flower(settings: Settings, place: ListenPlace) -> Any:
+def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics) -> Any:
     options = flower_options.options
     options.address = place.address
     options.port = place.port
@@ -132,10 +138,10 @@ def _flower(settings: Settings, place: ListenPlace) -> Any:
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
     hosts = Hosts(place.address, settings.monitor_hosts)
     celery = make_app(broker_url, settings.concurrency)
-    return _guarded(hosts)(capp=celery, options=options, **urls.settings)
+    return _guarded(hosts, figures)(capp=celery, options=options, **urls.settings)
 
 
-def _guarded(hosts: Hosts) -> type[Any]:
+def _guarded(hosts: Hosts, figures: EngineMetrics) -> type[Any]:
     """Flower that answers to its own names only, and shows figures to whom it shows pages."""
 
     class OtherHost(web.RequestHandler):  # type: ignore[misc]  # no stubs
@@ -159,6 +165,7 @@ def _guarded(hosts: Hosts) -> type[Any]:
 
         @web.authenticated  # type: ignore[untyped-decorator]
         async def get(self) -> None:
+            await asyncio.to_thread(figures.collect)  # so that what is written has been read
             await super().get()
 
     class HostChecked(app.Flower):  # type: ignore[misc]  # not known before it is imported

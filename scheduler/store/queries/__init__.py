@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS
 from sleipnir.scheduler.store.queries.batches import BatchQueries
+from sleipnir.scheduler.store.queries.engine import EngineQueries
 from sleipnir.scheduler.store.queries.histories import HistoryQueries
 from sleipnir.scheduler.store.queries.lists import ListQueries
 from sleipnir.scheduler.store.queries.narration import NarrationQueries
@@ -12,7 +13,13 @@ from sleipnir.scheduler.store.queries.sessions import SessionQueries
 
 
 class RunQueries(
-    ListQueries, BatchQueries, QuestionQueries, HistoryQueries, NarrationQueries, SessionQueries
+    ListQueries,
+    BatchQueries,
+    QuestionQueries,
+    HistoryQueries,
+    NarrationQueries,
+    SessionQueries,
+    EngineQueries,
 ):
     """Reads of the run store, by what is read."""
 

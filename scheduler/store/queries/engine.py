@@ -1,0 +1,96 @@
+"""How the engine as a whole stands: counts of runs, clocks, queues, memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sleipnir.scheduler.store.keys import (
+    ALL_PARTITIONS,
+    LANES,
+    QUEUE,
+    lane_key,
+    machine_queue,
+)
+from sleipnir.scheduler.store.queries.base import Queries
+
+_QUESTIONS_OF_A_PARTITION = 7
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """One reading; every number is of all partitions."""
+
+    # As keys.py says of `tally`: stored root runs that are over, and what they used.
+    tally: Mapping[str, int]
+    open: int  # root runs that are not over
+    waiting: int  # of these, those that wait for a person
+    questions: int
+    oldest_question_s: float | None
+    timer_lag_s: float  # by how much the latest timer is late
+    unowned: int  # partitions that no scheduler looks after
+    queues: Mapping[str, int]  # messages by queue; empty where the broker is another server
+    memory_bytes: int
+    memory_limit_bytes: int  # 0: none
+
+
+class EngineQueries(Queries):
+    """Reads that cost as much as there are partitions."""
+
+    def engine_state(self, machines: Iterable[str], *, is_broker: bool = True) -> EngineState:
+        """How everything stands now.
+
+        Args:
+            machines: those whose own queues are looked at.
+            is_broker: whether this Redis has the queues.
+        """
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.hgetall(f"{partition}:tally")
+                pipe.zcard(f"{partition}:open")
+                pipe.zcard(f"{partition}:waiting")
+                pipe.zcard(f"{partition}:inbox")
+                pipe.zrange(f"{partition}:inbox", 0, 0, withscores=True)
+                pipe.zrange(f"{partition}:timers", 0, 0, withscores=True)
+                pipe.exists(f"{partition}:owner")
+            pipe.info("memory")
+            *answers, memory = pipe.execute()
+        tallies, *columns = (
+            answers[first::_QUESTIONS_OF_A_PARTITION] for first in range(_QUESTIONS_OF_A_PARTITION)
+        )
+        opened, waiting, asked, oldest, timers, owners = columns
+        now_ms = self.now_ms()
+        asked_at = [score for found in oldest for _, score in found]
+        due = [score for found in timers for _, score in found]
+        return EngineState(
+            tally=_sums(tallies),
+            open=sum(opened),
+            waiting=sum(waiting),
+            questions=sum(asked),
+            oldest_question_s=(now_ms - min(asked_at)) / 1000 if asked_at else None,
+            timer_lag_s=max(0.0, (now_ms - min(due)) / 1000) if due else 0.0,
+            unowned=owners.count(0),
+            queues=self._queue_lengths(machines) if is_broker else {},
+            memory_bytes=memory["used_memory"],
+            memory_limit_bytes=memory["maxmemory"],
+        )
+
+    def _queue_lengths(self, machines: Iterable[str]) -> dict[str, int]:
+        queues = [QUEUE, *(machine_queue(machine) for machine in sorted(set(machines)))]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for queue in queues:
+                for lane in range(LANES):
+                    pipe.llen(lane_key(queue, lane))
+            lengths = pipe.execute()
+        return {
+            queue: sum(lengths[LANES * place : LANES * (place + 1)])
+            for place, queue in enumerate(queues)
+        }
+
+
+def _sums(hashes: Iterable[Mapping[str, str]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for fields in hashes:
+        found.update({name: int(count) for name, count in fields.items()})
+    return dict(found)

@@ -1,0 +1,190 @@
+"""Our figures for Prometheus, beside Flower's.
+
+Sums over runs are of those that are stored: they fall when finished runs are removed, so they are
+gauges. No label holds a run, a batch, a node, or what somebody wrote.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.limits.report import Report, report, scope_of
+from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.queries.engine import EngineState
+from sleipnir.scheduler.store.run_store import RunStore
+
+_KEPT_S = 5.0
+_MOST_AGENTS = 100
+_OTHERS = "_other"
+_DURATIONS = ("1", "5", "30", "120", "600", "3600", "86400", "inf")
+_KINDS = {"prompt": "prompt", "completion": "completion", "cached": "cached"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    state: EngineState
+    workers: list[WorkerState]
+    limits: Report
+
+
+class EngineMetrics(Collector):
+    """Reads the engine when somebody asks, once in some seconds."""
+
+    def __init__(self, store: RunStore, settings: Settings) -> None:
+        self._queries = RunQueries(store.client, store.clock)
+        self._machines = Machines(store.client)
+        self._limits = LimitCommands(store)
+        self._is_broker = settings.broker_url in (None, settings.redis_url)
+        self._lock = threading.Lock()
+        self._latest: tuple[float, list[Metric]] = (-_KEPT_S, [])
+
+    def describe(self) -> list[Metric]:
+        """Nothing: whoever registers this does not want it read."""
+        return []
+
+    def collect(self) -> list[Metric]:
+        """All of them; of a Redis that is away only that it is."""
+        with self._lock:
+            read_at, families = self._latest
+            if monotonic() - read_at >= _KEPT_S:
+                families = list(self._families())
+                self._latest = (monotonic(), families)
+            return families
+
+    def _families(self) -> Iterator[Metric]:
+        try:
+            workers = self._machines.workers()
+            machines = {worker.machine for worker in workers}
+            state = self._queries.engine_state(machines, is_broker=self._is_broker)
+            limits = report(self._limits.limiter.queries, self._limits.rules())
+        except RedisError:
+            yield _gauge("sleipnir_redis_up", "Whether Redis answers", 0)
+            return
+        yield _gauge("sleipnir_redis_up", "Whether Redis answers", 1)
+        yield from _of_runs(state)
+        yield from _of_engine(state)
+        yield from _of_workers(workers)
+        yield from _of_limits(limits)
+
+
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, about, value=value)
+
+
+def _labelled(
+    name: str, about: str, labels: tuple[str, ...], values: Mapping[Any, float]
+) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=labels)
+    for texts, value in sorted(values.items()):
+        family.add_metric(texts, value)
+    return family
+
+
+def _of_runs(state: EngineState) -> Iterator[Metric]:
+    runs, took, used = _by_agent(state.tally)
+    yield _labelled("sleipnir_runs_total", "Stored finished root runs", ("agent", "status"), runs)
+    about = "Seconds that stored finished root runs took"
+    seconds = HistogramMetricFamily("sleipnir_run_seconds", about, labels=("agent",))
+    for agent, counts in sorted(took.items()):
+        total, buckets = 0, []
+        for most in _DURATIONS:
+            total += counts[most]
+            buckets.append(("+Inf" if most == "inf" else f"{most}.0", total))
+        seconds.add_metric((agent,), buckets, sum_value=None)
+    yield seconds
+    yield _labelled(
+        "sleipnir_cost_usd_total",
+        "What stored finished root runs cost, as far as prices are known",
+        ("agent",),
+        {(agent,): n / 1e9 for (agent, kind), n in used.items() if kind == "cost"},
+    )
+    yield _labelled(
+        "sleipnir_tokens_total",
+        "Tokens of stored finished root runs",
+        ("agent", "kind"),
+        {key: n for key, n in used.items() if key[1] in _KINDS},
+    )
+    yield _gauge("sleipnir_runs_open", "Root runs that are not over", state.open)
+    yield _gauge("sleipnir_runs_waiting", "Root runs that wait for a person", state.waiting)
+
+
+def _by_agent(
+    tally: Mapping[str, int],
+) -> tuple[Counter[tuple[str, str]], dict[str, Counter[str]], Counter[tuple[str, str]]]:
+    """By agent: runs by status, runs by what they took at most, what they used."""
+    fields = [(name.split(" ", 2), count) for name, count in tally.items()]
+    ended = [
+        (parts, count) for parts, count in fields if len(parts) == 3 and parts[1] in _DURATIONS
+    ]
+    sizes: Counter[str] = Counter()
+    for (_, _, agent), count in ended:
+        sizes[agent] += count
+    shown = {agent for agent, _ in sizes.most_common(_MOST_AGENTS)}
+    runs: Counter[tuple[str, str]] = Counter()
+    took: dict[str, Counter[str]] = defaultdict(Counter)
+    used: Counter[tuple[str, str]] = Counter()
+    for (status, most, name), count in ended:
+        agent = name if name in shown else _OTHERS
+        runs[agent, status] += count
+        took[agent][most] += count
+    for name, count in tally.items():
+        kind, _, agent = name.partition(" ")
+        if kind == "cost" or kind in _KINDS:
+            used[agent if agent in shown else _OTHERS, kind] += count
+    return runs, took, used
+
+
+def _of_engine(state: EngineState) -> Iterator[Metric]:
+    yield _gauge("sleipnir_questions_open", "Questions that wait for a person", state.questions)
+    age = state.oldest_question_s or 0
+    yield _gauge("sleipnir_question_oldest_seconds", "Since the oldest of them was asked", age)
+    lengths = {(queue,): float(length) for queue, length in state.queues.items()}
+    yield _labelled("sleipnir_queue_length", "Messages that no worker has", ("queue",), lengths)
+    lag = state.timer_lag_s
+    yield _gauge("sleipnir_timer_lag_seconds", "By how much the latest timer is late", lag)
+    about = "Partitions that no scheduler looks after"
+    yield _gauge("sleipnir_partitions_unowned", about, state.unowned)
+    yield _gauge("sleipnir_redis_memory_bytes", "What Redis holds", state.memory_bytes)
+    about = "What Redis may hold; 0: no limit"
+    yield _gauge("sleipnir_redis_memory_limit_bytes", about, state.memory_limit_bytes)
+
+
+def _of_workers(workers: list[WorkerState]) -> Iterator[Metric]:
+    yield _gauge("sleipnir_workers", "Worker processes", len(workers))
+    slots, busy = (sum(getattr(each, name) for each in workers) for name in ("slots", "busy"))
+    yield _gauge("sleipnir_worker_slots", "Visits that workers execute at once, at most", slots)
+    yield _gauge("sleipnir_worker_busy", "Visits that workers execute", busy)
+    longest = max((worker.idle_s + worker.silent_s for worker in workers), default=0.0)
+    about = "Since a worker took its latest visit, of the worker where that is longest"
+    yield _gauge("sleipnir_worker_last_taken_seconds", about, longest)
+
+
+def _of_limits(found: Report) -> Iterator[Metric]:
+    named = {(line.name, line.setting): line for line in found.limits}
+    labels = ("name", "setting")
+    values = {key: float(line.value) for key, line in named.items()}
+    yield _labelled("sleipnir_limit", "Limits of model calls", labels, values)
+    values = {key: float(line.in_use) for key, line in named.items()}
+    yield _labelled("sleipnir_limit_in_use", "What of them is in use", labels, values)
+    waiting = {(line.name,): float(line.waiting) for line in found.limits}
+    waiting |= {(line.name,): float(line.waiting) for line in found.pauses}
+    yield _labelled("sleipnir_calls_waiting", "Model calls that wait", ("name",), waiting)
+    paused = {(line.name, line.kind): 1.0 for line in found.pauses}
+    yield _labelled("sleipnir_paused", "What no call may use for now", ("name", "kind"), paused)
+    for line in found.budgets:
+        if scope_of(line.name) == "day":
+            yield _gauge("sleipnir_budget_spent_usd", "Spent of the day's budget", line.spent_usd)
+            if line.left_usd is not None:
+                yield _gauge("sleipnir_budget_left_usd", "Left of the day's budget", line.left_usd)
