@@ -127,10 +127,13 @@ class Arena:
         if self.redis.brpop(DONE, timeout=120) is None:
             raise RuntimeError(f"{task} did not finish")
 
-    def start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, module: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
         with (self.home / "workers.log").open("ab") as log:
             child = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *arguments], stdout=log, stderr=log
+                [sys.executable, "-P", "-m", module, *arguments],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **variables},
             )
         self.children.append(child)
         return child

@@ -15,6 +15,7 @@ from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
+from sleipnir.worker.bench.monitor import monitor
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 from sleipnir.worker.bench.start import start
 
@@ -171,6 +172,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "submit": submit,
     "memory": memory,
     "lists": lists,
+    "monitor": monitor,
     "start": start,
     "llm": llm,
     "llm-many": llm_many,
@@ -179,7 +181,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
 
 
 # Only when it is asked for: it fills a gigabyte of memory.
-LARGE = frozenset({"lists"})
+LARGE = frozenset({"lists", "monitor"})
 
 
 def _commands(arena: Arena, act: Callable[[], Any]) -> float:

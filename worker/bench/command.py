@@ -38,7 +38,7 @@ from sleipnir.worker.bench.table import HEAD, line
     show_default=True,
     type=click.IntRange(1),
     metavar="N",
-    help="Runs that `--only lists` stores; a million take about 1 GB of memory.",
+    help="Runs that `lists` and `monitor` store; a million take about 1 GB of memory.",
 )
 @click.option(
     "--peers", "with_peers", is_flag=True, help="Measure LangGraph beside it, and nothing else."
