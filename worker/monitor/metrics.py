@@ -150,8 +150,11 @@ def _of_engine(state: EngineState) -> Iterator[Metric]:
     yield _gauge("sleipnir_questions_open", "Questions that wait for a person", state.questions)
     age = state.oldest_question_s or 0
     yield _gauge("sleipnir_question_oldest_seconds", "Since the oldest of them was asked", age)
-    lengths = {(queue,): float(length) for queue, length in state.queues.items()}
+    lengths = {(name,): float(queue.length) for name, queue in state.queues.items()}
     yield _labelled("sleipnir_queue_length", "Messages that no worker has", ("queue",), lengths)
+    ages = {(name,): queue.oldest_s for name, queue in state.queues.items()}
+    about = "Since the oldest message was published that is next in its lane"
+    yield _labelled("sleipnir_queue_oldest_seconds", about, ("queue",), ages)
     lag = state.timer_lag_s
     yield _gauge("sleipnir_timer_lag_seconds", "By how much the latest timer is late", lag)
     about = "Partitions that no scheduler looks after"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,12 +11,22 @@ from sleipnir.scheduler.store.keys import (
     ALL_PARTITIONS,
     LANES,
     QUEUE,
+    TURN_MARK,
     lane_key,
     machine_queue,
+    turns_key,
 )
 from sleipnir.scheduler.store.queries.base import Queries
 
 _QUESTIONS_OF_A_PARTITION = 7
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """A queue of messages that no worker has taken."""
+
+    length: int
+    oldest_s: float  # since the oldest of those was published that are next in their lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +41,7 @@ class EngineState:
     oldest_question_s: float | None
     timer_lag_s: float  # by how much the latest timer is late
     unowned: int  # partitions that no scheduler looks after
-    queues: Mapping[str, int]  # messages by queue; empty where the broker is another server
+    queues: Mapping[str, QueueState]  # by name; empty where the broker is another server
     memory_bytes: int
     memory_limit_bytes: int  # 0: none
 
@@ -71,22 +82,32 @@ class EngineQueries(Queries):
             oldest_question_s=(now_ms - min(asked_at)) / 1000 if asked_at else None,
             timer_lag_s=max(0.0, (now_ms - min(due)) / 1000) if due else 0.0,
             unowned=owners.count(0),
-            queues=self._queue_lengths(machines) if is_broker else {},
+            queues=self._queues(machines, now_ms) if is_broker else {},
             memory_bytes=memory["used_memory"],
             memory_limit_bytes=memory["maxmemory"],
         )
 
-    def _queue_lengths(self, machines: Iterable[str]) -> dict[str, int]:
+    def _queues(self, machines: Iterable[str], now_ms: int) -> dict[str, QueueState]:
         queues = [QUEUE, *(machine_queue(machine) for machine in sorted(set(machines)))]
         with self._redis.pipeline(transaction=False) as pipe:
             for queue in queues:
                 for lane in range(LANES):
                     pipe.llen(lane_key(queue, lane))
-            lengths = pipe.execute()
-        return {
-            queue: sum(lengths[LANES * place : LANES * (place + 1)])
-            for place, queue in enumerate(queues)
-        }
+                    pipe.lindex(lane_key(queue, lane), -1)
+                pipe.zrange(turns_key(queue), 0, 0)
+            answers = iter(pipe.execute())
+        found = {}
+        for queue in queues:
+            lanes = [(next(answers), next(answers)) for _ in range(LANES)]
+            ahead = [*(text for _, text in lanes if text not in (None, TURN_MARK)), *next(answers)]
+            oldest_ms = min(map(_published_ms, ahead), default=now_ms)
+            length = sum(length for length, _ in lanes)
+            found[queue] = QueueState(length, max(0.0, (now_ms - oldest_ms) / 1000))
+        return found
+
+
+def _published_ms(message: str) -> int:
+    return int(json.loads(message)["headers"]["published_ms"])
 
 
 def _sums(hashes: Iterable[Mapping[str, str]]) -> dict[str, int]:

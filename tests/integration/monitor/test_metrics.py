@@ -40,7 +40,7 @@ def test_runs_are_counted_by_agent_and_status(engine: Engine, clock: Clock) -> N
             clock.move(20)
             engine.client.answer(run_id, answer)
             engine.drive()
-    engine.submit(GRAPH, FILES)
+    engine.submit(GRAPH, FILES, batch="b")
     clock.move(90)
 
     found = figures(engine)
@@ -57,6 +57,7 @@ def test_runs_are_counted_by_agent_and_status(engine: Engine, clock: Clock) -> N
     assert found.get_sample_value("sleipnir_questions_open") == 1
     assert found.get_sample_value("sleipnir_question_oldest_seconds") == 90
     assert found.get_sample_value("sleipnir_queue_length", {"queue": "sleipnir"}) == 1
+    assert found.get_sample_value("sleipnir_queue_oldest_seconds", {"queue": "sleipnir"}) == 90
     # Its message lies there for longer than a message may take; nobody looks after it.
     assert (found.get_sample_value("sleipnir_timer_lag_seconds") or 0) > 0
     assert found.get_sample_value("sleipnir_partitions_unowned") == 64
