@@ -6,7 +6,8 @@ import asyncio
 import http.client
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
@@ -57,6 +58,7 @@ class ServedSite:
         await self._ended.wait()
         server.stop()
         await server.close_all_connections()
+        await self.site.hub.close()
         self.site.close()
 
     def __enter__(self) -> Self:
@@ -72,6 +74,19 @@ class ServedSite:
     ) -> None:
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join()
+
+    @contextmanager
+    def stream(self, topics: str) -> Iterator[Iterator[tuple[str, Any]]]:
+        """Watch topics: gives the event and the data of each frame as it comes."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
+        headers = {"Authorization": f"Bearer {KEY}"}
+        connection.request("GET", f"/api/v1/stream?topics={topics}", headers=headers)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        try:
+            yield _frames(answer)
+        finally:
+            connection.close()
 
     def ask(
         self,
@@ -94,3 +109,13 @@ class ServedSite:
             return Answer(answer.status, answer.read().decode(), dict(answer.getheaders()))
         finally:
             connection.close()
+
+
+def _frames(lines: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
+    event = ""
+    for line in lines:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
+        if name == "event":
+            event = value
+        elif name == "data":
+            yield event, json.loads(value)

@@ -47,6 +47,14 @@ def word(state: str) -> str:
     return LOOKS[state].word if state in LOOKS else state
 
 
+def node_line(node: Mapping[str, Any]) -> str:
+    """What a drawing says of a node of `graph_document`, in a line."""
+    text = f"{glyph(node['state'])} {word(node['state'])}"
+    if node["items"] is not None:
+        return f"{text} {node['items']['done']}/{node['items']['total']}"
+    return f"{text} {TIMES}{node['visits']:,}" if node["visits"] > 1 else text
+
+
 def span(seconds: float | None) -> str:
     """A time span as people say it: `0.08 s`, `12 s`, `3 min`, `2.5 h`."""
     if seconds is None:

@@ -24,6 +24,7 @@ from sleipnir.worker.monitor.handlers.inbox import (
 )
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsApi, RunsPage
+from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.site import Site
 
 _RUN = r"([0-9a-f]{16})"
@@ -40,7 +41,7 @@ class SiteRoute:
 
 ROUTES = (
     SiteRoute(r"/", EntryHandler, {"GET": Role.LOCAL}),
-    SiteRoute(r"/assets/(.+)", AssetHandler, {"GET": Role.LOCAL}),
+    SiteRoute(r"/assets/([0-9a-f]+)/([^/]+)", AssetHandler, {"GET": Role.LOCAL}),
     SiteRoute(r"/healthz", AliveHandler, {"GET": None}),
     SiteRoute(r"/readyz", ReadyHandler, {"GET": Role.LOCAL}),
     SiteRoute(r"/runs", RunsPage),
@@ -50,6 +51,7 @@ ROUTES = (
     SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(r"/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute(r"/api/v1/me", MeHandler),
+    SiteRoute(r"/api/v1/stream", StreamHandler),
     SiteRoute(r"/api/v1/questions", InboxApi),
     SiteRoute(rf"/api/v1/questions/{_RUN}/(.+)/answer", AnswerApi, {"POST": Role.ANSWER}),
     SiteRoute(r"/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),

@@ -15,7 +15,9 @@ from tornado.template import Loader
 from sleipnir.scheduler.client import Client
 from sleipnir.worker.monitor.access import Access
 from sleipnir.worker.monitor.drawings import Drawings
+from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.rates import ACTS, FAILED_SIGN_INS, READS, VisitorRates
+from sleipnir.worker.monitor.topics import Topics
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +38,8 @@ class Site:
         self.reads = VisitorRates(READS)
         self.acts = VisitorRates(ACTS)
         self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
+        self.topics = Topics(self)
+        self.hub = Hub(self.topics.look_at)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -50,16 +54,19 @@ class Site:
 
 @cache
 def assets() -> Mapping[str, bytes]:
-    """The static files, by the name that they are served under: it changes with the contents."""
-    files = sorted(file for file in (_HERE / "static").iterdir() if file.is_file())
-    return {_named(file.name, file.read_bytes()): file.read_bytes() for file in files}
+    """The static files by name."""
+    files = (file for file in (_HERE / "static").iterdir() if file.is_file())
+    return {file.name: file.read_bytes() for file in files}
 
 
 @cache
+def assets_version() -> str:
+    """Changes with any of them: they name each other, so all have it in their address."""
+    return sha256(repr(sorted(assets().items())).encode()).hexdigest()[:16]
+
+
 def asset(name: str) -> str:
     """The address of a static file."""
-    return f"/assets/{_named(name, (_HERE / 'static' / name).read_bytes())}"
-
-
-def _named(name: str, data: bytes) -> str:
-    return f"{sha256(data).hexdigest()[:16]}/{name}"
+    if name not in assets():
+        raise KeyError(name)
+    return f"/assets/{assets_version()}/{name}"

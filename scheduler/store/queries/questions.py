@@ -30,6 +30,10 @@ class QuestionQueries(IndexQueries):
         """The open questions of a run and of all its child runs, oldest first."""
         return self._carry_out(questions_of_tree(run_id))
 
+    def count_questions(self) -> int:
+        """How many are open."""
+        return self._count(["inbox"], Span())
+
     def list_questions(
         self,
         limit: int,

@@ -55,6 +55,10 @@ class TotalQueries(IndexQueries):
         known = self.batch_tallies([wanted.batch])[0]
         return {status: known.get(status, 0) for status in _COUNTED}, False
 
+    def all_counts(self) -> ByStatus:
+        """How many roots there are of each status; `open` are queued or running."""
+        return self._of_all()
+
     def _of_all(self) -> ByStatus:
         counts = self._counts([[index] for index in _INDEXED], Span())
         found = dict(zip(_INDEXED, counts, strict=True))

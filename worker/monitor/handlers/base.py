@@ -159,6 +159,7 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
             "path": self.request.path,
             "visitor": self.visitor,
             "token_field": TOKEN_FIELD,
+            "topics": "inbox" if self.visitor and self.visitor.role >= Role.READ else "",
             **values,
         }
         return bytes(self.site.templates.load(template).generate(**names))

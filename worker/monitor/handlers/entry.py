@@ -8,7 +8,7 @@ from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.worker.monitor.handlers.base import COOKIE, MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
-from sleipnir.worker.monitor.site import assets
+from sleipnir.worker.monitor.site import assets, assets_version
 
 _COOKIE_DAYS = 30
 _YEAR_S = 365 * 86_400
@@ -49,9 +49,9 @@ class EntryHandler(MonitorHandler):
 class AssetHandler(MonitorHandler):
     """Style sheets and scripts; their names change with their contents."""
 
-    def get(self, name: str) -> None:
+    def get(self, version: str, name: str) -> None:
         data = assets().get(name)
-        if data is None:
+        if data is None or version != assets_version():
             raise web.HTTPError(404)
         kind, _ = mimetypes.guess_type(name)
         self.set_header("Content-Type", f"{kind or 'application/octet-stream'}; charset=utf-8")

@@ -168,6 +168,7 @@ class RunPage(RunHandler):
             f"run_{tab}.html",
             tab="runs",
             title=f"{formats.glyph(head['status'])} {of.agent} {of.run_id[:8]}",
+            topics="inbox" if of.is_final else f"inbox,run:{of.run_id}",
             run=head,
             tabs=self.tabs,
             this=tab,
@@ -231,13 +232,8 @@ class RunPage(RunHandler):
         }
 
     def _mark(self, node: Document, chosen: str | None) -> NodeMark:
-        text = f"{formats.glyph(node['state'])} {formats.word(node['state'])}"
-        if node["items"] is not None:
-            text = f"{text} {node['items']['done']}/{node['items']['total']}"
-        elif node["visits"] > 1:
-            text = f"{text} {formats.TIMES}{node['visits']:,}"
         state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
-        return NodeMark(state, text, self.with_query(node=node["id"]))
+        return NodeMark(state, formats.node_line(node), self.with_query(node=node["id"]))
 
 
 def _worth_a_look(head: Document) -> str | None:

@@ -83,6 +83,7 @@ class RunsPage(RunsHandler):
             "runs.html",
             tab="runs",
             title="Runs",
+            topics="inbox,runs",
             listed=listed,
             chips=[(status, listed["counts"].get(status)) for status in _CHIPS],
             chosen=chosen,

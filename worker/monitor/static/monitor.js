@@ -1,10 +1,13 @@
 // What makes pages nicer to use; everything can be read and done without it.
 
 // Instants in the reader's zone; the exact one stays in the title.
-for (const time of document.querySelectorAll("time")) {
-  const at = new Date(time.dateTime);
-  if (!Number.isNaN(at.getTime())) time.textContent = at.toLocaleString();
+export function localise(root) {
+  for (const time of root.querySelectorAll("time")) {
+    const at = new Date(time.dateTime);
+    if (!Number.isNaN(at.getTime())) time.textContent = at.toLocaleString();
+  }
 }
+localise(document);
 
 const switcher = document.querySelector("[data-theme-switch]");
 const dark = window.matchMedia("(prefers-color-scheme: dark)");

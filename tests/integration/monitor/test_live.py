@@ -1,0 +1,106 @@
+"""Pages that are open hear what changes; while none is, nothing is read."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sleipnir.worker.monitor.hub import MOST_STREAMS, Hub, Look, Looking
+from sleipnir.worker.monitor.problems import Refused
+from tests.support.engine import Engine
+from tests.support.on_asyncio import run_in_thread
+from tests.support.site import ServedSite
+from tests.support.wait import wait_until
+
+GRAPH = """
+start: review
+nodes:
+  review:
+    {type: approval, question: "ok?", options: ["yes"], routes: {"yes": note}, on_other: note}
+  note: {type: script, script: note.sh, next: z}
+  z: {type: end, output: "done"}
+"""
+FILES = {"note.sh": "echo '{}'"}
+
+
+def test_a_watched_run_tells_each_change_up_to_its_end(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(GRAPH, FILES)
+
+    with site.stream(f"run:{run.run_id}") as frames:
+        event, before = next(frames)
+        assert (event, before["status"]) == ("change", "waiting")
+        assert before["nodes"]["review"] == ["waiting", "◆ waiting"]
+        engine.client.answer(run.run_id, "yes")
+        engine.drive()
+        told = list(frames)
+
+    assert [event for event, _ in told][-1] == "final"
+    last = told[-1][1]
+    assert (last["status"], last["nodes"]["z"][0]) == ("succeeded", "done")
+    wait_until(lambda: site.site.hub.streams == 0, "the stream is closed")
+
+
+def test_lists_tell_that_they_changed(engine: Engine, site: ServedSite) -> None:
+    with site.stream("runs,inbox") as frames:
+        first = {frame["topic"]: frame for _, frame in (next(frames), next(frames))}
+        engine.finish(GRAPH, FILES)
+        changed = {frame["topic"]: frame for _, frame in (next(frames), next(frames))}
+
+    assert (first["inbox"]["questions"], first["runs"]["counts"]["waiting"]) == (0, 0)
+    assert (changed["inbox"]["questions"], changed["runs"]["counts"]["waiting"]) == (1, 1)
+
+
+def test_topics_are_checked(site: ServedSite) -> None:
+    for topics in ("", "run:zz", "runs,nothing", ",".join(f"run:{n:016x}" for n in range(21))):
+        assert site.ask(f"/api/v1/stream?topics={topics}").status == 400
+
+
+class Counted:
+    """A topic that changes with every look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def look_at(self, topic: str) -> Looking:
+        async def look(_: str) -> Look:
+            self.looks += 1
+            return Look(str(self.looks), {"n": self.looks})
+
+        return look
+
+
+def test_one_look_serves_everybody_and_nobody_needs_none() -> None:
+    counted = Counted()
+
+    async def program() -> None:
+        hub = Hub(counted.look_at)
+        watchers = [hub.watch(["t"]) for _ in range(MOST_STREAMS)]
+        with pytest.raises(Refused):
+            hub.watch(["t"])
+        frames = [await watcher.frames.get() for watcher in watchers]
+        assert len(set(frames)) == 1
+        for watcher in watchers:
+            hub.leave(watcher)
+        assert hub.streams == 0
+        before = counted.looks
+        await asyncio.sleep(0)
+        assert counted.looks == before
+        await hub.close()
+
+    run_in_thread(program())
+
+
+def test_who_cannot_keep_up_is_told_to_load_the_page_again() -> None:
+    async def program() -> None:
+        hub = Hub(Counted().look_at)
+        watcher = hub.watch(["t"])
+        for number in range(100):
+            watcher.give(("change", str(number)))
+        waiting = [watcher.frames.get_nowait() for _ in range(watcher.frames.qsize())]
+        assert waiting[0] == ("resync", "{}")
+        assert waiting[-1] == ("change", "99")
+        hub.leave(watcher)
+        await hub.close()
+
+    run_in_thread(program())

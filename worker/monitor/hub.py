@@ -1,0 +1,138 @@
+"""What has changed, for pages that are open: read once, however many look at it.
+
+Nobody watching, nothing is read. A frame is made once for each topic, and handed to everybody who
+watches it; who cannot keep up is told to load the page again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.worker.monitor.problems import Problem, Refused
+
+log = logging.getLogger(__name__)
+
+# Streams that are served at once, and topics of one.
+MOST_STREAMS = 400
+MOST_TOPICS = 20
+# Frames that wait for one watcher; with more it loads its page again.
+_MOST_WAITING = 64
+# Before the next look after an error of Redis.
+_AFTER_ERROR_S = 2.0
+
+Frame = tuple[str, str]  # event and data of a server-sent event
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What somebody found who looked at a topic."""
+
+    version: str  # differs if anything has changed
+    document: Any
+    is_final: bool = False  # nothing will change any more
+    pause_s: float = 0.5  # before the next one
+
+
+CLOSED: Frame = ("closed", "")
+Looking = Callable[[str], Awaitable[Look]]  # takes the version that is known; "" at first
+
+
+@dataclass(eq=False, slots=True)
+class Watcher:
+    """One open stream."""
+
+    topics: Sequence[str]
+    frames: asyncio.Queue[Frame] = field(default_factory=lambda: asyncio.Queue(_MOST_WAITING))
+
+    def give(self, frame: Frame) -> None:
+        """Put a frame in its queue; when that is full everything in it is void."""
+        try:
+            self.frames.put_nowait(frame)
+        except asyncio.QueueFull:
+            while not self.frames.empty():
+                self.frames.get_nowait()
+            self.frames.put_nowait(("resync", "{}"))
+
+
+class Hub:
+    """Looks at topics that somebody watches.
+
+    Args:
+        look_at: how to look at a topic.
+    """
+
+    def __init__(self, look_at: Callable[[str], Looking]) -> None:
+        self._look_at = look_at
+        self._watchers: dict[str, set[Watcher]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._newest: dict[str, Frame] = {}
+
+    @property
+    def streams(self) -> int:
+        """How many are open."""
+        return len({watcher for watchers in self._watchers.values() for watcher in watchers})
+
+    def watch(self, topics: Sequence[str]) -> Watcher:
+        """Begin to watch; what is known of the topics already is given at once.
+
+        Raises:
+            Refused: too many do.
+        """
+        if self.streams >= MOST_STREAMS:
+            raise Refused(Problem(503, "streams", f"{MOST_STREAMS} pages are open already"))
+        watcher = Watcher(topics)
+        for topic in topics:
+            self._watchers.setdefault(topic, set()).add(watcher)
+            if topic in self._newest:
+                watcher.give(self._newest[topic])
+            if topic not in self._tasks:
+                self._tasks[topic] = asyncio.create_task(self._follow(topic))
+        return watcher
+
+    def leave(self, watcher: Watcher) -> None:
+        """Stop watching; a topic that nobody watches any more is not looked at."""
+        watcher.give(CLOSED)
+        for topic in watcher.topics:
+            watchers = self._watchers.get(topic, set())
+            watchers.discard(watcher)
+            if not watchers:
+                self._watchers.pop(topic, None)
+                self._newest.pop(topic, None)
+                if task := self._tasks.pop(topic, None):
+                    task.cancel()
+
+    async def close(self) -> None:
+        """Stop looking."""
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _follow(self, topic: str) -> None:
+        look, version = self._look_at(topic), ""
+        while True:
+            try:
+                found = await look(version)
+            except SleipnirError as error:
+                log.debug("cannot look at %s: %s", topic, error)
+                await asyncio.sleep(_AFTER_ERROR_S)
+                continue
+            if found.version != version:
+                version = found.version
+                event = "final" if found.is_final else "change"
+                frame = event, json.dumps({"topic": topic, **found.document}, ensure_ascii=False)
+                self._newest[topic] = frame
+                for watcher in list(self._watchers.get(topic, ())):
+                    watcher.give(frame)
+            if found.is_final:
+                return
+            await asyncio.sleep(found.pause_s)

@@ -1,0 +1,64 @@
+// One connection for all tabs of a browser: it allows only six to a server.
+const ports = new Map(); // port -> the topics of its page
+const over = new Set(); // topics that will not change any more
+const LONGEST_MS = 30_000;
+let source = null;
+let open = "";
+let failures = 0;
+
+function tell(message) {
+  for (const port of ports.keys()) port.postMessage(message);
+}
+
+function connect() {
+  const topics = [...new Set([...ports.values()].flat())].filter((topic) => !over.has(topic));
+  const wanted = topics.sort().slice(0, 20).join(",");
+  if (wanted === open && source !== null) return;
+  source?.close();
+  source = null;
+  open = wanted;
+  if (wanted === "") return;
+  const mine = new EventSource(`/api/v1/stream?topics=${encodeURIComponent(wanted)}`);
+  source = mine;
+  mine.onopen = () => {
+    failures = 0;
+    tell({ event: "live" });
+  };
+  mine.onerror = () => {
+    if (source !== mine) return;
+    mine.close();
+    source = null;
+    tell({ event: "away" });
+    failures += 1;
+    const wait = Math.min(LONGEST_MS, 1000 * 2 ** failures);
+    setTimeout(connect, wait * (0.5 + Math.random() / 2));
+  };
+  for (const name of ["change", "final", "resync"]) {
+    mine.addEventListener(name, (event) => {
+      const data = JSON.parse(event.data);
+      tell({ event: name, data });
+      if (name === "final") {
+        over.add(data.topic);
+        connect();
+      }
+    });
+  }
+}
+
+onconnect = (event) => {
+  const port = event.ports[0];
+  port.onmessage = (message) => {
+    if (message.data === "bye") {
+      ports.delete(port);
+    } else {
+      ports.set(port, message.data);
+      // A run that is watched anew may have been retried.
+      for (const topic of message.data) over.delete(topic);
+      if (source !== null && source.readyState === EventSource.OPEN) {
+        port.postMessage({ event: "live" });
+      }
+    }
+    connect();
+  };
+  port.start();
+};

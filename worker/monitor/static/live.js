@@ -1,0 +1,120 @@
+// Keeps a page as it would be if it were loaded again; the reader's place in it stays.
+import { localise } from "./monitor.js";
+
+const LEAST_MS = 2_000; // between two looks at the page
+const topics = document.body.dataset.topics.split(",").filter(Boolean);
+const title = document.title;
+const dot = document.querySelector("[data-live]");
+let looking = null;
+
+function isTyping(part) {
+  return part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+}
+
+// What the reader has opened or closed stays so.
+function keepOpen(part, found) {
+  const known = new Map();
+  for (const each of part.querySelectorAll("details")) known.set(each.querySelector("b")?.textContent, each.open);
+  for (const each of found.querySelectorAll("details")) {
+    const name = each.querySelector("b")?.textContent;
+    if (known.has(name)) each.open = known.get(name);
+  }
+}
+
+function replaceParts(fresh) {
+  for (const part of document.querySelectorAll("[data-part]")) {
+    const found = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
+    if (found === null || isTyping(part) || found.innerHTML === part.innerHTML) continue;
+    const canvas = part.querySelector(".canvas");
+    const place = canvas && [canvas.scrollLeft, canvas.scrollTop];
+    keepOpen(part, found);
+    part.replaceChildren(...found.childNodes);
+    if (place) part.querySelector(".canvas")?.scrollTo(...place);
+  }
+}
+
+// Rows of others do not move under the pointer: those that are shown change in place.
+function replaceRows(fresh) {
+  const rows = new Map([...fresh.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
+  const shown = document.querySelectorAll("[data-row]");
+  for (const row of shown) {
+    const found = rows.get(row.dataset.row);
+    if (found !== undefined && !row.contains(document.activeElement)) row.replaceChildren(...found.childNodes);
+    rows.delete(row.dataset.row);
+  }
+  const news = document.querySelector("[data-news]");
+  if (news === null) return;
+  news.hidden = rows.size === 0;
+  const link = document.createElement("a");
+  link.href = location.href;
+  link.textContent = `${rows.size} new: show`;
+  news.replaceChildren(link);
+}
+
+async function look() {
+  looking = null;
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (!answer.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  localise(fresh);
+  replaceParts(fresh);
+  replaceRows(fresh);
+}
+
+function lookSoon() {
+  if (looking !== null || document.hidden) return;
+  looking = setTimeout(() => look().catch(() => {}), LEAST_MS * (0.25 + Math.random() / 2));
+}
+
+function paint(nodes) {
+  for (const [id, [state, text]] of Object.entries(nodes)) {
+    const node = document.querySelector(`.graph a.node[data-node="${CSS.escape(id)}"]`);
+    if (node === null || new URLSearchParams(location.search).has("step")) continue;
+    for (const name of [...node.classList]) {
+      if (name.startsWith("is-") && name !== "is-chosen") node.classList.remove(name);
+    }
+    node.classList.add(`is-${state}`);
+    node.querySelector(".now").textContent = text;
+  }
+}
+
+function countQuestions(number) {
+  document.querySelector("[data-inbox]").textContent = number ? `Inbox (${number})` : "Inbox";
+  document.title = number ? `(${number}) ${title}` : title;
+}
+
+let isFirst = true;
+function receive({ event, data }) {
+  dot.hidden = event === "away";
+  if (event === "away" || event === "live") return;
+  if (event === "resync") return lookSoon();
+  if (!topics.includes(data.topic)) return;
+  if (data.topic === "inbox") {
+    countQuestions(data.questions);
+    if (!isFirst && location.pathname === "/inbox") lookSoon();
+    isFirst = false;
+    return;
+  }
+  if (data.nodes) paint(data.nodes);
+  lookSoon();
+}
+
+if (topics.length > 0) {
+  if (window.SharedWorker) {
+    const worker = new SharedWorker(document.body.dataset.hub);
+    worker.port.onmessage = (message) => receive(message.data);
+    worker.port.postMessage(topics);
+    window.addEventListener("pagehide", () => worker.port.postMessage("bye"));
+    window.addEventListener("pageshow", (event) => {
+      if (event.persisted) worker.port.postMessage(topics);
+    });
+  } else if (!document.hidden) {
+    const source = new EventSource(`/api/v1/stream?topics=${topics.join(",")}`);
+    for (const event of ["change", "final", "resync"]) {
+      source.addEventListener(event, (frame) => {
+        receive({ event, data: JSON.parse(frame.data) });
+        if (event === "final") source.close();
+      });
+    }
+  }
+}
