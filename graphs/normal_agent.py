@@ -7,7 +7,6 @@ its conversation, and ends the run when the model has no calls left.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
@@ -134,9 +133,3 @@ def config_of(graph: Graph) -> NormalAgent | None:
 def turn_node_id(name: str) -> str:
     """The node that an agent of this name consists of: its name, as far as that can be an id."""
     return re.sub(r"[\s/\\\x00-\x1f]", "_", name)
-
-
-def not_available(agent: NormalAgent) -> Iterator[str]:
-    """The fields by which an agent asks for what this version cannot do yet."""
-    if agent.documents:
-        yield "documents"

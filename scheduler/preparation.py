@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -16,17 +16,14 @@ from typing import Any
 
 from sleipnir.graphs.bundles.archive import Part, pack
 from sleipnir.graphs.bundles.layout import bundle_parts
-from sleipnir.graphs.document.finding import Finding, listing
+from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
-from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
-from sleipnir.graphs.knowledge.local_files import local_files_hash
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
-from sleipnir.graphs.knowledge.pointer import UnusablePointer, pointer_file, read_pointer
 from sleipnir.graphs.knowledge.sources import loader_names
-from sleipnir.graphs.normal_agent import NormalAgent, not_available
-from sleipnir.graphs.schema import AgentNode, Graph, RagNode
+from sleipnir.graphs.normal_agent import NormalAgent
+from sleipnir.graphs.schema import AgentNode, Graph
 from sleipnir.graphs.skills import SHIPPED_SKILLS, SkillLibrary, choices_in, servers_of
 from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
 from sleipnir.graphs.validator import Resources, validate
@@ -35,7 +32,18 @@ from sleipnir.scheduler.config.mcp_servers import configured_servers
 from sleipnir.scheduler.config.model_table import lacks_functions, lacks_reasoning
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.knowledge_plans import (
+    BuildChoices,
+    ChooseBuild,
+    choices_for,
+    plans_of,
+    rag_defaults,
+    unbuilt_bases,
+)
 from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
+
+# The error that somebody at a terminal may be asked about.
+_NOT_BUILT = "E208"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,7 @@ class Preparation:
     Args:
         put_bundle: stores a bundle, given its digest and its bytes.
         workdir: of its runs, with skills of its own; None: the current directory.
+        choose: asks what to build a knowledge base with; None: nobody can be asked.
     """
 
     def __init__(
@@ -66,11 +75,20 @@ class Preparation:
         search: AgentSearch,
         put_bundle: Callable[[str, bytes], None],
         workdir: Path | None = None,
+        choose: ChooseBuild | None = None,
     ) -> None:
         self._settings = settings
         self._search = search
         self._put_bundle = put_bundle
-        self._resources = resources_of(settings, search, require_knowledge=True, workdir=workdir)
+        self._choose = choose
+        self._choices: dict[tuple[Path, str], Mapping[str, Any]] = {}
+        self._resources = resources_of(
+            settings,
+            search,
+            require_knowledge=True,
+            workdir=workdir,
+            rag_choices=self._choices,
+        )
         self._library = self._resources.library()
         self._digests: dict[Path, str] = {}  # of the bundles stored so far, by directory
         self._sizes: dict[str, int] = {}  # of these, bytes, by agent
@@ -85,7 +103,7 @@ class Preparation:
 
         Raises:
             AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
-            SubmissionRefused: it is of a kind this version cannot run.
+            SubmissionRefused: its agents have names that mean several.
         """
         agent = load_agent(self._search.find(reference), os.environ)
         warnings = self._require_valid(agent)
@@ -94,6 +112,7 @@ class Preparation:
         digest = self._pack(agent)
         unbuilt = tuple(self._unbuilt)  # of agents that may be named nobody builds any ahead
         if self._supervises:
+            self._choose = None  # nor is anybody asked about them
             self._pack_named()
         graph = agent.runnable
         assert graph is not None, "an agent without errors can be run"
@@ -119,12 +138,13 @@ class Preparation:
 
     def _pack(self, agent: Agent) -> str:
         """Store the bundle of an agent and of all it may spawn; returns its digest."""
-        parts = parts_of(agent, self._settings, self._library, self._resources.skills())
+        plans = plans_of(agent, self._settings, self._choices)
+        parts = parts_of(agent, self._settings, self._library, self._resources.skills(), plans)
         bundle = pack(parts, self._settings.bundle_limit_bytes)
         self._put_bundle(bundle.digest, bundle.data)
         self._digests[agent.directory] = bundle.digest
         self._sizes[agent.name] = len(bundle.data)
-        self._unbuilt += _unbuilt(agent, self._settings, bundle.digest)
+        self._unbuilt += unbuilt_bases(agent, self._settings, plans, bundle.digest)
         self._converses = self._converses or agent.normal is not None
         if agent.normal is not None and agent.normal.can_spawn_agents:
             self._supervises = True
@@ -178,20 +198,16 @@ class Preparation:
             InvalidAgent: there are errors.
         """
         findings = validate(agent, self._resources)
-        if any(finding.severity == "error" for finding in findings):
+        if self._choose is not None and _error_codes(findings) <= {_NOT_BUILT}:
+            self._choices.update(choices_for(agent, self._settings, self._choose))
+            findings = validate(agent, self._resources) if self._choices else findings
+        if _error_codes(findings):
             raise InvalidAgent(findings)
-        if agent.normal is not None:
-            _require_available(agent, agent.normal)
         return findings
 
 
-def _require_available(agent: Agent, normal: NormalAgent) -> None:
-    """Check that nothing is asked of a normal agent that this version cannot do."""
-    if missing := list(not_available(normal)):
-        raise SubmissionRefused(
-            f"agent '{agent.name}' ({agent.document.file}) uses {listing(missing)}: "
-            "not available in this version; leave it out to run the agent without"
-        )
+def _error_codes(findings: Iterable[Finding]) -> set[str]:
+    return {finding.code for finding in findings if finding.severity == "error"}
 
 
 def _first_error(error: AgentNotFound | InvalidAgent | SubmissionRefused) -> str:
@@ -203,60 +219,23 @@ def _first_error(error: AgentNotFound | InvalidAgent | SubmissionRefused) -> str
 
 
 def parts_of(
-    agent: Agent, settings: Settings, library: ToolLibrary, skills: SkillLibrary
+    agent: Agent,
+    settings: Settings,
+    library: ToolLibrary,
+    skills: SkillLibrary,
+    plans: Mapping[str, KnowledgePlan] | None = None,
 ) -> list[Part]:
-    """What goes into the bundle of an agent."""
+    """What goes into the bundle of an agent.
+
+    Args:
+        plans: of its knowledge bases; None: as its files and the settings say.
+    """
     graph = agent.runnable
     skill_files = skills.chosen(choices_in(graph)) if graph is not None else {}
     entries = [*agent.mcp_servers, *servers_of(skill_files.values())]
     servers = configured_servers(settings)[0].bundled(entries) if entries else None
-    plans = _plans(agent, settings)
+    plans = plans_of(agent, settings) if plans is None else plans
     return bundle_parts(agent, library, config_dir(), servers, plans, skill_files)
-
-
-def _plans(agent: Agent, settings: Settings) -> dict[str, KnowledgePlan]:
-    """What runs need to know of the agent's knowledge bases; of what cannot be built nothing."""
-    plans: dict[str, KnowledgePlan] = {}
-    nodes = agent.graph.nodes_of(RagNode) if agent.graph is not None else ()
-    for node_id, node in nodes:
-        top_k = node.top_k or settings.rag_top_k
-        reranker = node.reranker_model or settings.rag_reranker_model
-        try:
-            pointer = read_pointer(pointer_file(agent.directory, node_id, data_dir() / "kb"))
-        except UnusablePointer:
-            continue
-        wanted = effective(node, rag_defaults(settings))
-        if pointer is not None:
-            plans[node_id] = KnowledgePlan(pointer.settings, top_k, pointer.address, reranker)
-        elif isinstance(wanted, BuildSettings):
-            plans[node_id] = KnowledgePlan(wanted, top_k, None, reranker)
-    return plans
-
-
-def _unbuilt(agent: Agent, settings: Settings, digest: str) -> Iterator[UnbuiltBase]:
-    """The knowledge bases that runs of a bundle are to build, if nobody has built them."""
-    loaders = loader_names(settings.document_loaders)
-    plans = _plans(agent, settings)
-    for node_id, node in agent.graph.nodes_of(RagNode) if agent.graph is not None else ():
-        plan = plans.get(node_id)
-        if plan is not None and plan.address is None:
-            files = local_files_hash(
-                agent.directory,
-                node.documents,
-                loaders,
-                allow_absolute=settings.rag_absolute_paths,
-            )
-            documents = tuple(node.documents)
-            yield UnbuiltBase(agent.directory, node_id, digest, plan.settings, documents, files)
-
-
-def rag_defaults(settings: Settings) -> dict[str, Any]:
-    """What knowledge bases are built with where their nodes do not say."""
-    return {
-        "embedding_model": settings.rag_embedding_model,
-        "chunk_size": settings.rag_chunk_size,
-        "chunk_overlap": settings.rag_chunk_overlap,
-    }
 
 
 def skill_directories(workdir: Path | None = None) -> tuple[Path, ...]:
@@ -271,6 +250,7 @@ def resources_of(
     *,
     require_knowledge: bool = False,
     workdir: Path | None = None,
+    rag_choices: BuildChoices | None = None,
 ) -> Resources:
     """What agents are validated against under these settings."""
     mcp, mcp_findings = configured_servers(settings)
@@ -282,6 +262,8 @@ def resources_of(
         lacks_reasoning=partial(lacks_reasoning, settings.models),
         lacks_functions=partial(lacks_functions, settings.models),
         rag_defaults=rag_defaults(settings),
+        rag_choices={} if rag_choices is None else rag_choices,
+        rag_template=settings.rag_template,
         rag_absolute_paths=settings.rag_absolute_paths,
         document_loaders=loader_names(settings.document_loaders),
         has_local_model=find_spec("wordllama") is not None,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.scheduler.agents.sessions import Session
+    from sleipnir.scheduler.knowledge_plans import ChooseBuild
     from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.model import NewRun
     from sleipnir.scheduler.runs.submit import Request
@@ -43,18 +44,22 @@ class Preparing:
     store: RunStore
     search: AgentSearch
 
-    def prepare(self, reference: str, workdir: Path | None = None) -> PreparedAgent:
+    def prepare(
+        self, reference: str, workdir: Path | None = None, choose: ChooseBuild | None = None
+    ) -> PreparedAgent:
         """Find, validate and pack an agent, and store its bundles.
 
         Args:
             workdir: of its runs, where skills of their own may be; None: the current directory.
+            choose: asks what to build a knowledge base with that was not built; None: nobody does.
 
         Raises:
             AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
-            SubmissionRefused: it is of a kind this version cannot run.
+            SubmissionRefused: its agents have names that mean several.
         """
         settings, put = self.store.settings, self.store.bundles.put
-        prepared = preparation.Preparation(settings, self.search, put, workdir).prepare(reference)
+        preparing = preparation.Preparation(settings, self.search, put, workdir, choose)
+        prepared = preparing.prepare(reference)
         self.knowledge_notes.add(prepared.unbuilt)
         return prepared
 

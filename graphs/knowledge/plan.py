@@ -22,6 +22,7 @@ class KnowledgePlan:
     top_k: int
     address: str | None  # of the index that was built; None: build it from the documents
     reranker_model: str | None = None  # None: ranks are fused
+    template: str | None = None  # of a normal agent's user messages; None: our own
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -29,6 +30,7 @@ class KnowledgePlan:
             "top_k": self.top_k,
             "address": self.address,
             "reranker_model": self.reranker_model,
+            "template": self.template,
         }
 
 

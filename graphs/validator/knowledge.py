@@ -1,4 +1,4 @@
-"""Rules about knowledge bases: E207, E208, E211, E217, W004, W601, W604, W605."""
+"""Rules about knowledge bases: E207, E208, E211, E217, E609, W004, W601, W604, W605."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.knowledge.bases import bases_of
 from sleipnir.graphs.knowledge.build_settings import (
     KEYWORDS_ONLY,
     LOCAL,
@@ -19,13 +20,13 @@ from sleipnir.graphs.knowledge.build_settings import (
 )
 from sleipnir.graphs.knowledge.local_files import local_files_hash
 from sleipnir.graphs.knowledge.pointer import (
-    NORMAL_AGENT_NODE,
     Pointer,
     UnusablePointer,
     changes,
     pointer_file,
     read_pointer,
 )
+from sleipnir.graphs.knowledge.rag_template import DEFAULT, lacking
 from sleipnir.graphs.knowledge.sources import classify, may_read
 from sleipnir.graphs.models import is_known_model
 from sleipnir.graphs.schema import RagNode
@@ -46,10 +47,7 @@ def knowledge_is_there(context: Context) -> Iterator[Finding]:
     if not context.resources.require_knowledge:
         return
     for base in _bases_of_graph(context):
-        try:
-            why = None if base.pointer() is not None else base.why_not_buildable()
-        except UnusablePointer as error:
-            why = f"{base.node_id}.yaml cannot be used, {error}; build it again"
+        why = base.why_not_there()
         if why is not None:
             yield base.finding("E208", why)
 
@@ -64,8 +62,7 @@ def knowledge_is_as_it_was_built(context: Context) -> Iterator[Finding]:
     """W601, W605; and W604 when a run is to start."""
     for base in _bases_of_graph(context):
         yield from _differences(base)
-        if context.resources.require_knowledge and base.embedding_model() == KEYWORDS_ONLY:
-            yield base.finding("W604", "knowledge base without embeddings: found by keywords only")
+        yield from _keywords_only(base)
 
 
 def knowledge_overwrites_no_agent_file(context: Context) -> Iterator[Finding]:
@@ -87,19 +84,19 @@ def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
 
 
 def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
-    """E207, E211, W601, W605 of the documents of a `config.yaml`."""
-    if agent.normal is None or not agent.normal.documents:
-        return
-    base = _Base(agent, resources, NORMAL_AGENT_NODE, agent.normal.documents, None, ())
-    yield from _documents_stay_inside(base)
-    yield from _embedding_model_is_there(base)
-    try:
-        why = None if base.pointer() is not None else base.why_not_buildable()
-    except UnusablePointer as error:
-        why = f"{base.node_id}.yaml cannot be used, {error}; build it again"
-    if why is not None:
-        yield base.finding("W601", why)
-    yield from _differences(base)
+    """E207, E211, E609, W601, W604, W605 of the documents of a `config.yaml`."""
+    for described in bases_of(agent):
+        base = _Base(agent, resources, described.node_id, described.documents, None, ())
+        yield from _documents_stay_inside(base)
+        yield from _embedding_model_is_there(base)
+        if missing := lacking(resources.rag_template or DEFAULT):
+            message = f"rag_template, a setting of the engine, lacks {' and '.join(missing)}"
+            yield base.finding("E609", message)
+        why = base.why_not_there()
+        if why is not None:
+            yield base.finding("W601", why)
+        yield from _differences(base)
+        yield from _keywords_only(base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +118,12 @@ class _Base:
         place = (*self.path, *path) or ("documents",)
         return self.agent.document.finding(code, where + message, *place, hint=hint)
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """What it is built with where the node does not say."""
+        chosen = self.resources.rag_choices.get((self.agent.directory, self.node_id), {})
+        return {**self.resources.rag_defaults, **chosen}
+
     def pointer(self) -> Pointer | None:
         """The knowledge base as it was built.
 
@@ -131,9 +134,14 @@ class _Base:
             pointer_file(self.agent.directory, self.node_id, self.resources.knowledge_directory)
         )
 
-    def why_not_buildable(self) -> str | None:
-        """Why it cannot be built without asking; None if it can."""
-        found = effective(self.node, self.resources.rag_defaults)
+    def why_not_there(self) -> str | None:
+        """Why there is none, and none can be built without asking; None if one is or can."""
+        try:
+            if self.pointer() is not None:
+                return None
+        except UnusablePointer as error:
+            return f"{self.node_id}.yaml cannot be used, {error}; build it again"
+        found = effective(self.node, self.defaults)
         if isinstance(found, BuildSettings):
             return None
         if found.problem:
@@ -149,7 +157,7 @@ class _Base:
             return None
         if pointer is not None:
             return pointer.embedding_model
-        model: str | None = wanted(self.node, self.resources.rag_defaults)["embedding_model"]
+        model: str | None = wanted(self.node, self.defaults)["embedding_model"]
         return model
 
 
@@ -160,15 +168,9 @@ def _setting(field: str) -> str:
 
 
 def _bases_of_graph(context: Context) -> Iterator[_Base]:
-    for node_id, node in context.graph.nodes_of(RagNode):
-        yield _Base(
-            context.agent,
-            context.resources,
-            node_id,
-            node.documents,
-            node,
-            ("nodes", node_id),
-        )
+    for base in bases_of(context.agent):
+        path = ("nodes", base.node_id)
+        yield _Base(context.agent, context.resources, base.node_id, base.documents, base.node, path)
 
 
 def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
@@ -191,12 +193,18 @@ def _embedding_model_is_there(base: _Base) -> Iterator[Finding]:
         yield base.finding("E211", LOCAL_MISSING, "embedding_model", hint=LOCAL_REMEDY)
     # What the node itself says is looked at with the other models of the file.
     is_set_here = base.node is not None and base.node.embedding_model is not None
-    setting = base.resources.rag_defaults.get("embedding_model")
+    setting = base.defaults.get("embedding_model")
     if is_set_here or setting != model or model in (None, KEYWORDS_ONLY, LOCAL):
         return
     if not is_known_model(model, base.resources.model_providers):
         hint = "set it to provider:model, as in openai:text-embedding-3-small, to local or to none"
         yield base.finding("E211", f"rag_embedding_model: unknown model '{model}'", hint=hint)
+
+
+def _keywords_only(base: _Base) -> Iterator[Finding]:
+    """W604, when a run is to start."""
+    if base.resources.require_knowledge and base.embedding_model() == KEYWORDS_ONLY:
+        yield base.finding("W604", "knowledge base without embeddings: found by keywords only")
 
 
 def _differences(base: _Base) -> Iterator[Finding]:
@@ -208,9 +216,7 @@ def _differences(base: _Base) -> Iterator[Finding]:
     if pointer is None:
         return
     documents = [document.strip() for document in base.documents]
-    for field, old, new in changes(
-        pointer, wanted(base.node, base.resources.rag_defaults), documents
-    ):
+    for field, old, new in changes(pointer, wanted(base.node, base.defaults), documents):
         message = (
             f"the knowledge base was built with {field} {_shown(old)}, now it is {_shown(new)}"
         )

@@ -30,6 +30,9 @@ class Resources:
     lacks_functions: Callable[[str], bool] | None = None
     # Engine settings that count towards a fully specified knowledge base.
     rag_defaults: Mapping[str, Any] = field(default_factory=dict)
+    # What somebody has said besides, by the agent's directory and the node's id.
+    rag_choices: Mapping[tuple[Path, str], Mapping[str, Any]] = field(default_factory=dict)
+    rag_template: str | None = None
     rag_absolute_paths: bool = False
     # Whether the embedding model of the extra `local` is installed.
     has_local_model: bool = True

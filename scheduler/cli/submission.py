@@ -33,11 +33,13 @@ from sleipnir.scheduler.errors import SubmissionRefused
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
     from sleipnir.scheduler.runs import submit
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Variable
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.knowledge_plans import ChooseBuild
     from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
@@ -197,6 +199,13 @@ class Submission:
             self.variables,
             asks=is_terminal() and not self.headless,
         )
+
+    def choose_build(self, client: Client) -> ChooseBuild | None:
+        """Who is asked about knowledge bases that nobody has built."""
+        if self.headless or not is_terminal():
+            return None
+        providers = client.store.settings.models.own_providers
+        return functools.partial(knowledge_questions.choose_build, providers)
 
     def _request(self, client: Client, prepared: PreparedAgent, run_id: str) -> Request:
         answers: dict[str, list[str]] = defaultdict(list)

@@ -240,6 +240,11 @@ class Settings:
         2, ge=1, description="attempts to embed one batch of texts, in all"
     )
     rag_top_k: int = _setting(5, ge=1, description="chunks that a search in a knowledge base gives")
+    rag_template: str | None = _setting(
+        None,
+        description="what a user message of a normal agent with `documents` becomes; has "
+        "`__INPUT__`, `__CONTEXT__` and perhaps `__SOURCES__`; unset: ours",
+    )
     rag_reranker_model: str | None = _setting(
         None,
         description="model that orders what searches in knowledge bases find; unset: by ranks",

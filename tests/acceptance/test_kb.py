@@ -92,3 +92,46 @@ def test_what_cannot_be_built_is_told_in_a_line(tmp_path: Path) -> None:
         assert words in failed.stderr
         assert "Traceback" not in failed.stderr
     assert not (directory / "look_up.yaml").exists()
+
+
+def test_on_a_terminal_a_run_asks_what_to_build_with(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    unsaid = GRAPH.replace("    embedding_model: none\n", "")
+    pointer = sleipnir.write("pets", unsaid, DOCS) / "look_up.yaml"
+
+    refused = sleipnir("run", "pets", "dogs?")
+    assert refused.returncode == 3
+    assert "E208" in refused.stderr
+
+    declining = sleipnir.on_terminal("run", "pets", "dogs?")
+    declining.wait_for("'look_up' of agent 'pets' is not built; build it now?")
+    declining.type("n\n")
+    declining.wait_for("E208")
+    assert declining.end() == (3, "")
+
+    asking = sleipnir.on_terminal("run", "pets", "dogs?")
+    asking.wait_for("[Y/n] > ")
+    asking.type("\n")
+    asking.wait_for("embedding model")
+    asking.type("nobody:knows\n")
+    asking.wait_for("unknown model 'nobody:knows'")
+    asking.type("local\n")
+    asking.wait_for("[default: 1000] > ")
+    asking.type("200\n")
+    asking.wait_for("[default: 10] > ")
+    asking.type("200\n")
+    asking.wait_for("less than a chunk")
+    asking.type("\n")
+    code, output = asking.end()
+    assert code == 0
+    assert output.startswith("[Source: ./dogs.md]\nDogs bark in the park.\n")
+    built = yaml.safe_load(pointer.read_text())
+    assert [built[name] for name in ("embedding_model", "chunk_size", "chunk_overlap")] == [
+        *("local", 200, 10)
+    ]
+
+    # It is built again as it was, though neither the node nor a setting says how.
+    (pointer.parent / "dogs.md").write_text("Hounds howl.")
+    rebuilt = sleipnir("kb", "build", "pets")
+    assert "2 chunks, dimension 256" in rebuilt.stderr, rebuilt.stderr
+    assert "Hounds howl." in sleipnir("run", "pets", "hounds").stdout

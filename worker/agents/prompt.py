@@ -10,6 +10,7 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.agents.memory import INSTRUCTIONS, PROMPT
+from sleipnir.worker.agents.documents import with_documents
 from sleipnir.worker.agents.texts import sections
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.conversation.transcript import Transcript
@@ -27,13 +28,15 @@ def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) ->
 
     Raises:
         NodeFailed: R602, `_instructions` failed or returned nothing.
+        KnowledgeFailed: its documents are to be read first, or cannot be searched.
     """
     config = visit.node.config
     text = _dynamic(visit, transcript) if config.dynamic_instructions else config.instructions
     spoken = sections(config) if toolset.tools else ()
     rendered = render("\n\n".join([text, *spoken]), _values(visit, toolset)).strip()
     system = [{"role": "system", "content": rendered}] if rendered else []
-    return [*system, {"role": "user", "content": visit.state[PROMPT]}]
+    said = with_documents(visit, transcript, visit.state[PROMPT])
+    return [*system, {"role": "user", "content": said}]
 
 
 def lasting_instructions(visit: Visit[TurnNode], transcript: Transcript) -> dict[str, Any]:

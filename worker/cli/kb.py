@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -20,7 +21,10 @@ from sleipnir.scheduler.store.keys import new_run_id
 
 with lazy_imports():
     from sleipnir.graphs.document import loader
+    from sleipnir.graphs.knowledge import bases
+    from sleipnir.scheduler import knowledge_plans
     from sleipnir.scheduler.cli import formatting, progress, terminal
+    from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
     from sleipnir.scheduler.runs import events
     from sleipnir.scheduler.store.knowledge import indexes as store
     from sleipnir.worker.knowledge import agent_base, by_hand, root_build
@@ -54,7 +58,7 @@ def kb() -> None:
 @common_options()
 def build(options: Options, agent: str, node: str | None, watch: bool) -> None:
     """Build a knowledge base from its documents as they are now."""
-    base = _base(options, agent, node)
+    base = _asked(_base(options, agent, node))
     with open_client(options, workers=True) as client:
         before = base.files_hash()
         _build(options, client, base)
@@ -145,6 +149,23 @@ def _base(options: Options, agent: str, node: str | None) -> AgentBase:
     settings = settings_of(options)
     found = loader.load_agent(agent_search(settings).find(agent))
     return agent_base.base_of(found, node, settings)
+
+
+def _asked(base: AgentBase) -> AgentBase:
+    """The same, with what the person at the terminal says where something is missing.
+
+    Raises:
+        click.Abort: they do not want to build it.
+    """
+    if not base.missing or not terminal.is_terminal():
+        return base
+    described = bases.DescribedBase(base.node_id, base.documents, base.node)
+    providers = base.settings.models.own_providers
+    defaults = knowledge_plans.rag_defaults(base.settings)
+    chosen = knowledge_questions.choose_build(providers, base.agent.name, described, defaults)
+    if chosen is None:
+        raise click.Abort
+    return replace(base, chosen=chosen)
 
 
 @contextmanager

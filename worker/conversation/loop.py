@@ -141,8 +141,9 @@ class _Turn:
     def results(self) -> Iterator[Message]:
         """A tool's message for each call, in the order of the calls."""
         self._transcript.record()
-        if self._visit.resumed_with is not None:
-            self._transcript.answer(self._visit.resumed_with["answer"])
+        resumed_with = self._visit.resumed_with
+        if resumed_with is not None and "answer" in resumed_with:
+            self._transcript.answer(resumed_with["answer"])
         left = []
         for call in self._calls:
             known, value = self._transcript.result_of(call.call_id)

@@ -10,13 +10,14 @@ Entries of a visit, in the order they were made:
                                                  before the first reply the turn is 0
     {"turn": n, "call": id, "question": text}    a guarded call asked a person, and the visit parked
     {"turn": n, "call": id, "answer": text}      the person's answer
+    {"noted": {…}, "usage": […]}                 of another model on the way: see `note`
     {"attempt": n, "usage": […]}                 the attempt failed; what follows is a fresh one
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -51,6 +52,7 @@ class Transcript:
         self._taken_bytes = 0  # of entries of this attempt
         self._replies: list[Reply] = []
         self._results: dict[tuple[int, str], Any] = {}
+        self._notes: list[Mapping[str, Any]] = []
         self._asked: tuple[int, str, str] | None = None
         self._answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         self._turn = 0
@@ -109,18 +111,30 @@ class Transcript:
         value: Any,
         event: ToolCalled | None,
         recorder: Recorder | None = None,
+        usage: Usage = NO_USAGE,
     ) -> None:
         """A call of the last reply was carried out, or something before the first reply.
 
         Args:
             recorder: what brings its effect about, and makes this entry with it.
+            usage: of what it took.
 
         Raises:
             EffectRefused: there was nothing to bring about; nothing is recorded.
         """
         entry = {"turn": self._turn, "call": call_id, "result": value}
-        self._append(entry, event, recorder=recorder)
+        self._append(entry, event, usage, recorder)
         self._results[self._turn, call_id] = value
+
+    @property
+    def notes(self) -> Sequence[Mapping[str, Any]]:
+        """What was noted, by earlier attempts too."""
+        return self._notes
+
+    def note(self, entry: Mapping[str, Any], usage: Usage) -> None:
+        """Another model was asked on the way, and is not to be asked again."""
+        self._append({"noted": entry, "usage": usage.to_list()}, usage=usage)
+        self._notes.append(entry)
 
     def question(self, call_id: str, text: str) -> dict[str, Any]:
         """The entry of a question about a call of the last reply; parking records it."""
@@ -166,6 +180,8 @@ class Transcript:
             self._replies.append(Reply(entry["reply"], Usage(*entry["usage"])))
         elif "result" in entry:
             self._results[entry["turn"], entry["call"]] = entry["result"]
+        elif "noted" in entry:
+            self._notes.append(entry["noted"])
         elif "question" in entry:
             self._asked = (entry["turn"], entry["call"], entry["question"])
         else:

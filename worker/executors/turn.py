@@ -35,6 +35,8 @@ from sleipnir.worker.conversation.loop import Parked, carry_out
 from sleipnir.worker.conversation.repeated_calls import repeated
 from sleipnir.worker.conversation.retries import is_transient, pause_s
 from sleipnir.worker.conversation.tool_set import Toolset
+from sleipnir.worker.executors.missing_knowledge import outcome_without
+from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
@@ -51,7 +53,8 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     """Take the next turn of the conversation.
 
     Raises:
-        NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns.
+        NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns,
+            R020 for the documents.
     """
     calls, notebook = _model_calls(visit), Notebook.of(visit.state, visit.run_id)
     conversation = conversation_of(visit.state)
@@ -74,6 +77,8 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
         return _after_failure(visit, calls, error)
     except Parked as parked:
         return parked.outcome
+    except KnowledgeFailed as failure:
+        return outcome_without(visit, f"agent '{visit.graph.name}'", failure, calls.usage)
     except MustWait as wait:
         return Deferred(wait.delay_s, visit.mask(wait.reason), wait.for_person)
     if before:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.files import reason
+from sleipnir.graphs.knowledge import bases
 from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
 from sleipnir.graphs.knowledge.local_files import local_files_hash
 from sleipnir.graphs.knowledge.pointer import (
-    NORMAL_AGENT_NODE,
     Pointer,
     UnusablePointer,
     pointer_file,
@@ -27,8 +27,8 @@ from sleipnir.graphs.schema import RagNode
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.knowledge_plans import rag_defaults
 from sleipnir.scheduler.knowledge_pointers import write_pointer
-from sleipnir.scheduler.preparation import rag_defaults
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import IndexDamaged, KnowledgeFailed
 from sleipnir.worker.knowledge.reach import reach_here
@@ -53,6 +53,8 @@ class AgentBase:
     node: RagNode | None  # None: that of a normal agent
     documents: Sequence[str]
     settings: Settings
+    # What somebody has said of it besides its agent and the settings.
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def top_k(self) -> int:
@@ -92,7 +94,7 @@ class AgentBase:
         return BuildOrder(
             agent=self.agent.name,
             node=self.node_id,
-            settings=self._build_settings(),
+            settings=self._build_settings(pointer),
             entries=tuple(self.documents),
             documents=f"{run_id}:local",
             batch_size=getattr(self.node, "batch_size", None),
@@ -152,8 +154,23 @@ class AgentBase:
             allow_absolute=self.settings.rag_absolute_paths,
         )
 
-    def _build_settings(self) -> BuildSettings:
-        found = effective(self.node, rag_defaults(self.settings))
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What nobody has said that it takes to build it."""
+        try:
+            found = effective(self.node, self._defaults(read_pointer(self.file)))
+        except UnusablePointer:
+            found = effective(self.node, self._defaults(None))
+        return () if isinstance(found, BuildSettings) else found.missing
+
+    def _defaults(self, pointer: Pointer | None) -> dict[str, Any]:
+        """What it is built with where its node does not say; as it was built, if nobody does."""
+        said = {**rag_defaults(self.settings), **self.chosen}
+        built = {} if pointer is None else pointer.settings.to_json()
+        return {name: built.get(name) if said[name] is None else said[name] for name in said}
+
+    def _build_settings(self, pointer: Pointer | None) -> BuildSettings:
+        found = effective(self.node, self._defaults(pointer))
         if not isinstance(found, BuildSettings):
             missing = ", ".join(found.missing)
             why = found.problem or f"set {missing} on the node or in the settings"
@@ -208,16 +225,12 @@ def bases_of(agent: Agent, settings: Settings) -> list[AgentBase]:
     Raises:
         InvalidAgent: its file cannot be used.
     """
-    if agent.graph is not None:
-        return [
-            AgentBase(agent, node_id, node, node.documents, settings)
-            for node_id, node in agent.graph.nodes_of(RagNode)
-        ]
-    if agent.normal is None:
+    if agent.runnable is None:
         raise InvalidAgent(agent.findings)
-    documents = agent.normal.documents
-    base = AgentBase(agent, NORMAL_AGENT_NODE, None, documents, settings)
-    return [base] if documents else []
+    return [
+        AgentBase(agent, base.node_id, base.node, base.documents, settings)
+        for base in bases.bases_of(agent)
+    ]
 
 
 def base_of(agent: Agent, node_id: str | None, settings: Settings) -> AgentBase:
@@ -227,15 +240,15 @@ def base_of(agent: Agent, node_id: str | None, settings: Settings) -> AgentBase:
         InvalidAgent: its file cannot be used.
         KnowledgeFailed: it has none, or the node does not tell which.
     """
-    bases = bases_of(agent, settings)
-    names = ", ".join(base.node_id for base in bases)
-    if not bases:
+    found = bases_of(agent, settings)
+    names = ", ".join(base.node_id for base in found)
+    if not found:
         raise KnowledgeFailed(f"agent '{agent.name}' has no knowledge base")
-    if node_id is None and len(bases) > 1:
+    if node_id is None and len(found) > 1:
         raise KnowledgeFailed(
             f"agent '{agent.name}' has several knowledge bases: {names}; name one"
         )
-    for base in bases:
+    for base in found:
         if node_id in (None, base.node_id):
             return base
     raise KnowledgeFailed(f"'{node_id}' is not a knowledge base of agent '{agent.name}': {names}")

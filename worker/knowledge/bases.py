@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import address_of
+from sleipnir.graphs.knowledge.bases import DescribedBase
 from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.sources import is_absolute
@@ -39,7 +40,7 @@ from sleipnir.worker.knowledge.errors import (
     NotBuilt,
     NotYet,
 )
-from sleipnir.worker.knowledge.ledger import CallLedger
+from sleipnir.worker.knowledge.ledger import CallLedger, CallLog, ConversationLedger
 from sleipnir.worker.knowledge.reach import reach_elsewhere, reach_here
 from sleipnir.worker.knowledge.reranking import RerankCalls
 
@@ -49,6 +50,7 @@ with lazy_imports():
     from sleipnir.worker.knowledge import search as searching
 
 if TYPE_CHECKING:
+    from sleipnir.worker.conversation.transcript import Transcript
     from sleipnir.worker.knowledge.cache import IndexCache
     from sleipnir.worker.knowledge.index import Index
     from sleipnir.worker.knowledge.loading import Loaded
@@ -91,40 +93,51 @@ class KnowledgeBases:
         self._touched: dict[str, float] = {}  # address → when, of the `monotonic` clock
 
     def search(
-        self, visit: Visit[Any], query: str, top_k: int | None, timeout_s: float
+        self,
+        visit: Visit[Any],
+        base: DescribedBase,
+        query: str,
+        timeout_s: float,
+        transcript: Transcript | None = None,
     ) -> FoundPassages:
-        """The best chunks of a node's knowledge base.
+        """The best chunks of a knowledge base of the visit's agent.
 
         Args:
-            top_k: how many; None: as the knowledge base says.
             timeout_s: for the search alone.
+            transcript: of the conversation that it is made for; None: the visit has none.
 
         Raises:
             KnowledgeFailed: it cannot be searched.
             NotBuilt: the run is to build it first.
             NotYet: later, perhaps.
         """
-        plan = visit.agent.knowledge.get(visit.node_id)
+        plan = visit.agent.knowledge.get(base.node_id)
         if plan is None:
             raise KnowledgeFailed("the knowledge base is not built, and cannot be built unasked")
-        searched = partial(self._search, visit, plan, query, top_k or plan.top_k, timeout_s)
+        ledger = CallLedger(visit) if transcript is None else ConversationLedger(transcript)
+        searched = partial(self._search, visit, base, plan, query, timeout_s, ledger)
         try:
             return searched()
         except IndexDamaged:
             return searched()
 
     def _search(
-        self, visit: Visit[Any], plan: KnowledgePlan, query: str, top_k: int, timeout_s: float
+        self,
+        visit: Visit[Any],
+        base: DescribedBase,
+        plan: KnowledgePlan,
+        query: str,
+        timeout_s: float,
+        ledger: CallLog,
     ) -> FoundPassages:
         try:
-            found, warnings = self._index(visit, plan)
+            found, warnings = self._index(visit, base, plan)
         except ArtifactStoreFailed as error:
             raise KnowledgeFailed(str(error)) from error
-        ledger = CallLedger(visit)
         calls = EmbeddingCalls(
             visit,
             plan.settings.embedding_model,
-            visit.node.batch_size,
+            base.batch_size,
             self._models,
             self._vectors,
             self._settings,
@@ -134,7 +147,7 @@ class KnowledgeBases:
         if plan.reranker_model is not None:
             rerank = RerankCalls(visit, plan.reranker_model, self._models, ledger).order
         embed = None if found.dimension is None else partial(calls.of_query, found.dimension)
-        searched = _SEARCHES.submit(searching.search, found, query, top_k, embed, rerank)
+        searched = _SEARCHES.submit(searching.search, found, query, plan.top_k, embed, rerank)
         try:
             return FoundPassages(searched.result(timeout_s), warnings)
         except TookTooLong as error:
@@ -161,9 +174,11 @@ class KnowledgeBases:
         limit_bytes = self._settings.kb_cache_bytes
         return cache.IndexCache(self._indexes, self._directory, limit_bytes)
 
-    def _index(self, visit: Visit[Any], plan: KnowledgePlan) -> tuple[Index, tuple[str, ...]]:
-        """The index of a node, and what there is to warn of."""
-        node = (visit.agent.digest, visit.node_id)
+    def _index(
+        self, visit: Visit[Any], base: DescribedBase, plan: KnowledgePlan
+    ) -> tuple[Index, tuple[str, ...]]:
+        """The index of a knowledge base, and what there is to warn of."""
+        node = (visit.agent.digest, base.node_id)
         built, warnings = _built_for(visit, plan)
         for address in filter(None, (built, *self._known_addresses(node, plan))):
             found = self._cache.get(address)
@@ -173,16 +188,16 @@ class KnowledgeBases:
                 return found, warnings
         if built is not None:
             raise KnowledgeFailed("the index that was just built is not stored any more")
-        loaded = self._load(visit)
-        claim = f"{visit.agent.digest}:{visit.node_id}"
-        if not loading.has_pages(visit.node.documents):
+        loaded = self._load(visit, base)
+        claim = f"{visit.agent.digest}:{base.node_id}"
+        if not loading.has_pages(base.documents):
             documents = loaded.require_whole()
             claim = address_of(plan.settings, (document.hash for document in documents))
             found = self._cache.get(claim)
             if found is not None:
                 self._addresses[node] = claim
                 return found, ()
-        raise self._to_be_built(visit, plan, loaded, claim)
+        raise self._to_be_built(visit, base, plan, loaded, claim)
 
     def _touch(self, address: str) -> None:
         """Keep an index that is used here from going where it is stored."""
@@ -198,31 +213,36 @@ class KnowledgeBases:
         yield self._indexes.address_of(*node)
 
     def _to_be_built(
-        self, visit: Visit[Any], plan: KnowledgePlan, loaded: Loaded, claim: str
+        self,
+        visit: Visit[Any],
+        base: DescribedBase,
+        plan: KnowledgePlan,
+        loaded: Loaded,
+        claim: str,
     ) -> KnowledgeFailed:
         run_id = new_child_id(visit.run_id)
         if not self._claims.take(claim, run_id):
             return NotYet(BUILT_AFTER_S, "its knowledge base is being built")
         order = BuildOrder(
             agent=visit.graph.name,
-            node=visit.node_id,
+            node=base.node_id,
             settings=plan.settings,
-            entries=tuple(visit.node.documents),
+            entries=tuple(base.documents),
             documents=f"{run_id}:local",
-            batch_size=visit.node.batch_size,
+            batch_size=base.batch_size,
             claim=claim,
             bundle=visit.agent.digest,
         )
         self._files.put(order.documents, loaded.to_bytes())
         return NotBuilt(order, run_id)
 
-    def _load(self, visit: Visit[Any]) -> Loaded:
-        """The documents of a node that are in its bundle, or on this machine if it is the only one.
+    def _load(self, visit: Visit[Any], base: DescribedBase) -> Loaded:
+        """The documents that are in its agent's bundle, or on this machine if it is the only one.
 
         Raises:
             BuildFailed: some are on the machine of the agent, or the run is over.
         """
-        settings, entries = self._settings, visit.node.documents
+        settings, entries = self._settings, base.documents
         reach = reach_elsewhere(settings, visit.cancelled)
         if settings.redis_url is not None and is_private(settings.redis_url):
             reach = reach_here(settings, visit.cancelled)
@@ -230,7 +250,7 @@ class KnowledgeBases:
         if elsewhere and not reach.is_here:
             raise BuildFailed(
                 f"'{elsewhere[0]}' is on the machine of the agent: build the knowledge base "
-                f"there with `sleipnir kb build {visit.graph.name} {visit.node_id}`"
+                f"there with `sleipnir kb build {visit.graph.name} {base.node_id}`"
             )
         loaded = loading.load_local(
             visit.directory.resolve(), entries, reach, visit.cancelled.is_set
@@ -247,7 +267,7 @@ def _built_for(visit: Visit[Any], plan: KnowledgePlan) -> tuple[str | None, tupl
         BuildFailed: the build did not succeed.
     """
     child = visit.resumed_with
-    if child is None:
+    if child is None or "status" not in child:
         return None, ()
     if child["status"] != "succeeded":
         failure = json.loads(child["error"])["message"] if child["error"] else ""

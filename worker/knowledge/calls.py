@@ -10,7 +10,7 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
-from sleipnir.worker.knowledge.ledger import CallLedger, caller_of
+from sleipnir.worker.knowledge.ledger import CallLog, caller_of
 from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import Embedded
 
@@ -34,7 +34,7 @@ class EmbeddingCalls:
         models: Models,
         kept: KeptVectors,
         settings: Settings,
-        ledger: CallLedger,
+        ledger: CallLog,
     ) -> None:
         self._visit = visit
         self._model = model

@@ -4,13 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.llm.caller import Caller
 
 if TYPE_CHECKING:
+    from sleipnir.worker.conversation.transcript import Transcript
     from sleipnir.worker.visit.context import Visit
+
+
+class CallLog(Protocol):
+    """Where the calls of one visit are written down."""
+
+    @property
+    def usage(self) -> Usage:
+        """Of this try."""
+
+    def find(self, name: str, value: str) -> Mapping[str, Any] | None:
+        """The entry that has a field of this value, from an earlier try too."""
+
+    def add(self, entry: Mapping[str, Any], usage: Usage) -> None:
+        """Write down a call, and what it used."""
+
+
+class ConversationLedger:
+    """The calls are notes in the conversation that they are made for."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._lock = Lock()
+        self.usage = NO_USAGE
+
+    def find(self, name: str, value: str) -> Mapping[str, Any] | None:
+        """The entry that has a field of this value, from an earlier try too."""
+        notes = list(self._transcript.notes)
+        return next((note for note in notes if note.get(name) == value), None)
+
+    def add(self, entry: Mapping[str, Any], usage: Usage) -> None:
+        """Write down a call, and what it used."""
+        self._transcript.note(entry, usage)
+        with self._lock:
+            self.usage += usage
 
 
 class CallLedger:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
-from sleipnir.worker.knowledge.ledger import CallLedger, caller_of
+from sleipnir.worker.knowledge.ledger import CallLog, caller_of
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.client import ModelCallFailed
 
@@ -27,7 +27,7 @@ class RerankCalls:
     visit: Visit[Any]
     model: str
     models: Models
-    ledger: CallLedger
+    ledger: CallLog
 
     def order(self, query: str, texts: Sequence[str], top_n: int) -> Sequence[tuple[int, float]]:
         """The best texts: the place of each among those given, and its score.

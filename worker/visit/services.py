@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.knowledge.bases import DescribedBase
     from sleipnir.graphs.tools.function import Function
     from sleipnir.scheduler.agents.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.model import Usage
     from sleipnir.worker.conversation.tool_set import Recorder, Toolset
+    from sleipnir.worker.conversation.transcript import Transcript
     from sleipnir.worker.knowledge.build_stages import StageDone
     from sleipnir.worker.llm.caller import Caller
     from sleipnir.worker.llm.client import ModelRequest, Reply
@@ -124,9 +126,14 @@ class KnowledgeService(Protocol):
     """The knowledge bases."""
 
     def search(
-        self, visit: Visit[Any], query: str, top_k: int | None, timeout_s: float
+        self,
+        visit: Visit[Any],
+        base: DescribedBase,
+        query: str,
+        timeout_s: float,
+        transcript: Transcript | None = None,
     ) -> Passages:
-        """The best passages of the node's knowledge base."""
+        """The best passages of a knowledge base of the visit's agent."""
 
     def build(self, visit: Visit[Any]) -> StageDone:
         """Do a stage of a build."""

@@ -50,7 +50,8 @@ def run(
     if detach:
         return submit_only(options, submission)
     with open_client(options, workers=True) as client:
-        prepared = client.prepare(submission.agent, submission.workdir)
+        choose = submission.choose_build(client)
+        prepared = client.prepare(submission.agent, submission.workdir, choose)
         run_id = submission.new_run_id(client, prepared)
         asks = is_terminal() and not submission.headless
         streams = options.streams_replies if stream is None else stream and not options.quiet

@@ -477,8 +477,6 @@ def test_what_a_submission_is_refused_for(engine: Engine) -> None:
         engine.submit_normal("instructions: Help.")
     with pytest.raises(SubmissionRefused, match="normal agent, which has none"):
         engine.submit_normal(CONFIG, state={"a": 1})
-    with pytest.raises(SubmissionRefused, match="uses documents"):
-        engine.submit_normal(CONFIG + "documents: [a.md]\n", {"a.md": "a"})
     with pytest.raises(SubmissionRefused, match="declares no variable 'b'"):
         engine.submit_normal(CONFIG, variables={"b": "1"})
 

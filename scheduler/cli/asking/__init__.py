@@ -1,0 +1,1 @@
+"""Questions of commands to the person at the terminal, beside those of runs."""

@@ -1,0 +1,100 @@
+"""Asks the person at the terminal what to build a knowledge base with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from sleipnir.graphs.knowledge.bases import DescribedBase
+from sleipnir.graphs.knowledge.build_settings import (
+    KEYWORDS_ONLY,
+    LOCAL,
+    LOCAL_MISSING,
+    LOCAL_REMEDY,
+    Incomplete,
+    effective,
+    wanted,
+)
+from sleipnir.graphs.models import is_known_model
+from sleipnir.scheduler.cli.prompts import ask_for_consent
+from sleipnir.scheduler.cli.terminal import read_line, show
+
+_CHUNK_SIZE = 1000
+_OVERLAP_SHARE = 20  # of a chunk
+_QUESTIONS = {
+    "embedding_model": "embedding model (provider:model, local, or none for keywords only)",
+    "chunk_size": "longest chunk, characters",
+    "chunk_overlap": "overlap of chunks, characters",
+}
+
+
+class _NotAccepted(Exception):
+    """What was typed cannot be used; the text says why."""
+
+
+def choose_build(
+    providers: Collection[str], agent: str, base: DescribedBase, defaults: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """What is missing to build a knowledge base; None if it is not to be built.
+
+    Args:
+        providers: servers of embedding models besides those that are known.
+        defaults: what it is built with where its node does not say.
+
+    Raises:
+        EOFError: they do not want to answer (Ctrl-D).
+    """
+    show(f"? the knowledge base '{base.node_id}' of agent '{agent}' is not built; build it now?\n")
+    if ask_for_consent(show, read_line) != "yes":
+        return None
+    chosen: dict[str, Any] = {}
+    while True:
+        found = effective(base.node, {**defaults, **chosen})
+        if not isinstance(found, Incomplete) or not found.missing:
+            return chosen
+        field = found.missing[0]
+        chosen[field] = _ask(field, wanted(base.node, {**defaults, **chosen}), providers)
+
+
+def _ask(field: str, known: Mapping[str, Any], providers: Collection[str]) -> str | int:
+    """The value of a field; an empty line stands for the default."""
+    default = _default(field, known)
+    while True:
+        show(f"{_QUESTIONS[field]} [default: {default}] > ")
+        text = read_line().strip() or str(default)
+        try:
+            return _model(text, providers) if field == "embedding_model" else _size(text, known)
+        except _NotAccepted as error:
+            show(f"  {error}\n")
+
+
+def _default(field: str, known: Mapping[str, Any]) -> str | int:
+    if field == "embedding_model":
+        return KEYWORDS_ONLY
+    if field == "chunk_size":
+        return max(_CHUNK_SIZE, (known["chunk_overlap"] or 0) + 1)
+    return int(known["chunk_size"]) // _OVERLAP_SHARE
+
+
+def _model(text: str, providers: Collection[str]) -> str:
+    if text == LOCAL and find_spec("wordllama") is None:
+        raise _NotAccepted(f"{LOCAL_MISSING}: {LOCAL_REMEDY}")
+    if text not in (LOCAL, KEYWORDS_ONLY) and not is_known_model(text, providers):
+        raise _NotAccepted(
+            f"unknown model '{text}'; one is provider:model, as in openai:text-embedding-3-small"
+        )
+    return text
+
+
+def _size(text: str, known: Mapping[str, Any]) -> int:
+    """A chunk's size or overlap: the one of them that is not known yet."""
+    if not text.isdecimal():
+        raise _NotAccepted("a whole number of characters")
+    size = int(text)
+    longest, overlap = known["chunk_size"], known["chunk_overlap"]
+    if longest is None and size <= (overlap or 0):
+        raise _NotAccepted(f"more than {overlap or 0} characters")
+    if longest is not None and size >= longest:
+        raise _NotAccepted(f"less than a chunk, {longest} characters")
+    return size

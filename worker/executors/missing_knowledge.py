@@ -1,0 +1,43 @@
+"""What becomes of a visit whose knowledge base is not to be had, now or at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sleipnir.graphs.errors import NodeFailed
+from sleipnir.graphs.knowledge.build_graph import ORDER, build_bundle
+from sleipnir.graphs.schema import MAX_SECONDS
+from sleipnir.scheduler.runs.events import KB_BUILD
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotBuilt, NotYet
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Deferred, OwnAgent, Spawned
+
+
+def outcome_without(
+    visit: Visit[Any], where: str, failure: KnowledgeFailed, usage: Usage
+) -> Spawned | Deferred:
+    """A child run builds it, or the visit rests.
+
+    Args:
+        where: names the knowledge base in a failure.
+        usage: of the visit so far.
+
+    Raises:
+        NodeFailed: R020, it cannot be built or searched.
+    """
+    if isinstance(failure, NotBuilt):
+        return _build(failure)
+    if isinstance(failure, NotYet):
+        return Deferred(failure.delay_s, visit.mask(str(failure)), failure.for_person)
+    raise NodeFailed("R020", visit.mask(f"{where}: {failure}"), usage) from failure
+
+
+def _build(missing: NotBuilt) -> Spawned:
+    bundle, order = build_bundle(), missing.order
+    return Spawned(
+        agent=f"{KB_BUILD} {order.agent} {order.node}",
+        prompt="",
+        timeout_s=MAX_SECONDS,
+        own=OwnAgent(bundle, missing.run_id, {ORDER: order.to_json()}),
+    )
