@@ -43,6 +43,25 @@ def lacks_functions(settings: ModelSettings, model: str) -> bool:
     return _all_within(_lacking().functions, settings, model)
 
 
+def embedding_input_tokens(settings: ModelSettings, model: str) -> int | None:
+    """How many tokens a call of an embedding model takes; None if that is not known."""
+    provider, _, name = model.partition(":")
+    own = settings.providers.get(provider)
+    if own is not None and own.api_base is not None:
+        return None  # somebody else's server may call any model so
+    return _embedding_inputs().get(entry_key(provider, name))
+
+
+@cache
+def _embedding_inputs() -> Mapping[tuple[str, str], int]:
+    return {
+        entry_key(entry.get("litellm_provider", ""), name): tokens
+        for name, entry in read_entries().items()
+        if entry.get("mode") == "embedding"
+        and isinstance(tokens := entry.get("max_input_tokens"), int)
+    }
+
+
 class _Lacking(NamedTuple):
     """What models are known not to do, by provider and name."""
 

@@ -12,6 +12,7 @@ from sleipnir.graphs.knowledge.build_graph import BATCH, ORDER, RESULT
 from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.config.model_table import embedding_input_tokens
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from sleipnir.scheduler.store.knowledge.build_files import BuildFiles
@@ -128,7 +129,8 @@ class BuildStages:
         had = self._previous_vectors(order)
         wanted = [digest for digest in texts if digest not in had]
         missing = self._stores.vectors.missing(settings.embedding_model, wanted)
-        size = order.batch_size or embedding.BATCH_SIZE
+        tokens = embedding_input_tokens(self._settings.models, settings.embedding_model)
+        size = embedding.batch_size(order.batch_size, tokens, settings.chunk_size)
         starts = range(0, len(missing), size)
         for number, start in enumerate(starts):
             batch = [texts[digest] for digest in missing[start : start + size]]

@@ -15,7 +15,7 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import reason
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
-from sleipnir.worker.knowledge.index import Index, IndexUnusable
+from sleipnir.worker.knowledge.index import Index, IndexUnusable, require_undamaged
 
 # In an archive: an index is a directory.
 INDEX_DIRECTORY = "index"
@@ -60,6 +60,7 @@ class IndexCache:
         if target.exists():
             try:
                 os.utime(target)  # in use: the least recently used go first
+                require_undamaged(target / INDEX_DIRECTORY)
                 return Index(target / INDEX_DIRECTORY)
             except (OSError, IndexUnusable):
                 self._remove(target)

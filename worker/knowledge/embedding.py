@@ -19,6 +19,17 @@ BATCH_SIZE = 64
 _SIDE_BY_SIDE = 4
 
 
+def batch_size(wanted: int | None, input_tokens: int | None, chunk_size: int) -> int:
+    """How many chunks one call embeds.
+
+    Args:
+        wanted: None: what most models take.
+        input_tokens: what a call of the model takes; None if that is not known.
+    """
+    most = wanted or BATCH_SIZE
+    return most if input_tokens is None else max(1, min(most, input_tokens // chunk_size))
+
+
 class BatchFailed(Exception):
     """A batch could not be embedded; what was embedded before is kept."""
 

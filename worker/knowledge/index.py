@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,8 +89,35 @@ def write_index(
         "sources": [[hash.source, hash.ext, hash.content] for hash in hashes],
         "chunks": len(chunks),
         "dimension": None if vectors is None else int(vectors.shape[1]),
+        "digests": _digests(directory),
     }
     (directory / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+def require_undamaged(directory: Path) -> None:
+    """Compare the files of an index with what they were when it was made.
+
+    Raises:
+        IndexUnusable: one differs, or cannot be read.
+    """
+    try:
+        digests = json.loads((directory / _MANIFEST).read_bytes())["digests"]
+        damaged = [name for name, digest in digests.items() if _digest(directory / name) != digest]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise IndexUnusable(f"the index is damaged: {error}") from error
+    if damaged:
+        raise IndexUnusable(f"the index is damaged: {damaged[0]}")
+
+
+def _digests(directory: Path) -> dict[str, str]:
+    """The hashes of all files, by their paths."""
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {path.relative_to(directory).as_posix(): _digest(path) for path in files}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Index:

@@ -73,6 +73,19 @@ def test_a_build_is_a_child_run_with_a_visit_for_each_batch(
     assert engine.redis.keys("sleipnir:build-*") == []
 
 
+def test_runs_that_come_at_once_build_once(engine: Engine, server: ModelServer) -> None:
+    runs = [engine.submit(GRAPH, DOCS, prompt=f"{letter} {letter}") for letter in "abcdefabcd"]
+    engine.drive()
+    rest(engine, 3)
+
+    for run_id in runs:
+        assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
+    builds = [child for run_id in runs for child in engine.queries.children(run_id)]
+    assert len(builds) == 1
+    texts = [text for text in texts_asked(server) if text in DOCS.values()]
+    assert sorted(texts) == sorted(DOCS.values())
+
+
 @pytest.mark.parametrize("visits", range(1, 9))
 def test_a_worker_that_dies_at_any_visit_of_a_build_costs_no_text_twice(
     engine: Engine, server: ModelServer, visits: int

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.runs.model import Run
+from sleipnir.worker.knowledge.embedding import batch_size
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 
@@ -102,6 +103,16 @@ def test_a_model_that_goes_on_failing_fails_the_run(engine: Engine, server: Mode
     assert (failure.code, failure.node) == ("R020", "look_up")
     assert "embedding with openai:text-embedding-3-small failed" in failure.message
     assert "no such thing" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("wanted", "input_tokens", "chunk_size", "size"),
+    [(None, None, 1000, 64), (None, 8191, 1000, 8), (4, 8191, 1000, 4), (4, 512, 1000, 1)],
+)
+def test_a_batch_is_no_larger_than_what_the_model_takes(
+    wanted: int | None, input_tokens: int | None, chunk_size: int, size: int
+) -> None:
+    assert batch_size(wanted, input_tokens, chunk_size) == size
 
 
 @pytest.mark.parametrize(

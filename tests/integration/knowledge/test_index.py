@@ -19,6 +19,7 @@ from sleipnir.worker.knowledge.index import (
     IndexUnusable,
     SourceText,
     chunks_of,
+    require_undamaged,
     write_index,
 )
 from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
@@ -175,6 +176,26 @@ def test_a_damaged_index_is_not_opened(tmp_path: Path, part: str, how: str) -> N
 
     with pytest.raises(IndexUnusable, match="damaged"):
         Index(tmp_path / "index")
+
+
+def test_a_byte_that_changed_on_disk_is_noticed(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    build(index, WITH_VECTORS)
+    require_undamaged(index)
+    files = [path for path in index.rglob("*") if path.is_file()]
+    assert index / "faiss.index" in files
+
+    for file in files:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        changed = bytes(content)
+        content[len(content) // 2] ^= 1
+        file.write_bytes(changed)
+        if file.name != "manifest.json":  # of it only what the others are compared with
+            with pytest.raises(IndexUnusable, match="damaged"):
+                require_undamaged(index)
+        file.write_bytes(bytes(content))
+    require_undamaged(index)
 
 
 @pytest.mark.parametrize(

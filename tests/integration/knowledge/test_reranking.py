@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from sleipnir.graphs.document.loader import load_agent
 from sleipnir.scheduler.runs.model import NO_USAGE, Run
 from sleipnir.scheduler.runs.recording import written
+from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge import search
+from sleipnir.worker.knowledge.agent_base import base_of
+from sleipnir.worker.knowledge.by_hand import ModelsByHand
 from sleipnir.worker.llm.client import Endpoint, ModelCallFailed, prepare, rerank
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, Request, Script, fails, says
@@ -64,6 +68,19 @@ def test_the_model_orders_what_was_found_and_is_paid_for(
     # Where nothing is found there is nothing to order.
     assert sources(engine, engine.finish(GRAPH, DOCS, prompt="elephants")) == []
     assert len(asked(server)) == 1
+
+
+def test_a_person_who_searches_gets_its_order_too(engine: Engine, server: ModelServer) -> None:
+    engine.finish(GRAPH, DOCS, prompt="cats")
+    engine.client.prepare("tested")  # notes what the run has built
+    settings = engine.store.settings
+    base = base_of(load_agent(engine.write("tested", GRAPH, DOCS)), None, settings)
+
+    hits = base.search(Indexes(engine.redis, settings), ModelsByHand(engine.store), "cats", 2)
+
+    assert [hit.chunk.source for hit in hits] == ["./docs/b.md", "./docs/a.md"]
+    assert [hit.keyword_rank for hit in hits] == [2, 1]
+    assert hits[0].score > hits[1].score
 
 
 def test_it_gets_what_either_leg_found_and_its_order_is_cut(

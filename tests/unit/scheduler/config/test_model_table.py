@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.scheduler.config.model_table import lacks_functions, lacks_reasoning
+from sleipnir.scheduler.config.model_table import (
+    embedding_input_tokens,
+    lacks_functions,
+    lacks_reasoning,
+)
 from sleipnir.scheduler.config.models import ModelSettings, ProviderSettings
 
 SETTINGS = ModelSettings(
@@ -47,3 +51,13 @@ def test_a_server_of_ones_own_may_call_any_model_so() -> None:
     elsewhere = ProviderSettings(api_base="http://127.0.0.1:8000/v1")
 
     assert not lacks_reasoning(ModelSettings(providers={"openai": elsewhere}), "openai:gpt-4o")
+
+
+def test_what_a_call_of_an_embedding_model_takes_is_known_of_some() -> None:
+    assert embedding_input_tokens(SETTINGS, "openai:text-embedding-3-small") == 8191
+    assert embedding_input_tokens(SETTINGS, "openai:gpt-4o") is None  # embeds nothing
+    assert embedding_input_tokens(SETTINGS, "openai:not-in-the-table") is None
+    elsewhere = ModelSettings(
+        providers={"openai": ProviderSettings(api_base="http://127.0.0.1:8000/v1")}
+    )
+    assert embedding_input_tokens(elsewhere, "openai:text-embedding-3-small") is None
