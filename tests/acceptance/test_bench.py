@@ -99,3 +99,6 @@ def test_knowledge_bases_are_measured_beside_the_libraries_they_are_built_on(
     assert [row["unit"] for row in rows].count("index") == 4
     build, bare = rows[:2]
     assert build["ratio"] == pytest.approx(build["median"] / bare["median"])
+    searching, idle, search = rows[-3:]
+    assert searching["ratio"] == pytest.approx(searching["median"] / idle["median"])
+    assert searching["median"] > search["median"] > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.worker.bench.table import HEAD, line
 
 with lazy_imports():
+    from sleipnir.worker.bench.rag import nodes as of_nodes
     from sleipnir.worker.bench.rag import quality as of_quality
     from sleipnir.worker.bench.rag import speed as of_speed
 
@@ -50,7 +52,7 @@ def rag(quality: bool, chunks: int, as_json: bool) -> None:
 def _measure_speed(chunks: int, as_json: bool) -> None:
     if not as_json:
         click.echo(HEAD)
-    for row in of_speed.speed(chunks):
+    for row in chain(of_speed.speed(chunks), of_nodes.warm_nodes()):
         click.echo(json.dumps(asdict(row)) if as_json else line(row))
 
 
