@@ -28,11 +28,12 @@ with lazy_imports():
     import numpy
 
     from sleipnir.worker.knowledge import building, embedding, index, loading, local_model
+    from sleipnir.worker.knowledge import vectors as vector_index
 
 if TYPE_CHECKING:
     from sleipnir.worker.knowledge.cache import IndexCache
-    from sleipnir.worker.knowledge.index import Chunk, SourceText
-    from sleipnir.worker.knowledge.vectors import Matrix
+    from sleipnir.worker.knowledge.index import Chunk, EmbedChunks, SourceText
+    from sleipnir.worker.knowledge.vectors import Matrix, Vectors
     from sleipnir.worker.llm.models import Models
     from sleipnir.worker.visit.context import Visit
 
@@ -57,6 +58,10 @@ class BuildStores:
     files: BuildFiles
     claims: BuildClaims
     vectors: KeptVectors
+
+
+class _VectorGone(Exception):
+    """A vector that was made is not kept any more."""
 
 
 class BuildStages:
@@ -126,7 +131,7 @@ class BuildStages:
         if settings.is_keyword_only or settings.embedding_model == LOCAL:
             return 0
         texts = {content_hash(c.text): c.text for c in index.chunks_of(documents, settings)}
-        had = self._previous_vectors(order)
+        _, had = self._previous(order)
         wanted = [digest for digest in texts if digest not in had]
         missing = self._stores.vectors.missing(settings.embedding_model, wanted)
         tokens = embedding_input_tokens(self._settings.models, settings.embedding_model)
@@ -158,18 +163,20 @@ class BuildStages:
 
     def _assemble(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
         documents = self._kept_documents(visit, order)
-        chunks = list(index.chunks_of(documents, order.settings))
-        vectors = self._vectors(order, chunks)
-        if vectors is None and not order.settings.is_keyword_only:
+        digests: list[str] = []
+        try:
+            built = building.build(
+                order.settings,
+                documents,
+                index.chunks_of(documents, order.settings),
+                self._embed_with(order, digests),
+                self._settings.kb_max_bytes,
+            )
+        except _VectorGone:
             return StageDone(targets=("load",))
-        built = building.build(
-            order.settings, documents, chunks, vectors, self._settings.kb_max_bytes
-        )
         address = visit.state["address"]
         self._stores.indexes.put(address, built)
-        if order.settings.embedding_model != LOCAL and vectors is not None:
-            digests = [content_hash(chunk.text) for chunk in chunks]
-            self._stores.vectors.let_go(order.settings.embedding_model, digests)
+        self._stores.vectors.let_go(order.settings.embedding_model, digests)
         warnings = visit.state["warnings"]
         return self._done(visit, order, address, {**built.info, "warnings": warnings})
 
@@ -181,35 +188,45 @@ class BuildStages:
             raise BuildFailed("its documents are no longer kept; start the build again")
         return loading.Loaded.from_bytes(content).documents
 
-    def _vectors(self, order: BuildOrder, chunks: Sequence[Chunk]) -> Matrix | None:
-        """The vectors of chunks; None for keywords only, or if one is not there any more."""
+    def _embed_with(self, order: BuildOrder, digests: list[str]) -> EmbedChunks | None:
+        """What gives chunks the vectors that were made of them; None for keywords only.
+
+        Args:
+            digests: it adds those of the texts whose vectors are kept elsewhere.
+        """
         settings = order.settings
         if settings.is_keyword_only:
             return None
         if settings.embedding_model == LOCAL:
-            return local_model.embed([chunk.text for chunk in chunks])
-        digests = [content_hash(chunk.text) for chunk in chunks]
-        known = self._previous_vectors(order)
-        wanted = [digest for digest in dict.fromkeys(digests) if digest not in known]
-        known |= self._stores.vectors.find(settings.embedding_model, wanted)
-        if not all(digest in known for digest in wanted):
-            return None
-        if len({len(known[digest]) for digest in digests}) > 1:
-            raise BuildFailed(f"{settings.embedding_model} gave vectors of different dimensions")
-        rows = b"".join(known[digest] for digest in digests)
-        return numpy.frombuffer(rows, numpy.float32).reshape(len(digests), -1)
+            return lambda chunks: local_model.embed([chunk.text for chunk in chunks])
+        previous, numbers = self._previous(order)
 
-    def _previous_vectors(self, order: BuildOrder) -> dict[str, bytes]:
-        """Vectors of an earlier index of the same model, by the digests of their texts."""
+        def embed(chunks: Sequence[Chunk]) -> Matrix:
+            wanted = [content_hash(chunk.text) for chunk in chunks]
+            digests.extend(wanted)
+            new = [digest for digest in dict.fromkeys(wanted) if digest not in numbers]
+            found = self._stores.vectors.find(settings.embedding_model, new)
+            if len(found) < len(new):
+                raise _VectorGone
+            vectors = {name: numpy.frombuffer(each, numpy.float32) for name, each in found.items()}
+            if previous is not None:
+                known = {name: numbers[name] for name in wanted if name in numbers}
+                vectors |= {name: previous.vector(number) for name, number in known.items()}
+            if len({len(vectors[name]) for name in wanted}) > 1:
+                raise vector_index.VectorsUnusable("the vectors have different dimensions")
+            return numpy.stack([vectors[name] for name in wanted])
+
+        return embed
+
+    def _previous(self, order: BuildOrder) -> tuple[Vectors | None, dict[str, int]]:
+        """The vectors of an earlier index of the same model, and where each text's is."""
         found = None if order.previous is None else self._cache.get(order.previous)
         if found is None or found.vectors is None:
-            return {}
+            return None, {}
         if found.settings.index_model != order.settings.index_model:
-            return {}
-        rows = found.vectors.all()
-        return {
-            content_hash(found.chunk(number).text): row.tobytes() for number, row in enumerate(rows)
-        }
+            return None, {}
+        texts = (found.chunk(number).text for number in range(found.vectors.count))
+        return found.vectors, {content_hash(text): number for number, text in enumerate(texts)}
 
     def _done(
         self, visit: Visit[Any], order: BuildOrder, address: str, info: Mapping[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sleipnir.graphs.bundles.archive import Part, pack
@@ -13,30 +13,32 @@ from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.knowledge.cache import INDEX_DIRECTORY
 from sleipnir.worker.knowledge.errors import BuildFailed
-from sleipnir.worker.knowledge.index import Chunk, SourceText, write_index
-from sleipnir.worker.knowledge.vectors import Matrix
+from sleipnir.worker.knowledge.index import Chunk, EmbedChunks, SourceText, write_index
+from sleipnir.worker.knowledge.vectors import VectorsUnusable
 
 
 def build(
     settings: BuildSettings,
     documents: Sequence[SourceText],
-    chunks: Sequence[Chunk],
-    vectors: Matrix | None,
+    chunks: Iterable[Chunk],
+    embed: EmbedChunks | None,
     limit_bytes: int,
 ) -> PackedIndex:
     """The index of documents.
 
     Args:
-        vectors: normalised, one per chunk; None for keywords only.
+        embed: as `write_index` has it.
         limit_bytes: what the packed index may take.
 
     Raises:
-        BuildFailed: it cannot be written, or is too large.
+        BuildFailed: it cannot be written, or is too large, or its vectors do not fit together.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="sleipnir-index-") as name:
-            write_index(Path(name), settings, documents, chunks, vectors)
+            size = write_index(Path(name), settings, documents, chunks, embed)
             bundle = pack([Part(INDEX_DIRECTORY, Path(name))], limit_bytes)
+    except VectorsUnusable as error:
+        raise BuildFailed(f"{settings.embedding_model}: {error}") from error
     except OSError as error:
         place = tempfile.gettempdir()
         raise BuildFailed(f"the index cannot be written to {place}: {reason(error)}") from error
@@ -44,6 +46,5 @@ def build(
         raise BuildFailed(
             f"the index takes more than {limit_bytes / MIB:g} MiB (kb_max_bytes)"
         ) from error
-    dimension = None if vectors is None else int(vectors.shape[1])
-    info = {"files": len(documents), "chunks": len(chunks), "dimension": dimension}
+    info = {"files": len(documents), "chunks": size.chunks, "dimension": size.dimension}
     return PackedIndex(bundle.digest, bundle.data, info)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sleipnir.graphs.knowledge.address import (
     INDEX_FORMAT,
@@ -18,12 +18,13 @@ from sleipnir.graphs.knowledge.address import (
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.graphs.knowledge.chunking import split
 from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
-from sleipnir.worker.knowledge.vectors import Matrix, Vectors, write_vectors
+from sleipnir.worker.knowledge.vectors import Matrix, Vectors, VectorWriter
 
 _MANIFEST = "manifest.json"
 _CHUNKS = "chunks.jsonl"
 _VECTORS = "faiss.index"
 _KEYWORDS = "keywords"
+_EMBEDDED_AT_ONCE = 1000
 
 
 class IndexUnusable(Exception):
@@ -52,6 +53,10 @@ class Chunk:
     text: str
 
 
+# Of chunks, their vectors.
+EmbedChunks: TypeAlias = Callable[[Sequence[Chunk]], Matrix]
+
+
 def chunks_of(documents: Iterable[SourceText], settings: BuildSettings) -> Iterator[Chunk]:
     """All chunks, in order; blank ones are left out."""
     for number, document in enumerate(documents):
@@ -60,38 +65,88 @@ def chunks_of(documents: Iterable[SourceText], settings: BuildSettings) -> Itera
                 yield Chunk(document.source, (number, place), text)
 
 
+@dataclass(frozen=True, slots=True)
+class IndexSize:
+    """What an index has."""
+
+    chunks: int
+    dimension: int | None  # of its vectors; None: keywords only
+
+
 def write_index(
     directory: Path,
     settings: BuildSettings,
     documents: Sequence[SourceText],
-    chunks: Sequence[Chunk],
-    vectors: Matrix | None,
-) -> None:
-    """Make an index in an empty directory.
+    chunks: Iterable[Chunk],
+    embed: EmbedChunks | None,
+) -> IndexSize:
+    """Make an index in an empty directory, in one pass over its chunks.
 
     Args:
-        vectors: normalised, one per chunk; None for one of keywords only.
+        embed: makes normalised vectors, one per chunk; is called with all of them in turn, some
+            at a time. None: for one of keywords only.
+
+    Raises:
+        VectorsUnusable: vectors differ in their dimension.
     """
+    vectors = _ChunkVectors(embed)
     with (directory / _CHUNKS).open("w", encoding="utf-8", errors="surrogatepass") as file:
-        for chunk in chunks:
-            row = [chunk.source, *chunk.position, chunk.text]
-            file.write(json.dumps(row, separators=(",", ":")) + "\n")
-    (directory / _KEYWORDS).mkdir()
-    write_keywords(directory / _KEYWORDS, (chunk.text for chunk in chunks))
-    if vectors is not None:
-        write_vectors(directory / _VECTORS, vectors)
+
+        def texts() -> Iterator[str]:
+            for chunk in chunks:
+                row = [chunk.source, *chunk.position, chunk.text]
+                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+                vectors.add(chunk)
+                yield chunk.text
+
+        (directory / _KEYWORDS).mkdir()
+        write_keywords(directory / _KEYWORDS, texts())
+    vectors.write(directory / _VECTORS)
     hashes = [document.hash for document in documents]
+    size = IndexSize(vectors.chunks, vectors.dimension)
     manifest = {
         "format": INDEX_FORMAT,
         "address": address_of(settings, hashes),
         "settings": settings.to_json(),
         "index_model": settings.index_model,
         "sources": [[hash.source, hash.ext, hash.content] for hash in hashes],
-        "chunks": len(chunks),
-        "dimension": None if vectors is None else int(vectors.shape[1]),
+        "chunks": size.chunks,
+        "dimension": size.dimension,
         "digests": _digests(directory),
     }
     (directory / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    return size
+
+
+class _ChunkVectors:
+    """Has chunks embedded as they come, so many at a time that the rest need not be kept."""
+
+    def __init__(self, embed: EmbedChunks | None) -> None:
+        self.chunks = 0
+        self._embed = embed
+        self._writer = VectorWriter()
+        self._waiting: list[Chunk] = []
+
+    @property
+    def dimension(self) -> int | None:
+        return self._writer.dimension
+
+    def add(self, chunk: Chunk) -> None:
+        self.chunks += 1
+        if self._embed is not None:
+            self._waiting.append(chunk)
+            if len(self._waiting) == _EMBEDDED_AT_ONCE:
+                self._flush()
+
+    def write(self, file: Path) -> None:
+        self._flush()
+        if self._writer.dimension is not None:
+            self._writer.write(file)
+
+    def _flush(self) -> None:
+        if self._embed is not None and self._waiting:
+            self._writer.add(self._embed(self._waiting))
+            self._waiting = []
 
 
 def require_undamaged(directory: Path) -> None:

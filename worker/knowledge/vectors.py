@@ -46,24 +46,45 @@ def normalised(vectors: Sequence[Sequence[float]] | Matrix, dimension: int | Non
     return made
 
 
-def write_vectors(file: Path, vectors: Matrix) -> None:
-    """Make an index of normalised vectors; their order numbers them.
+class VectorWriter:
+    """Makes an index of normalised vectors; the order in which they come numbers them."""
 
-    Raises:
-        OSError: it cannot be written.
-    """
-    dimension = vectors.shape[1]
-    if len(vectors) <= _EXACT_UP_TO:
-        index: Any = faiss.IndexFlatIP(dimension)
-    else:
-        index = faiss.IndexHNSWFlat(dimension, _HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = _HNSW_BUILD
-        index.hnsw.efSearch = _HNSW_SEARCH
-    index.add(vectors)
-    try:
-        faiss.write_index(index, str(file))
-    except RuntimeError as error:  # it does not say why the file could not be written
-        raise OSError("no room for its vectors") from error
+    def __init__(self) -> None:
+        self._index: Any = None
+
+    @property
+    def dimension(self) -> int | None:
+        """Of the vectors so far; None if there is none."""
+        return None if self._index is None else int(self._index.d)
+
+    def add(self, vectors: Matrix) -> None:
+        """Add some more.
+
+        Raises:
+            VectorsUnusable: their dimension is another one.
+        """
+        if self._index is None:
+            self._index = faiss.IndexFlatIP(vectors.shape[1])
+        if vectors.shape[1] != self._index.d:
+            raise VectorsUnusable("the vectors have different dimensions")
+        self._index.add(vectors)
+
+    def write(self, file: Path) -> None:
+        """Write them down.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        index = self._index
+        if index.ntotal > _EXACT_UP_TO:
+            index = faiss.IndexHNSWFlat(index.d, _HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.efConstruction = _HNSW_BUILD
+            index.hnsw.efSearch = _HNSW_SEARCH
+            index.add(self._index.reconstruct_n(0, self._index.ntotal))
+        try:
+            faiss.write_index(index, str(file))
+        except RuntimeError as error:  # it does not say why the file could not be written
+            raise OSError("no room for its vectors") from error
 
 
 class Vectors:
@@ -91,7 +112,7 @@ class Vectors:
                 best[position] = max(score, best.get(position, 0.0))
         return sorted(best.items(), key=lambda hit: (-hit[1], hit[0]))
 
-    def all(self) -> Matrix:
-        """The vectors themselves, by position."""
-        found: Matrix = self._index.reconstruct_n(0, self.count)
+    def vector(self, position: int) -> Matrix:
+        """A vector itself."""
+        found: Matrix = self._index.reconstruct(position)
         return found

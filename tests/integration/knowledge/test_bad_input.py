@@ -13,6 +13,7 @@ import pytest
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
+from sleipnir.worker.bench.rag.texts import in_turn
 from sleipnir.worker.knowledge.building import build
 from sleipnir.worker.knowledge.cache import IndexCache
 from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed
@@ -62,7 +63,7 @@ def site() -> Iterator[WebServer]:
 def packed() -> PackedIndex:
     chunks = list(chunks_of(DOCUMENTS, SETTINGS))
     vectors = normalised([[float(n + m) for m in range(2000)] for n in range(len(chunks))])
-    return build(SETTINGS, DOCUMENTS, chunks, vectors, 10**8)
+    return build(SETTINGS, DOCUMENTS, chunks, in_turn(vectors), 10**8)
 
 
 def message_of(engine: Engine, graph: str = GRAPH, prompt: str = "cats") -> str:

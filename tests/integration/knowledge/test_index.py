@@ -15,6 +15,7 @@ import pytest
 
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.worker.knowledge.index import (
+    Chunk,
     Index,
     IndexUnusable,
     SourceText,
@@ -46,10 +47,13 @@ def build(
     directory: Path, settings: BuildSettings, documents: list[SourceText] = DOCUMENTS
 ) -> Index:
     directory.mkdir()
-    chunks = list(chunks_of(documents, settings))
-    vectors = None if settings.is_keyword_only else letters([chunk.text for chunk in chunks])
-    write_index(directory, settings, documents, chunks, vectors)
+    embed = None if settings.is_keyword_only else letters_of
+    write_index(directory, settings, documents, chunks_of(documents, settings), embed)
     return Index(directory)
+
+
+def letters_of(chunks: Sequence[Chunk]) -> Matrix:
+    return letters([chunk.text for chunk in chunks])
 
 
 @pytest.fixture
@@ -176,6 +180,24 @@ def test_a_damaged_index_is_not_opened(tmp_path: Path, part: str, how: str) -> N
 
     with pytest.raises(IndexUnusable, match="damaged"):
         Index(tmp_path / "index")
+
+
+def test_vectors_are_made_of_some_chunks_at_a_time(tmp_path: Path) -> None:
+    documents = [SourceText(f"./{n}.txt", "txt", "abc"[: 1 + n % 3] * 5) for n in range(2500)]
+    made: list[int] = []
+
+    def embed(chunks: Sequence[Chunk]) -> Matrix:
+        made.append(len(chunks))
+        return letters_of(chunks)
+
+    chunks = chunks_of(documents, WITH_VECTORS)
+    size = write_index(tmp_path, WITH_VECTORS, documents, chunks, embed)
+
+    assert (size.chunks, size.dimension, made) == (2500, 26, [1000, 1000, 500])
+    index = Index(tmp_path)
+    assert index.vectors is not None
+    assert index.vectors.count == 2500
+    assert [index.vectors.vector(n)[2] > 0 for n in range(1998, 2004)] == [False, False, True] * 2
 
 
 def test_a_byte_that_changed_on_disk_is_noticed(tmp_path: Path) -> None:

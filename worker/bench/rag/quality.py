@@ -17,6 +17,7 @@ from sleipnir.worker.bench.rag.questions import Kind, KnownQuestion, questions
 from sleipnir.worker.knowledge import local_model
 from sleipnir.worker.knowledge.index import Chunk, Index, chunks_of, write_index
 from sleipnir.worker.knowledge.search import by_meaning, search
+from sleipnir.worker.knowledge.vectors import Matrix
 
 with lazy_imports():
     import bm25s
@@ -73,12 +74,15 @@ def _ranks_in(package: str) -> dict[str, _Ranks]:
     places = chunks_of_places(searched, chunks)
     asked = [question for question in questions() if question.place in places]
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
-        vectors = local_model.embed([chunk.text for chunk in chunks])
-        write_index(Path(name), SETTINGS, searched.documents, chunks, vectors)
+        write_index(Path(name), SETTINGS, searched.documents, chunks, _embed)
         return {
             searcher: {one: _rank(find(one.text), places[one.place]) for one in asked}
             for searcher, find in _searchers(Index(Path(name)), chunks).items()
         }
+
+
+def _embed(chunks: Sequence[Chunk]) -> Matrix:
+    return local_model.embed([chunk.text for chunk in chunks])
 
 
 def _measured(name: str, kind: Kind | None, ranks: _Ranks) -> Quality:

@@ -43,7 +43,10 @@ def speed(count: int) -> Iterator[Row]:
     bare = _times(1, lambda: _in_directory(lambda path: _bare_whoosh(path, chunks)))
     fts5 = _times(1, lambda: _fts5(chunks).close())
     build = _times(
-        1, lambda: building.build(texts.SETTINGS, documents, chunks, vectors, _LIMIT_BYTES)
+        1,
+        lambda: building.build(
+            texts.SETTINGS, documents, chunks, texts.in_turn(vectors), _LIMIT_BYTES
+        ),
     )
     of = f"{count:,} chunks"
     yield row(f"build and pack, {of}", "index", 1, build, bare)
@@ -51,7 +54,7 @@ def speed(count: int) -> Iterator[Row]:
     yield row("SQLite FTS5, its keywords", "index", 1, fts5, bare)
     yield _memory(count)
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
-        write_index(Path(name), texts.SETTINGS, documents, chunks, vectors)
+        write_index(Path(name), texts.SETTINGS, documents, chunks, texts.in_turn(vectors))
         yield row(f"open, {of}", "index", 1, _times(_OPENINGS, lambda: Index(Path(name))), None)
         yield from _queries(Index(Path(name)), chunks, of)
 
@@ -88,7 +91,7 @@ def print_peak(count: int) -> None:
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _peak_kib()
     documents = [SourceText("./0.txt", "txt", "")]
-    building.build(texts.SETTINGS, documents, chunks, vectors, _LIMIT_BYTES)
+    building.build(texts.SETTINGS, documents, chunks, texts.in_turn(vectors), _LIMIT_BYTES)
     os.write(1, str(_peak_kib() - before).encode())
 
 

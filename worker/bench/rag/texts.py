@@ -8,7 +8,7 @@ import numpy as np
 
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.worker.bench.rag.corpus import corpus
-from sleipnir.worker.knowledge.index import Chunk
+from sleipnir.worker.knowledge.index import Chunk, EmbedChunks
 from sleipnir.worker.knowledge.vectors import Matrix, normalised
 
 DIMENSION = 256
@@ -37,3 +37,9 @@ def vectors(count: int) -> Matrix:
     """Vectors that stand for texts, each in a direction of its own."""
     made = np.random.default_rng(_SEED).standard_normal((count, DIMENSION), dtype=np.float32)
     return normalised(made)
+
+
+def in_turn(vectors: Matrix) -> EmbedChunks:
+    """Gives chunks these vectors, as they come."""
+    given = iter(vectors)
+    return lambda chunks: np.stack([next(given) for _ in chunks])
