@@ -21,7 +21,7 @@ from sleipnir.graphs.knowledge.sources import (
     may_read,
     source_of,
 )
-from sleipnir.worker.knowledge.crawling import crawl
+from sleipnir.worker.knowledge.crawl.crawling import crawl
 from sleipnir.worker.knowledge.errors import BuildFailed
 from sleipnir.worker.knowledge.index import SourceText
 from sleipnir.worker.knowledge.pages import fetch_page, plain, text_of_page

@@ -592,14 +592,3 @@ def test_what_failed_below_is_retried_from_the_top(engine: Engine, server: Model
     assert run.output == "2."
     assert len(server.requests) == 3
     assert run.usage.prompt_tokens == 20
-
-
-def test_an_agent_that_asks_for_too_much_fails_the_node_that_starts_it(
-    engine: Engine, server: ModelServer
-) -> None:
-    run_id = submit_parent(engine, CONFIG + "documents: [a.md]\n")
-    engine.drive()
-
-    failure = engine.failure(run_id)
-    assert (failure.code, failure.node) == ("R015", "a")
-    assert "uses documents" in failure.message

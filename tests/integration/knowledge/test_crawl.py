@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from time import monotonic
 
@@ -9,7 +10,8 @@ import pytest
 
 from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.worker.knowledge.crawling import Crawled, crawl
+from sleipnir.worker.knowledge.crawl import github
+from sleipnir.worker.knowledge.crawl.crawling import Crawled, crawl
 from sleipnir.worker.knowledge.reach import reach_here
 from tests.support.engine import Engine
 from tests.support.web_server import Page, WebServer, redirect
@@ -100,6 +102,52 @@ def test_a_crawl_stops_at_its_cap_and_says_so(site: WebServer) -> None:
 
     assert paths(site, crawled) == ["/docs/", "/docs/a"]
     assert "2 pages are read, and there are more" in crawled.warnings[-1]
+
+
+@pytest.fixture
+def hub(site: WebServer, monkeypatch: pytest.MonkeyPatch) -> WebServer:
+    """The site as GitHub."""
+    monkeypatch.setattr(github, "SITE", site.url("/"))
+    monkeypatch.setattr(github, "API", site.url("/api/"))
+    monkeypatch.setattr(github, "RAW", site.url("/raw/"))
+    return site
+
+
+def test_of_a_wiki_the_bodies_of_its_pages_are_read(hub: WebServer) -> None:
+    body = (
+        '<h1>Chrome</h1><div id="wiki-body"><div>A &amp; B</div><a href="/o/r/wiki/Two">2</a>'
+        '<a href="/o/r/wiki/Two/_history">h</a><a href="/o/r/issues">i</a></div><p>More chrome</p>'
+    )
+    hub.pages |= {"/o/r/wiki": Page(body), "/o/r/wiki/Two": links(text="Whole.")}
+
+    crawled = read(hub, "/o/r/wiki/")
+
+    assert paths(hub, crawled) == ["/o/r/wiki", "/o/r/wiki/Two"]
+    first, second = (document.text for document in crawled.documents)
+    assert first.startswith("A & B")
+    assert "chrome" not in first.lower()
+    assert second.startswith("Whole.")
+    assert crawled.warnings == []
+
+
+def test_of_a_tree_the_markdown_files_are_read(hub: WebServer) -> None:
+    names = ("docs/a b.md", "docs/deep/B.MD", "docs/Changelog.md", "docs/x.py", "other/c.md")
+    files = [{"path": name, "type": "blob"} for name in names]
+    tree = json.dumps({"tree": [*files, {"path": "docs", "type": "tree"}]})
+    hub.pages |= {
+        "/api/repos/o/r/git/trees/main": Page(tree, "application/json"),
+        "/raw/o/r/main/docs/a%20b.md": Page("# A", "text/plain"),
+        "/raw/o/r/main/docs/deep/B.MD": Page("[c](c.md)", "text/plain"),
+    }
+
+    crawled = read(hub, "/o/r/tree/main/docs/")
+
+    assert [(each.ext, each.text) for each in crawled.documents] == [
+        *(("md", "# A"), ("md", "[c](c.md)"))
+    ]
+    assert paths(hub, crawled) == ["/raw/o/r/main/docs/a%20b.md", "/raw/o/r/main/docs/deep/B.MD"]
+    with pytest.raises(SourceError, match="HTTP status 404"):
+        read(hub, "/o/gone/tree/main/")
 
 
 def test_a_site_without_any_text_is_an_error_with_reasons(site: WebServer) -> None:

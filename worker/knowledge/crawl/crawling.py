@@ -16,8 +16,10 @@ from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Resp
 from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.periodic import pause
+from sleipnir.worker.knowledge.crawl import github
+from sleipnir.worker.knowledge.crawl.scope import CrawlScope
 from sleipnir.worker.knowledge.index import SourceText
-from sleipnir.worker.knowledge.pages import PAGE_TIME_S, USER_AGENT, fetch_page, text_of_page
+from sleipnir.worker.knowledge.pages import PAGE_TIME_S, USER_AGENT, fetch_page
 from sleipnir.worker.knowledge.reach import Reach
 
 with lazy_imports():
@@ -51,30 +53,33 @@ def crawl(url: str, reach: Reach, stopped: Callable[[], bool]) -> Crawled:
     """Read the pages below a URL, breadth first, each once.
 
     Args:
-        url: the pages below its last `/` are read.
+        url: the pages below its last `/` are read; of GitHub a wiki, or the files of a tree.
         stopped: whether nobody wants them any more; then some are missing.
 
     Raises:
         SourceError: there is no page, or robots.txt cannot be read.
     """
-    crawler = _Crawler(_start_of(url), reach, stopped)
-    crawled = crawler.run()
+    pace = _Pace()
+    scope = github.scope_of(url, reach, pace.wait) or CrawlScope(url)
+    crawled = _Crawler(scope, reach, stopped, pace).run()
     if not crawled.documents:
         raise SourceError("; ".join(["no page could be read", *crawled.warnings[:3]]))
     return crawled
 
 
 class _Crawler:
-    def __init__(self, start: str, reach: Reach, stopped: Callable[[], bool]) -> None:
-        self._start = start
+    def __init__(
+        self, scope: CrawlScope, reach: Reach, stopped: Callable[[], bool], pace: _Pace
+    ) -> None:
+        self._scope = scope
         self._reach = reach
         self._stopped = stopped
-        self._pace = _Pace()
-        self._seen = {start}
+        self._pace = pace
+        self._seen = set(scope.first)
 
     def run(self) -> Crawled:
         robots = self._robots()
-        crawled, waiting = Crawled(), deque([self._start])
+        crawled, waiting = Crawled(), deque(self._scope.first)
         left = self._reach.settings.rag_crawl_max_pages
         sources: set[str] = set()
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="crawl") as pool:
@@ -91,7 +96,9 @@ class _Crawler:
                     waiting.extend(url for url in new if robots.can_fetch(url, USER_AGENT))
         if waiting and not left:
             most = self._reach.settings.rag_crawl_max_pages
-            crawled.warnings.append(f"{self._start}**: {most} pages are read, and there are more")
+            crawled.warnings.append(
+                f"{self._scope.start}**: {most} pages are read, and there are more"
+            )
         return crawled
 
     def _robots(self) -> Any:
@@ -100,7 +107,8 @@ class _Crawler:
         Raises:
             SourceError: that cannot be told, or not even the first page is allowed.
         """
-        url = urljoin(self._start, "/robots.txt")
+        start = next(iter(self._scope.first), self._scope.start)
+        url = urljoin(start, "/robots.txt")
         self._pace.wait()
         try:
             response = fetch(
@@ -113,7 +121,7 @@ class _Crawler:
         if response.status >= 500:
             raise SourceError(f"{url}: HTTP status {response.status}")
         rules = protego.Protego.parse(response.text if response.status < 300 else "")
-        if not rules.can_fetch(self._start, USER_AGENT):
+        if not rules.can_fetch(start, USER_AGENT):
             raise SourceError(f"{url} does not allow it")
         return rules
 
@@ -122,16 +130,17 @@ class _Crawler:
         try:
             response = fetch_page(url, self._reach)
             source = _without_fragment(response.url)
-            if not source.startswith(self._start):
+            if not self._scope.has(source):
                 return _Page(url, failure=f"it leads to {source}")
-            document = text_of_page(source, response, self._reach)
+            document = self._scope.document(source, response, self._reach)
         except SourceError as error:
             return _Page(url, failure=str(error))
-        links = _links_of(response) if response.content_type == "text/html" else ()
+        has_links = self._scope.follows_links and response.content_type == "text/html"
+        links = _links_of(response) if has_links else ()
         return _Page(url, document if document.text.strip() else None, links)
 
     def _is_new(self, url: str) -> bool:
-        if url in self._seen or not url.startswith(self._start):
+        if url in self._seen or not self._scope.has(url):
             return False
         self._seen.add(url)
         return True
@@ -181,13 +190,6 @@ def _links_of(response: Response) -> Iterator[str]:
             yield _without_fragment(urljoin(base, target.strip()))
         except ValueError:  # not a URL
             continue
-
-
-def _start_of(url: str) -> str:
-    """The directory that a crawl stays in."""
-    parts = urlsplit(url)
-    directory = parts.path.rpartition("/")[0]
-    return parts._replace(path=f"{directory}/", query="", fragment="").geturl()
 
 
 def _without_fragment(url: str) -> str:

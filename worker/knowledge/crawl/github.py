@@ -1,0 +1,154 @@
+"""What is read of GitHub where pages hold much else: wikis, and the Markdown files of a tree."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from sleipnir.graphs.functions.lib.sleipnir.web import Response
+from sleipnir.graphs.knowledge.sources import SourceError
+from sleipnir.worker.knowledge.crawl.scope import CrawlScope
+from sleipnir.worker.knowledge.index import SourceText
+from sleipnir.worker.knowledge.pages import fetch_page, plain
+from sleipnir.worker.knowledge.reach import Reach
+
+SITE = "https://github.com/"
+API = "https://api.github.com/"
+RAW = "https://raw.githubusercontent.com/"
+
+_WIKI = re.compile(r"([^/?#]+/[^/?#]+/wiki)(?:/[^?#]*)?")
+_TREE = re.compile(r"([^/?#]+/[^/?#]+)/tree/([^/?#]+)/?([^?#]*)")
+_WIKI_BODY = "wiki-body"
+_HISTORY = "/_history"
+# What tells of the past, or of rights.
+_LEFT_OUT = frozenset(("changelog", "changes", "license"))
+
+
+def scope_of(url: str, reach: Reach, wait: Callable[[], None]) -> CrawlScope | None:
+    """What a URL stands for on GitHub, if that is more than its pages.
+
+    Args:
+        wait: called before each request.
+
+    Raises:
+        SourceError: GitHub does not say which files there are.
+    """
+    if not url.startswith(SITE):
+        return None
+    path = url.removeprefix(SITE)
+    if wiki := _WIKI.fullmatch(path):
+        return _Wiki(f"{SITE}{wiki[1]}")
+    if tree := _TREE.fullmatch(path):
+        repository, branch, directory = tree.groups()
+        wait()
+        return _Tree(url, _files(repository, branch, directory.strip("/"), reach))
+    return None
+
+
+class _Wiki(CrawlScope):
+    """The bodies of a wiki's pages."""
+
+    def __init__(self, home: str) -> None:
+        super().__init__(f"{home}/")
+        self._home = home
+
+    @property
+    def first(self) -> Sequence[str]:
+        return (self._home,)
+
+    def has(self, url: str) -> bool:
+        return url == self._home or (super().has(url) and _HISTORY not in url)
+
+    def document(self, source: str, response: Response, reach: Reach) -> SourceText:
+        body = _Element(_WIKI_BODY)
+        body.feed(response.text)
+        if body.html:
+            content = body.html.encode()
+            response = replace(response, body=content, charset="utf-8")
+        return super().document(source, response, reach)
+
+
+class _Tree(CrawlScope):
+    """Files, as their repository has them."""
+
+    follows_links = False
+
+    def __init__(self, url: str, files: Sequence[str]) -> None:
+        super().__init__(url)
+        self._files = files
+
+    @property
+    def first(self) -> Sequence[str]:
+        return self._files
+
+    def has(self, url: str) -> bool:
+        return url.startswith(RAW)
+
+    def document(self, source: str, response: Response, reach: Reach) -> SourceText:
+        return plain(SourceText(source, "md", response.text))
+
+
+def _files(repository: str, branch: str, directory: str, reach: Reach) -> list[str]:
+    """The Markdown files below a directory, sorted."""
+    response = fetch_page(f"{API}repos/{repository}/git/trees/{branch}?recursive=1", reach)
+    try:
+        entries = json.loads(response.body)["tree"]
+        paths = sorted(entry["path"] for entry in entries if entry["type"] == "blob")
+    except (ValueError, KeyError, TypeError) as error:
+        raise SourceError(f"{response.url} does not list files") from error
+    prefix = f"{directory}/" if directory else ""
+    found = [path for path in map(PurePosixPath, paths) if str(path).startswith(prefix)]
+    return [
+        f"{RAW}{repository}/{branch}/{quote(str(path))}"
+        for path in found
+        if path.suffix.lower() == ".md" and path.stem.lower() not in _LEFT_OUT
+    ]
+
+
+class _Element(HTMLParser):
+    """Cuts one element out of a page."""
+
+    def __init__(self, element_id: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self._id = element_id
+        self._parts: list[str] = []
+        self._tag = ""
+        self._depth = 0  # of elements of its kind; 0 outside of it
+
+    @property
+    def html(self) -> str:
+        """The element; empty if the page has none of that id."""
+        return "".join(self._parts)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if not self._depth and not self._parts and dict(attrs).get("id") == self._id:
+            self._tag, self._depth = tag, 1
+        elif self._depth and tag == self._tag:
+            self._depth += 1
+        self._keep(self.get_starttag_text() or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._keep(self.get_starttag_text() or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._keep(f"</{tag}>")
+        if self._depth and tag == self._tag:
+            self._depth -= 1
+
+    def handle_data(self, data: str) -> None:
+        self._keep(data)
+
+    def handle_entityref(self, name: str) -> None:
+        self._keep(f"&{name};")
+
+    def handle_charref(self, name: str) -> None:
+        self._keep(f"&#{name};")
+
+    def _keep(self, text: str) -> None:
+        if self._depth:
+            self._parts.append(text)

@@ -1,0 +1,35 @@
+"""What a crawl begins with, keeps to, and takes of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from sleipnir.graphs.functions.lib.sleipnir.web import Response
+from sleipnir.worker.knowledge.index import SourceText
+from sleipnir.worker.knowledge.pages import text_of_page
+from sleipnir.worker.knowledge.reach import Reach
+
+
+class CrawlScope:
+    """The pages below the last `/` of a URL."""
+
+    follows_links = True
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        directory = parts.path.rpartition("/")[0]
+        self.start = parts._replace(path=f"{directory}/", query="", fragment="").geturl()
+
+    @property
+    def first(self) -> Sequence[str]:
+        """The pages that a crawl begins with."""
+        return (self.start,)
+
+    def has(self, url: str) -> bool:
+        """Whether a page belongs to it."""
+        return url.startswith(self.start)
+
+    def document(self, source: str, response: Response, reach: Reach) -> SourceText:
+        """The text of a page; raises SourceError if it has none."""
+        return text_of_page(source, response, reach)
