@@ -25,7 +25,7 @@ REPLAYED_WITH = {
 }
 
 
-def main() -> int:
+def record(file: Path) -> int:
     """Run the investigation once, with one revision; returns the command's exit status."""
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -40,7 +40,7 @@ def main() -> int:
             **REPLAYED_WITH,
             **deep_research.environment(web),
         )
-        arguments = ("--answer", "approve=accept", "--record", str(RECORDING))
+        arguments = ("--answer", "approve=accept", "--record", str(file))
         done = sleipnir("run", "deep-research", deep_research.TOPIC, *arguments)
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
@@ -48,4 +48,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record(RECORDING))

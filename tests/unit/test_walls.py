@@ -14,7 +14,7 @@ from tests.support.pages import ROOT
 FUNCTIONS = ROOT / "graphs" / "functions"
 LIBRARY = {file.stem for file in (FUNCTIONS / "lib" / "sleipnir").glob("*.py")}
 # Some tools are a library's; a machine that lacks it is told so by the tool.
-OWN_LIBRARIES = {"web_search.py": {"litellm"}, "execute_sql_code.py": {"sqlalchemy"}}
+OWN_LIBRARIES = {"web_search.py": {"litellm"}, "sql.py": {"sqlalchemy"}}
 
 
 def imported_by(file: Path) -> Iterator[str]:

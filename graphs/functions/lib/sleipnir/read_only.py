@@ -1,0 +1,127 @@
+"""Which command lines only look: pipelines of programs that cannot write, and of git's own such."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_NOTHING = r"(?!)"
+# What arguments of a program may not begin with; everything else is reading. Such programs are not
+# given unquoted wildcards either: a file may have the name of an option.
+_PROGRAMS = {
+    "basename": _NOTHING,
+    "cat": _NOTHING,
+    "cmp": _NOTHING,
+    "comm": _NOTHING,
+    "cut": _NOTHING,
+    "df": _NOTHING,
+    "diff": _NOTHING,
+    "dirname": _NOTHING,
+    "du": _NOTHING,
+    "echo": _NOTHING,
+    "egrep": _NOTHING,
+    "fgrep": _NOTHING,
+    "find": r"-(delete|exec|fls|fprint|ok)",
+    "grep": _NOTHING,
+    "head": _NOTHING,
+    "jq": _NOTHING,
+    "ls": _NOTHING,
+    "nl": _NOTHING,
+    "pwd": _NOTHING,
+    "readlink": _NOTHING,
+    "realpath": _NOTHING,
+    "rg": r"--(hostname-bin|pre)",
+    "sort": r"-[^-]*[oT]|--(c|o)",
+    "stat": _NOTHING,
+    "tail": r"-[^-]*[fF]|--f",
+    "tr": _NOTHING,
+    "tree": r"-[^-]*[oR]",
+    "wc": _NOTHING,
+}
+_GIT = (
+    "blame",
+    "cat-file",
+    "describe",
+    "diff",
+    "diff-tree",
+    "grep",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "name-rev",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "status",
+)
+_GIT_REFUSED = r"--(out|ext|open|text)|-[^-]*O"
+_WILDCARD = "\0"
+# What stands in a command line that a shell would make nothing else of.
+_TOKEN = re.compile(
+    r"""(?P<operator>\|\|?|&&|;)|(?P<blank>[ \t]+)|'(?P<single>[^']*)'|"(?P<double>[^"`$\\!]*)\""""
+    r"""|(?P<bare>[^\s'"<>`$()\\{}!\#|;&]+)"""
+)
+
+
+def why_not(command: str) -> str | None:
+    """Why a command line is not known to only look; None if it is."""
+    try:
+        programs = _programs(command.strip())
+    except ValueError as error:
+        return str(error)
+    return next(filter(None, map(_why_not_program, programs)), None)
+
+
+def _programs(command: str) -> list[list[str]]:
+    """The words of each program, as a shell parts them.
+
+    Raises:
+        ValueError: a shell would make something else of it.
+    """
+    programs: list[list[str]] = [[""]]
+    place = 0
+    while place < len(command):
+        token = _TOKEN.match(command, place)
+        if token is None:
+            raise ValueError(f"{command[place]!r} may only stand in single quotes")
+        words = programs[-1]
+        if token["operator"]:
+            programs.append([""])
+        elif token["blank"]:
+            words.append("")
+        else:
+            words[-1] = _joined(words[-1], token)
+        place = token.end()
+    # An empty word does nothing for any of these programs.
+    return [[word for word in words if word] for words in programs]
+
+
+def _joined(word: str, token: re.Match[str]) -> str:
+    """A word with what follows in it; wildcards that could make an option of it are marked."""
+    bare = token["bare"] or ""
+    text = bare or token["single"] or token["double"] or ""
+    is_wild = bool(re.search(r"[*?\[]", bare)) and (word + bare).startswith(("-", "*", "?", "["))
+    return f"{_WILDCARD if is_wild else ''}{word}{text}"
+
+
+def _why_not_program(words: Sequence[str]) -> str | None:
+    if not words:
+        return "a command is missing"
+    program, arguments = words[0], words[1:]
+    if program == "git":
+        if not arguments or arguments[0] not in _GIT:
+            return f"of git only: {', '.join(_GIT)}; without options before it"
+        return _refused_argument("git", arguments[1:], _GIT_REFUSED)
+    refused = _PROGRAMS.get(program)
+    if refused is None:
+        return f"'{program}' is not one of: git, {', '.join(_PROGRAMS)}"
+    return _refused_argument(program, arguments, refused)
+
+
+def _refused_argument(program: str, arguments: Sequence[str], refused: str) -> str | None:
+    for argument in arguments:
+        if refused != _NOTHING and re.match(f"{_WILDCARD}|{refused}", argument):
+            return f"'{program}' may not be told '{argument.lstrip(_WILDCARD)}'"
+    return None

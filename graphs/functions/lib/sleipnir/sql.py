@@ -1,0 +1,231 @@
+"""Runs SQL for tools: with Python's own library for `sqlite:///PATH`, SQLAlchemy, or usql."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+MAX_ROWS = 1000
+BUSY_S = 30
+SQLITE = "sqlite:///"
+_NAME = re.compile(r"(\w+\.)?[\w$]+")
+
+
+def statements(code: str) -> list[str]:
+    """The statements, parted where SQL parts them: not within quotes and comments.
+
+    Ends the tool if there is none.
+    """
+    found = list(_statements(code))
+    if not found:
+        raise SystemExit("there is no statement to run")
+    return found
+
+
+def is_reading(wanted: Sequence[str]) -> bool:
+    """Whether it is one SELECT."""
+    return len(wanted) == 1 and wanted[0].upper().startswith("SELECT")
+
+
+def execute(dsn: str, wanted: Sequence[str], *, reads: bool) -> str:
+    """Run statements, all of them or none; the rows of the last one as CSV, or how many changed.
+
+    Args:
+        dsn: `sqlite:///PATH`, or a URL that SQLAlchemy or usql understands.
+        wanted: as `statements` parts them.
+        reads: nothing is changed, whatever they say; of usql that is up to the database.
+    """
+    if dsn.startswith(SQLITE):
+        return _on_sqlite(dsn, wanted, reads)
+    result = _on_sqlalchemy(dsn, wanted, reads)
+    if result is not None:
+        return result
+    if any("\\" in statement for statement in wanted):
+        raise SystemExit("refused: a backslash, with which usql would run commands of its own")
+    return _with_usql(dsn, ";\n".join(wanted))
+
+
+def tables(dsn: str) -> str:
+    """The tables and views, one a line, each with its schema."""
+    if dsn.startswith(SQLITE):
+        query = (
+            "SELECT 'main.' || name AS name, type FROM sqlite_master "
+            "WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
+        )
+        return _on_sqlite(dsn, [query], True)
+    engine = _engine(dsn)
+    if engine is None:
+        return _with_usql(dsn, r"\dt")
+    return _with_engine(engine, _listed)
+
+
+def columns(dsn: str, table: str) -> str:
+    """The columns of a table: name, type, whether it may be null, default, primary key."""
+    schema, _, name = table.rpartition(".")
+    if not _NAME.fullmatch(table):
+        raise SystemExit(f"not the name of a table: {table}")
+    if dsn.startswith(SQLITE):
+        query = (
+            'SELECT name, type, NOT "notnull" AS nullable, dflt_value AS "default", pk '
+            f"FROM pragma_table_info('{name}')"
+        )
+        found = _on_sqlite(dsn, [query], True)
+        if len(found.splitlines()) < 2:
+            raise SystemExit(f"there is no table {table}")
+        return found
+    engine = _engine(dsn)
+    if engine is None:
+        return _with_usql(dsn, rf"\d {table}")
+    return _with_engine(engine, lambda connection: _described(connection, schema or None, name))
+
+
+def _statements(code: str) -> Iterator[str]:
+    """The statements, parted where SQL parts them: not within quotes and comments."""
+    whole = ""
+    for part in code.split(";"):
+        whole += part
+        if sqlite3.complete_statement(f"{whole};"):
+            if whole.strip():
+                yield whole.strip()
+            whole = ""
+        else:
+            whole += ";"
+    if whole.strip(" ;\n\t"):
+        yield whole.strip()
+
+
+def _on_sqlite(dsn: str, statements: Sequence[str], reads: bool) -> str:
+    path = Path(dsn[len(SQLITE) :])
+    if reads and not path.is_file():
+        raise SystemExit(f"there is no database {path}")
+    # A reading one cannot change anything, whatever it calls.
+    uri = f"file:{quote(str(path))}?mode={'ro' if reads else 'rwc'}"
+    try:
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
+        try:
+            connection.execute("BEGIN")  # all of them, or none
+            for statement in statements:
+                cursor = connection.execute(statement)
+            result = _result(cursor.description, cursor, cursor.rowcount)
+            connection.execute("COMMIT")
+            return result
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise SystemExit(f"the database says: {error}") from error
+
+
+def _on_sqlalchemy(dsn: str, statements: Sequence[str], reads: bool) -> str | None:
+    """None: the URL is not one of SQLAlchemy's, or it is not there."""
+    engine = _engine(dsn)
+    if engine is None:
+        return None
+
+    def run(connection: Any) -> str:
+        for statement in statements:
+            found = connection.exec_driver_sql(statement)
+        names = [(name,) for name in list(found.keys())] if found.returns_rows else None
+        result = _result(names, found if names else (), found.rowcount)
+        if not reads:
+            connection.commit()
+        return result
+
+    return _with_engine(engine, run)
+
+
+def _engine(dsn: str) -> Any:
+    """None: the URL is not one of SQLAlchemy's, or it is not there."""
+    try:
+        import sqlalchemy  # noqa: PLC0415  (it may be missing)
+    except ImportError:
+        return None
+    try:
+        return sqlalchemy.create_engine(dsn)
+    except ImportError as error:
+        raise SystemExit(f"the database needs a driver: {error}") from error
+    except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError):
+        return None
+
+
+def _with_engine(engine: Any, use: Callable[[Any], str]) -> str:
+    import sqlalchemy  # noqa: PLC0415  (it is there, where an engine is)
+
+    try:
+        with engine.connect() as connection:
+            return use(connection)
+    except sqlalchemy.exc.NoSuchTableError as error:
+        raise SystemExit(f"there is no table {error}") from error
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise SystemExit(f"the database says: {getattr(error, 'orig', None) or error}") from error
+    finally:
+        engine.dispose()
+
+
+def _listed(connection: Any) -> str:
+    import sqlalchemy  # noqa: PLC0415  (likewise)
+
+    inspector = sqlalchemy.inspect(connection)
+    rows = [
+        (f"{schema}.{name}", kind)
+        for schema in inspector.get_schema_names()
+        if schema not in ("information_schema", "pg_catalog", "performance_schema", "sys")
+        for kind, names in (
+            ("table", inspector.get_table_names(schema)),
+            ("view", inspector.get_view_names(schema)),
+        )
+        for name in names
+    ]
+    return _result([("name",), ("type",)], rows, 0)
+
+
+def _described(connection: Any, schema: str | None, table: str) -> str:
+    import sqlalchemy  # noqa: PLC0415  (likewise)
+
+    inspector = sqlalchemy.inspect(connection)
+    keys = inspector.get_pk_constraint(table, schema)["constrained_columns"]
+    rows = [
+        (each["name"], each["type"], each["nullable"], each["default"], each["name"] in keys)
+        for each in inspector.get_columns(table, schema)
+    ]
+    return _result([(name,) for name in ("name", "type", "nullable", "default", "pk")], rows, 0)
+
+
+def _with_usql(dsn: str, code: str) -> str:
+    if shutil.which("usql") is None:
+        raise SystemExit(
+            "the database needs SQLAlchemy (pip install 'sleipnir[sql]', with the "
+            "driver of the database), or the program usql; neither is on this machine"
+        )
+    ended = subprocess.run(
+        ["usql", "--no-psqlrc", "--csv", "--quiet", "--command", code, dsn],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if ended.returncode != 0:
+        said = ended.stderr.decode("utf-8", errors="replace").strip()
+        raise SystemExit(f"usql: {said.replace(dsn, '(the database)')}")
+    return ended.stdout.decode("utf-8", errors="replace")
+
+
+def _result(names: Sequence | None, rows: Iterable, changed: int) -> str:
+    """The rows as CSV, or how many were changed."""
+    if names is None:
+        return f"{changed} row{'' if changed == 1 else 's'} changed" if changed >= 0 else "Done"
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([name[0] for name in names])
+    for number, row in enumerate(rows):
+        if number == MAX_ROWS:
+            text.write(f"(Only the first {MAX_ROWS} rows; narrow the query.)\n")
+            break
+        table.writerow(row)
+    return text.getvalue()

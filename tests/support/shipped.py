@@ -1,0 +1,60 @@
+"""Runs the agents that ship in a test's engine, with models that the test scripts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sleipnir.graphs.document.references import SHIPPED_AGENTS, AgentSearch
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.runs.submit import Request
+from tests.support.conversations import results
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer
+
+SETTINGS = {"model": "openai:m", "rag_embedding_model": "none"}
+
+
+class Shipped:
+    """Submits shipped agents, and drives their runs as far as they go by themselves."""
+
+    def __init__(self, engine: Engine, **settings: Any) -> None:
+        engine.configure(**{**SETTINGS, **settings})
+        self.engine = engine
+        self.client = Client.over(engine.store, AgentSearch((SHIPPED_AGENTS,)))
+
+    def submit(self, agent: str, prompt: str, **request: Any) -> str:
+        return self.client.submit(self.client.prepare(agent), Request(prompt=prompt, **request))
+
+    def finish(self, agent: str, prompt: str, **request: Any) -> Run:
+        return self.go_on(self.submit(agent, prompt, **request))
+
+    def answer(self, run_id: str, text: str, node: str | None = None) -> Run:
+        """Be the person that a run asks."""
+        self.client.answer(run_id, text, node)
+        return self.go_on(run_id)
+
+    def go_on(self, run_id: str) -> Run:
+        self.engine.drive()
+        return self.engine.run(run_id)
+
+    def question(self) -> str:
+        """The one that a person is asked."""
+        (question,) = self.engine.inbox()
+        return question.text
+
+
+def told(server: ModelServer, text: str) -> list[Any]:
+    """What the calls of a conversation came to: texts as they are, failures by their words."""
+    return [_told(result) for result in results(server, text)]
+
+
+def _told(result: Any) -> Any:
+    try:
+        found = json.loads(result)
+    except ValueError:
+        return result
+    if not isinstance(found, dict):
+        return found
+    return found.get("output") or found.get("stderr") or found.get("tool_call_error") or found
