@@ -7,6 +7,7 @@ import logging
 import os
 import resource
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from sleipnir.scheduler.embedded.watchdog import Watched
 from sleipnir.scheduler.errors import SettingInvalid, TransitionRefused
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.run_store import RunStore
@@ -259,5 +261,7 @@ def _drain(services: Services, scheduler: Scheduler | None, temporary: OwnDirect
     close_servers(services)
     end_all()
     temporary.close()
+    with suppress(RedisError):  # else it is forgotten in some seconds
+        Machines(services.store.client).leave(services.settings.machine_name, os.getpid())
     logging.shutdown()
     os._exit(0)

@@ -45,7 +45,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
-from sleipnir.scheduler.store.workers import worker_slots
+from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views.batches import STATUSES, batch_page
 
 _STDIN = "-"
@@ -238,13 +238,13 @@ class _Start:
         settings = settings_of(self.options)
         if settings.redis_url is None:
             return self.processes * settings.concurrency
-        found = worker_slots(settings.broker_url or settings.redis_url)
+        found = Machines(self.client.store.client).slots()
         if found == 0:
             self.options.say(
                 "no worker is running on this Redis: the runs wait until one is started "
                 "(sleipnir worker --redis URL)"
             )
-        return found or 0
+        return found
 
     # ---- running it
 

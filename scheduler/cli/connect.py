@@ -25,7 +25,7 @@ with lazy_imports():
     from sleipnir.scheduler.config import unknown_variables
     from sleipnir.scheduler.embedded import acceptances as acceptance_log
     from sleipnir.scheduler.embedded import attach as embedded
-    from sleipnir.scheduler.store import connection, workers
+    from sleipnir.scheduler.store import connection, machines
     from sleipnir.scheduler.store import errors as store_errors
 
 if TYPE_CHECKING:
@@ -131,10 +131,10 @@ def lacking_process(client: Client, options: Options) -> str | None:
     if settings.redis_url is None:
         return None
     try:
-        slots = workers.worker_slots(settings.broker_url or settings.redis_url)
+        slots = machines.Machines(client.store.client).slots()
     except store_errors.RedisError:
-        slots = None
-    if slots == 0:  # and not None: those that cannot be asked may be there
+        return None
+    if slots == 0:
         return "no worker is running on this Redis; start one with `sleipnir worker --scheduler`"
     if not client.queries.has_live_scheduler():
         return (

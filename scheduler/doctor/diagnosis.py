@@ -6,12 +6,13 @@ import os
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from statistics import median
 from time import perf_counter
 
 from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.config.unknown_variables import unknown_variables
@@ -26,15 +27,22 @@ from sleipnir.scheduler.store.connection import (
     RedisClient,
     connect,
     describe,
+    kombu_url,
     masked,
     require_fit,
+    transport_options,
 )
 from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.permissions import permission_check
 from sleipnir.scheduler.store.queries import RunQueries
-from sleipnir.scheduler.store.workers import live_workers
+
+# Only where the broker is another server.
+with lazy_imports():
+    import kombu
 
 _PINGS = 20
+_BROKER_S = 5.0
 _INTERPRETER_TIMEOUT_S = 20.0
 
 # What scripts and tools are run with: the command that tells a version, and what needs it.
@@ -79,7 +87,7 @@ def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:
     engine = stack.enter_context(attach(data_dir(), settings, workers=False))
     where = f"embedded {server.version} ({server.path}), data in {data_dir()}"
     yield from _redis(connect(engine.redis_url), where, settings)
-    found = live_workers(engine.redis_url)
+    found = Machines(connect(engine.redis_url)).workers()
     text = _count(found) if found else "started by commands as needed"
     yield Check("workers", "ok", text)
 
@@ -92,11 +100,9 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
         return
     version = client.info("server")["redis_version"]
     yield from _redis(client, f"{version} at {masked(redis_url)}", settings)
-    try:
-        found = live_workers(settings.broker_url or redis_url)
-    except OSError as error:
-        yield Check("broker", "error", f"{masked(settings.broker_url or redis_url)}: {error}")
-        return
+    if settings.broker_url not in (None, redis_url):
+        yield _broker(settings.broker_url or "")
+    found = Machines(client).workers()
     if found:
         yield Check("workers", "ok", _count(found))
     else:
@@ -112,6 +118,19 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
             "no scheduler is running; timeouts, retries and lost workers are not handled",
             "start one: sleipnir scheduler, or sleipnir worker --scheduler",
         )
+
+
+def _broker(url: str) -> Check:
+    """A broker that is another server than the Redis of the runs."""
+    options = transport_options(url)
+    try:
+        with kombu.Connection(
+            kombu_url(url), connect_timeout=_BROKER_S, transport_options=options
+        ) as connection:
+            connection.ensure_connection(max_retries=1, timeout=_BROKER_S)
+    except (OSError, kombu.exceptions.KombuError) as error:
+        return Check("broker", "error", f"cannot reach {masked(url)}: {error}")
+    return Check("broker", "ok", masked(url))
 
 
 def _redis(client: RedisClient, where: str, settings: Settings) -> Iterator[Check]:
@@ -132,8 +151,9 @@ def _latency_ms(client: RedisClient) -> float:
     return median(ping() for _ in range(_PINGS))
 
 
-def _count(workers: dict[str, int]) -> str:
-    return f"{len(workers)} running, {sum(workers.values())} nodes at a time"
+def _count(workers: Sequence[WorkerState]) -> str:
+    slots, busy = (sum(getattr(each, name) for each in workers) for name in ("slots", "busy"))
+    return f"{len(workers)} running, {slots} nodes at a time, {busy} now"
 
 
 def _program_limits(settings: Settings) -> Iterator[Check]:

@@ -55,6 +55,18 @@ class Machines:
             pipe.expire(WORKERS, _NAMES_EXPIRE_S)
             pipe.execute()
 
+    def leave(self, machine: str, pid: int) -> None:
+        """Say that a worker has ended."""
+        name = f"{machine}/{pid}"
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.delete(worker_key(name))
+            pipe.srem(WORKERS, name)
+            pipe.execute()
+
+    def slots(self) -> int:
+        """How many visits all workers that are alive execute at once, at most."""
+        return sum(worker.slots for worker in self.workers())
+
     def workers(self) -> list[WorkerState]:
         """The workers that are alive, by machine; those that no longer are, are forgotten."""
         names = sorted(map(str, self._redis.smembers(WORKERS)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,15 @@ def test_a_redis_without_workers_is_a_failure(
     assert "sleipnir worker" in found["workers"]["remedy"]
 
 
+def test_a_broker_that_is_away_is_named(sleipnir: Sleipnir, redis_server: RedisServer) -> None:
+    broker = {"SLEIPNIR_BROKER_URL": "redis://me:pa55word@127.0.0.1:1/0"}
+    report = json.loads(sleipnir("doctor", "--redis", redis_server.url, "--json", **broker).stdout)
+
+    found = checks(report)["broker"]
+    assert found["state"] == "error"
+    assert found["text"].startswith("cannot reach redis://me:***@127.0.0.1:1/0: ")
+
+
 def test_a_worker_with_a_scheduler_makes_it_healthy(
     sleipnir: Sleipnir, redis_server: RedisServer, workers: Workers
 ) -> None:
@@ -102,4 +112,4 @@ def test_a_worker_with_a_scheduler_makes_it_healthy(
     report = sleipnir.json("doctor", "--redis", redis_server.url)
 
     assert report["healthy"] is True
-    assert checks(report)["workers"]["text"] == "1 running, 5 nodes at a time"
+    assert checks(report)["workers"]["text"] == "1 running, 5 nodes at a time, 0 now"

@@ -10,8 +10,8 @@ import pytest
 from sleipnir import AsyncClient
 from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.store.connection import connect, kombu_url, masked, transport_options
+from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.sentinels import SentinelUrl
-from sleipnir.scheduler.store.workers import live_workers
 from tests.support.command_line import Sleipnir
 from tests.support.on_asyncio import run_in_thread
 from tests.support.sentinels import PASSWORD, SERVICE, Watched
@@ -112,7 +112,7 @@ def test_runs_go_on_with_another_primary(
         assert workers.queries.run(run_id).output == "well"
         assert worker.is_running()
         assert PASSWORD not in worker.log.read_text()
-        found = wait_until(lambda: live_workers(watched.url), "the worker answers", 60)
+        found = wait_until(lambda: Machines(client).workers(), "the worker says it is there", 60)
         assert len(found) == 1
         assert client.connection_pool.connection_kwargs["db"] == 1
 
