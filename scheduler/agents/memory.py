@@ -10,6 +10,8 @@ the first did; history, forks and retries see it as they see any state.
     messages_read    how many of the messages in its inbox it has read, once that is any
     skills           the names of the skills that are loaded, once one was
     instructions     of a session: what `_instructions` has returned
+    summary          of a session: what stands for all that was said before its first turn here; the
+                     prompt ends with it
     agents           the children that its model knows of, once there were any
     all texts        at the end of a child's run all that its model has said, if that is more than
                      its result
@@ -31,8 +33,9 @@ TODOS = "todos"
 MESSAGES_READ = "messages_read"
 SKILLS = "skills"
 INSTRUCTIONS = "instructions"
+SUMMARY = "summary"
 # What a session's next run takes over as it is.
-_LASTING = (SKILLS, INSTRUCTIONS)
+_LASTING = (SKILLS, INSTRUCTIONS, SUMMARY)
 AGENTS = "agents"
 TEXTS = "all texts"
 _TURN = "turn "
@@ -75,6 +78,11 @@ def _messages(state: Snapshot, turns: Iterable[int]) -> list[Message]:
 def _turns_in(keys: Iterable[str]) -> list[int]:
     """The numbers of all turns, in order."""
     return sorted(int(key.removeprefix(_TURN)) for key in keys if key.startswith(_TURN))
+
+
+def turn_keys(state: Iterable[str]) -> list[str]:
+    """Where all messages are."""
+    return list(map(turn_key, _turns_in(state)))
 
 
 def carried_over(state: Mapping[str, Any]) -> dict[str, Any]:

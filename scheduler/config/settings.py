@@ -85,6 +85,9 @@ class Settings:
     agent_session: str | None = _setting(
         None, description="session of normal agents that name none; `temp`: one that is not kept"
     )
+    compression_threshold: int = _setting(
+        4_000, ge=0, description="tokens above which sessions are compressed; 0: never"
+    )
     agent_max_turns: int = _setting(
         0, ge=0, description="turns after which a run of a normal agent fails; 0: no limit"
     )

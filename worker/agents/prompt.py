@@ -9,7 +9,7 @@ from typing import Any
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.memory import INSTRUCTIONS, PROMPT
+from sleipnir.scheduler.agents.memory import INSTRUCTIONS, PROMPT, SUMMARY
 from sleipnir.worker.agents.documents import with_documents
 from sleipnir.worker.agents.texts import sections
 from sleipnir.worker.conversation.tool_set import Toolset
@@ -34,6 +34,8 @@ def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) ->
     text = _dynamic(visit, transcript) if config.dynamic_instructions else config.instructions
     spoken = sections(config) if toolset.tools else ()
     rendered = render("\n\n".join([text, *spoken]), _values(visit, toolset)).strip()
+    if SUMMARY in visit.state:
+        rendered = f"{rendered}\n\n{visit.state[SUMMARY]}".strip()
     system = [{"role": "system", "content": rendered}] if rendered else []
     said = with_documents(visit, transcript, visit.state[PROMPT])
     return [*system, {"role": "user", "content": said}]

@@ -84,6 +84,22 @@ mark its item as done. Break a broad item into items of one purpose each with `t
 begin it. Now go on with the next open item by calling tools; do not announce it."""
 
 
+SUMMARISE = """\
+You are given a conversation between a user and an assistant that calls tools. It is going to be
+replaced by a summary of it. Write that summary, without an introduction. Keep: what the user wants
+and has decided, what was done and found, names, paths, numbers, code and error texts that are still
+needed, and what is left to do. Drop what is settled or was repeated. If a summary of what was said
+before stands in front, take over what still matters of it."""
+
+_SUMMARY_INTRODUCTION = "This is a summary of the conversation so far:"
+
+
+def summary_section(summary: str, todos: TodoList) -> str:
+    """What stands behind a prompt for what was said before."""
+    listed = f"## Todo list as it was\n\n{todos.rendered()}\n\n" if todos.todos else ""
+    return f"{listed}{_SUMMARY_INTRODUCTION}\n\n{summary}"
+
+
 def sections(config: NormalAgent) -> Iterator[str]:
     """What a prompt says of the tools that the engine adds, in their order."""
     if config.auto_continue and config.inject_todo_instructions:

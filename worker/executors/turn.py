@@ -28,6 +28,7 @@ from sleipnir.worker.agents.builtin.agents import agent_tools
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
+from sleipnir.worker.agents.compression import compress, too_long
 from sleipnir.worker.agents.prompt import lasting_instructions, opening
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import continuation
@@ -84,7 +85,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     if before:
         return outcome
     writes = {**outcome.writes, **lasting_instructions(visit, calls.transcript)}
-    return replace(outcome, writes=writes, warnings=toolset.warnings)
+    return replace(outcome, writes=writes, warnings=(*toolset.warnings, *outcome.warnings))
 
 
 def _toolset(
@@ -148,20 +149,22 @@ def _stop(
         raise ModelCallFailed("produced no output")
     added = [*added, reply.message] if text.strip() else added
     todos = notebook.todos
+    compressed = compress(visit, calls, conversation, added, todos)
     if config.auto_continue and todos.is_to_continue(text, config.max_auto_continues):
         notebook.todos = todos = todos.continued_after(text)
         visit.services.narration.narrate(
             Continued(visit.node_id, todos.continued, config.max_auto_continues, todos.open)
         )
         reminder = {"role": "user", "content": continuation(config, todos)}
-        writes = _writes(visit, [*added, reminder], notebook)
-        return Wrote(writes, visit.node.targets, usage=calls.usage)
+        writes = _writes(visit, added, notebook) | compressed.writes
+        writes[turn_key(visit.step)] = [*writes[turn_key(visit.step)], reminder]
+        return Wrote(writes, visit.node.targets, usage=calls.usage, warnings=compressed.warnings)
     output = text if text.strip() else last_text(conversation.own)
     skills.answer_completed()
-    writes = _writes(visit, added, notebook)
+    writes = _writes(visit, added, notebook) | compressed.writes
     if visit.context.depth:
         writes |= _texts(visit, [*conversation.own, reply.message], output)
-    return Ended(writes, output, usage=calls.usage)
+    return Ended(writes, output, usage=calls.usage, warnings=compressed.warnings)
 
 
 def _texts(visit: Visit[TurnNode], messages: Sequence[Message], output: str) -> dict[str, str]:
@@ -183,6 +186,8 @@ def _after_failure(
     visit: Visit[TurnNode], calls: ModelCalls, failure: ModelCallFailed
 ) -> Postponed:
     reason = visit.mask(failure.message)
+    if failure.kind == "too_long":
+        raise NodeFailed("R601", too_long(visit, reason), calls.usage)
     if not (failure.may_pass and visit.attempt < visit.node.max_attempts and is_transient(reason)):
         raise NodeFailed("R601", f"the model call failed: {reason}", calls.usage)
     delay_s = max(pause_s(visit.attempt, visit.limits), failure.retry_after_s or 0.0)

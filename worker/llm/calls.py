@@ -40,8 +40,17 @@ class ModelCalls:
         """What the calls used, but for what is recorded and so counted already."""
         return self.transcript.unrecorded_usage
 
-    def ask(self, messages: Sequence[Message], tools: Sequence[Declaration] = ()) -> Reply:
+    def ask(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Declaration] = (),
+        *,
+        streamed: bool = True,
+    ) -> Reply:
         """The model's reply; from the record, if the question was asked before.
+
+        Args:
+            streamed: whether those who read along are to see it.
 
         Raises:
             ModelCallFailed: also if there is no model, or no time left to ask.
@@ -62,7 +71,7 @@ class ModelCalls:
         if left is not None and left <= 0:
             raise ModelCallFailed("timed out before the model was called", "timed_out")
         self.transcript.record()
-        caller, began = self._caller(), monotonic()
+        caller, began = self._caller(streamed=streamed), monotonic()
         reply = self.visit.services.models.known_reply(request, caller)
         self._narrate(request, reply)
         if reply is None:
@@ -92,7 +101,7 @@ class ModelCalls:
             ModelCalled(self.visit.node_id, request.model, names, source)
         )
 
-    def _caller(self) -> Caller:
+    def _caller(self, *, streamed: bool) -> Caller:
         visit = self.visit
         wishes = (getattr(visit.node, "cache", None), visit.graph.cache)
         return Caller(
@@ -107,7 +116,7 @@ class ModelCalls:
             recorded=visit.context.recorded,
             replay=visit.context.replay,
             secrets=visit.secrets,
-            listener=self._listener(),
+            listener=self._listener() if streamed else None,
             cancellation=visit.cancelled,
         )
 

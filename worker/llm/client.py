@@ -101,8 +101,9 @@ class Reply:
         )
 
 
-# What is known of the cause of a failed call. `timed_out`: the call's own limit.
-FailureKind: TypeAlias = ProviderFailureKind | Literal["timed_out", "other"]
+# What is known of the cause of a failed call. `timed_out`: the call's own limit;
+# `too_long`: the conversation is larger than the model's context.
+FailureKind: TypeAlias = ProviderFailureKind | Literal["timed_out", "too_long", "other"]
 
 
 class ModelCallFailed(Exception):

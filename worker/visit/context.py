@@ -44,6 +44,7 @@ class VisitLimits:
     retry_base_s: float = 0.5  # first pause before a model call is repeated; it doubles
     retry_max_s: float = 30.0
     agent_turns: int = 0  # of a normal agent's run; 0: as many as it takes
+    compression_tokens: int = 4_000  # of a session, above which it is compressed; 0: never
     # Of normal agents that name neither a model nor these.
     temperature: float | None = None
     top_p: float | None = None
@@ -66,6 +67,7 @@ class VisitLimits:
             retry_base_s=settings.retry_base_s,
             retry_max_s=settings.retry_max_s,
             agent_turns=settings.agent_max_turns,
+            compression_tokens=settings.compression_threshold,
             temperature=settings.temperature,
             top_p=settings.top_p,
         )

@@ -12,7 +12,7 @@ from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import new_id_in_session, partition_of
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
-from tests.support.model_server import ModelServer, calls, says
+from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.runs import a_run
 
 CONFIG = "model: openai:m\ninstructions: You garden.\nauto_continue: true\n"
@@ -216,3 +216,98 @@ def test_a_fork_and_a_child_have_no_session(engine: Engine, server: ModelServer)
     (row,) = engine.client.sessions()
     assert row.run.run_id == first
     assert_consistent(engine.redis, runs=4)
+
+
+def test_a_long_session_is_compressed(engine: Engine, server: ModelServer) -> None:
+    server.script.add(
+        calls(("todo__add", {"task": "weed"}), ("todo__done", {"id": 1}), ("water", {"litres": 5})),
+        says("Answer 1."),
+        says("Summary 1."),
+        says("Answer 2."),
+        says("Summary 2."),
+        says("Answer 3."),
+    )
+    config = CONFIG + "compression_threshold: 1\n"
+
+    first = engine.submit_normal(config, {"tools.py": TOOLS}, session="ada", prompt="Question 1?")
+    engine.drive()
+    asked = server.requests[2]
+    assert "tools" not in asked.body
+    assert asked.messages[-1]["content"].startswith("user: Question 1?\n\nassistant: ")
+    assert asked.messages[-1]["content"].endswith("\n\nassistant: Answer 1.")
+    assert 'calls water {"litres": 5}' in asked.messages[-1]["content"]
+    assert engine.run(first).output == "Answer 1."
+    assert engine.run(first).usage.completion_tokens == 15
+    engine.client.submit("talker", Request(session="ada", prompt="Question 2?"))
+    engine.drive()
+    engine.client.submit("talker", Request(session="ada", prompt="Question 3?"))
+    engine.drive()
+
+    for request, number in ((server.requests[3], 1), (server.requests[5], 2)):
+        system, *others = request.messages
+        assert [each["content"] for each in others] == [
+            f"Question {number}?",
+            f"Answer {number}.",
+            f"Question {number + 1}?",
+        ]
+        assert system["content"].startswith("You garden.\n")
+        assert system["content"].count("Summary") == 1
+        assert system["content"].endswith(f"so far:\n\nSummary {number}.")
+        assert "Progress: 1/1 completed\n  ✓ 1. weed\n" in system["content"]
+    assert_consistent(engine.redis, runs=3)
+
+
+def test_a_continuation_follows_compression(engine: Engine, server: ModelServer) -> None:
+    server.script.add(
+        calls(("todo__add", {"task": "weed"})),
+        says("Soon."),
+        says("Summary."),
+        calls(("todo__done", {"id": 1})),
+        says("Done."),
+        fails(400, "no luck"),
+    )
+    config = CONFIG + "compression_threshold: 1\n"
+
+    run_id = engine.submit_normal(config, session="ada", prompt="Weed!")
+    engine.drive()
+
+    system, *others = server.requests[3].messages
+    assert system["content"].endswith("Summary.")
+    assert [each["role"] for each in others] == ["user", "assistant", "user"]
+    assert [each["content"] for each in others[:2]] == ["Weed!", "Soon."]
+    # A summary that cannot be had is no reason to lose the answer.
+    assert engine.run(run_id).output == "Done."
+    warnings = [
+        text
+        for entry in engine.queries.follow(run_id, block=False)
+        for text in getattr(entry.event, "warnings", ())
+    ]
+    assert any("session was not compressed: HTTP 400: no luck" in text for text in warnings)
+
+
+def test_a_run_without_a_session_is_not_compressed(engine: Engine, server: ModelServer) -> None:
+    server.script.add(says("Answer."))
+
+    engine.submit_normal(CONFIG + "compression_threshold: 1\n")
+    engine.drive()
+
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("session", "advice"),
+    [("ada", "lower compression_threshold (now 4000"), (None, "of a session")],
+)
+def test_a_conversation_that_outgrows_the_model_s_context_says_so(
+    engine: Engine, server: ModelServer, session: str | None, advice: str
+) -> None:
+    server.script.add(fails(400, "This model's maximum context length is 8192 tokens."))
+
+    run_id = engine.submit_normal(CONFIG, session=session)
+    engine.drive()
+
+    failure = engine.failure(run_id)
+    assert failure.code == "R601"
+    assert "no longer fits the model's context: HTTP 400" in failure.message
+    assert advice in failure.message
+    assert len(server.requests) == 1

@@ -21,7 +21,7 @@ def test_a_failure_of_the_provider_pauses_what_it_is_the_same_for(
     assert (found.kind, found.name, found.reason) == (kind, name, "words")
 
 
-@pytest.mark.parametrize("kind", ["timed_out", "other"])
+@pytest.mark.parametrize("kind", ["timed_out", "too_long", "other"])
 def test_a_failure_of_the_call_alone_pauses_nothing(kind: FailureKind) -> None:
     # Whatever it says: the words are not looked at.
     failure = ModelCallFailed("HTTP 429: Connection refused, quota exceeded", kind)

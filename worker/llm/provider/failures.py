@@ -25,6 +25,12 @@ MESSAGE_LIMIT = 1_000
 
 # litellm's and its clients' class names, which it puts in front of a message.
 _WRAPPERS = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)(?: |$)")
+# How providers say that a prompt does not fit their model.
+_TOO_LONG = re.compile(
+    r"context.?(?:length|window)|maximum context|(?:prompt|input) is too long"
+    r"|exceeds? the (?:maximum|available)[\w ]* (?:tokens|context)|too many (?:input )?tokens",
+    re.IGNORECASE,
+)
 _SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
 _MISSING_KEY = re.compile(r"api.?key|credential", re.IGNORECASE)
 
@@ -110,7 +116,9 @@ def _kind_of(status: int | None, error: object, message: str) -> FailureKind:
         codes = (error.get("code"), error.get("type")) if isinstance(error, dict) else ()
         no_quota = _NO_QUOTA in codes or _QUOTA_WORDS.search(message)
         return "quota_exceeded" if no_quota else "throttled"
-    return "throttled" if status in _OVERLOADED else "other"
+    if status in _OVERLOADED:
+        return "throttled"
+    return "too_long" if _TOO_LONG.search(f"{error} {message}") else "other"
 
 
 def _network_failure(

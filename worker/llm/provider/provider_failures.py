@@ -27,7 +27,7 @@ def provider_failure_of(
             return ProviderFailure("unavailable", provider, text, 1.0, 60.0)
         case "quota_exceeded":
             return ProviderFailure("quota_exceeded", provider, text, 30.0, 900.0)
-        case "timed_out" | "other":
+        case "timed_out" | "too_long" | "other":
             return None
         case _:
             assert_never(failure.kind)

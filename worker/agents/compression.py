@@ -1,0 +1,103 @@
+"""Compression of sessions: what was said before gives way to a summary once it has grown long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.scheduler.agents.memory import SUMMARY, Conversation, Message, turn_key, turn_keys
+from sleipnir.scheduler.agents.todo import TodoList
+from sleipnir.worker.agents.texts import SUMMARISE, summary_section
+from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest
+from sleipnir.worker.llm.limits.estimate import prompt_tokens
+from sleipnir.worker.visit.context import Visit
+
+
+class Compressed(NamedTuple):
+    """What compression makes of a conversation."""
+
+    writes: dict[str, Any]  # to what the session remembers
+    warnings: tuple[str, ...] = ()
+
+
+def compress(
+    visit: Visit[TurnNode],
+    calls: ModelCalls,
+    conversation: Conversation,
+    added: Sequence[Message],
+    todos: TodoList,
+) -> Compressed:
+    """A summary in the place of all but the last message of the user and its answer.
+
+    Of a run without a session, and of one that is short enough, nothing changes. Neither does it if
+    there is no summary to be had.
+
+    Args:
+        added: what this turn adds; ends with the answer.
+
+    Raises:
+        MustWait: a limit stands against the call.
+    """
+    messages, most = conversation.messages(added), _threshold(visit)
+    is_long = visit.context.session is not None and 0 < most < _tokens(calls.model, messages)
+    if not is_long or messages[-1]["role"] != "assistant":
+        return Compressed({})
+    before: str | None = visit.state.get(SUMMARY)
+    # As a text: not every provider takes calls of tools without these tools.
+    said = "\n\n".join([*([before] if before else []), *_told(messages)])
+    asked = [{"role": "system", "content": SUMMARISE}, {"role": "user", "content": said}]
+    try:
+        summary = calls.ask(asked, streamed=False).text.strip()
+    except ModelCallFailed as failure:
+        return Compressed({}, (f"the session was not compressed: {visit.mask(failure.message)}",))
+    if not summary:
+        return Compressed({}, ("the session was not compressed: the model made no summary",))
+    section = summary_section(summary, todos)
+    asked_for = next(m for m in (*conversation.own, *added) if m["role"] == "user")
+    kept = [_prompt_with(messages[0], before, section), asked_for, messages[-1]]
+    writes: dict[str, Any] = {key: [] for key in turn_keys(visit.state)}
+    return Compressed(writes | {turn_key(visit.step): kept, SUMMARY: section})
+
+
+def too_long(visit: Visit[TurnNode], reason: str) -> str:
+    """What is said of a conversation that the model has no room for."""
+    text = f"the conversation no longer fits the model's context: {reason}; "
+    if visit.context.session is None:
+        return (
+            f"{text}let tools return less, or split the work; only runs of a session are "
+            "compressed (compression_threshold)"
+        )
+    return (
+        f"{text}lower compression_threshold (now {_threshold(visit)} tokens; 0: never compressed), "
+        "let tools return less, or begin another session"
+    )
+
+
+def _threshold(visit: Visit[TurnNode]) -> int:
+    """How many tokens a session may have at a stop; 0: any number."""
+    own = visit.node.config.compression_threshold
+    return visit.limits.compression_tokens if own is None else own
+
+
+def _tokens(model: str, messages: Sequence[Message]) -> int:
+    return prompt_tokens(ModelRequest(model, messages))
+
+
+def _told(messages: Sequence[Message]) -> Iterator[str]:
+    """The conversation without its prompt, as a text."""
+    for message in messages:
+        if message["role"] == "system":
+            continue
+        yield f"{message['role']}: {message.get('content') or ''}"
+        for call in message.get("tool_calls") or ():
+            yield f"calls {call['function']['name']} {call['function']['arguments']}"
+
+
+def _prompt_with(first: Message, before: str | None, section: str) -> Message:
+    """The prompt with a summary behind it, in the place of the one before."""
+    prompt = str(first["content"]) if first["role"] == "system" else ""
+    if before is not None:
+        prompt = prompt.removesuffix(before).rstrip()
+    return {"role": "system", "content": f"{prompt}\n\n{section}".strip()}
