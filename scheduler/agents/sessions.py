@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.document.document import printable
-from sleipnir.scheduler.agents.memory import carried_over
+from sleipnir.scheduler.agents.memory import TODOS, carried_over
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Run
 
@@ -36,9 +36,10 @@ class Session:
         """What it is stored by."""
         return place_of_session(self.agent, self.name)
 
-    def seeds(self) -> dict[str, Any]:
+    def seeds(self, *, without_todos: bool) -> dict[str, Any]:
         """What the state of the next run begins with, besides what its user says."""
-        return carried_over(self.state or {})
+        seeds = carried_over(self.state or {})
+        return {key: seeds[key] for key in seeds if not (without_todos and key == TODOS)}
 
     def submitted_vars(self, given: Mapping[str, str]) -> dict[str, str]:
         """The values that were given for the next run, now or before.

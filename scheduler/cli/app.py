@@ -32,6 +32,7 @@ _GARBAGE = 50_000
 
 VERBS: Mapping[str, tuple[str, str]] = {
     "run": ("sleipnir.scheduler.cli.verbs.run:run", "Run an agent and wait for its result."),
+    "chat": ("sleipnir.scheduler.cli.verbs.chat:chat", "Talk to an agent."),
     "submit": ("sleipnir.scheduler.cli.verbs.submit:submit", "Submit a run and print its id."),
     "batch": (
         "sleipnir.scheduler.cli.verbs.batch:batch",
@@ -127,7 +128,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
 }
 # What for: each verb stands in one of them.
 GROUPS: Mapping[str, Sequence[str]] = {
-    "Run an agent": ("run", "submit", "batch"),
+    "Run an agent": ("run", "chat", "submit", "batch"),
     "See how runs are doing": ("ps", "batches", "sessions", "show", "watch", "logs", "state"),
     "Answer, or stop": ("inbox", "answer", "cancel"),
     "Give a run a second chance": ("retry", "fork", "diff"),

@@ -45,6 +45,7 @@ class Attachment:
         asks: whether the person at the terminal is asked the run's questions.
         stays: whether to stay attached while the run waits for a person.
         streams: whether to show what models say from now on, if the run is streamed.
+        narrator: tells of the run; None: as `run` does.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Attachment:
         asks: bool,
         stays: bool,
         streams: bool = False,
+        narrator: Narrator | None = None,
     ) -> None:
         # A run survives an outage of Redis, and so do those who watch it.
         told = partial(options.say, "Redis is not available; retrying (Ctrl-C exits)")
@@ -73,7 +75,7 @@ class Attachment:
         self._stream_positions = (
             {run_id: client.queries.end_of_token_stream(run_id)} if streams else {}
         )
-        self._narrator = Narrator(options)
+        self._narrator = narrator or Narrator(options)
         self._builds: dict[str, str] = {}  # names of child runs that build knowledge bases
         self._asking: set[str] = set()  # runs with questions that may be open
         self._explained: set[str] = set()  # questions whose answering was explained

@@ -23,6 +23,7 @@ _LEAST_ROWS = 3
 _UP = ("\x1b[A", "\x1bOA")
 _DOWN = ("\x1b[B", "\x1bOB")
 _ENTER = ("\r", "\n")
+_TICK = " "
 _END_OF_FILE = "\x04"
 # What follows an escape comes with it, unless the Escape key itself was pressed.
 _SEQUENCE_S = 0.05
@@ -35,18 +36,44 @@ def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
         EOFError: they do not want to answer (Ctrl-D).
         Withdrawn: `is_open` turned false.
     """
-    entries = [*options, OTHER]
+    chosen = _enter_at([*options, OTHER], is_open)
+    return None if chosen == len(options) else options[chosen]
+
+
+def choose_several(options: Sequence[str], is_open: Callable[[], bool]) -> list[str] | None:
+    """The options that were ticked, with the space bar; None for an answer of one's own.
+
+    Raises:
+        EOFError, Withdrawn: as `choose`.
+    """
+    ticked: set[int] = set()
+    chosen = _enter_at([*options, OTHER], is_open, ticked)
+    if chosen == len(options):
+        return None
+    return [option for place, option in enumerate(options) if place in ticked]
+
+
+def _enter_at(
+    entries: Sequence[str], is_open: Callable[[], bool], ticked: set[int] | None = None
+) -> int:
+    """The entry at which the Enter key is pressed.
+
+    Args:
+        ticked: the entries that are; None: they cannot be. The last one never is.
+    """
     chosen, rows = 0, _rows(len(entries))
     with _keys_unbuffered():
-        _draw(entries, chosen, rows)
+        _draw(entries, chosen, rows, ticked)
         while (key := _read_key(is_open)) not in _ENTER:
             if key == _END_OF_FILE:
                 raise EOFError
+            if key == _TICK and ticked is not None and chosen < len(entries) - 1:
+                ticked ^= {chosen}
             chosen = moved(chosen, key, len(entries))
             control(f"\x1b[{len(rows)}A")
             rows = window(rows, chosen)
-            _draw(entries, chosen, rows)
-    return None if chosen == len(options) else options[chosen]
+            _draw(entries, chosen, rows, ticked)
+    return chosen
 
 
 def moved(chosen: int, key: str, count: int) -> int:
@@ -71,15 +98,20 @@ def window(rows: range, chosen: int) -> range:
     return range(rows.start + move, rows.stop + move)
 
 
-def _draw(entries: Sequence[str], chosen: int, rows: range) -> None:
+def _draw(entries: Sequence[str], chosen: int, rows: range, ticked: set[int] | None) -> None:
     width = shutil.get_terminal_size().columns
     for place in rows:
         # The edges tell that there is more.
         more = "↑" if place == rows[0] > 0 else "↓" if place == rows[-1] < len(entries) - 1 else " "
         mark = "➤" if place == chosen else more
-        line = f"{mark} {place + 1}) {first_line(entries[place], width)}"
+        box = "" if ticked is None or place == len(entries) - 1 else _box(place in ticked)
+        line = f"{mark} {place + 1}) {box}{first_line(entries[place], width)}"
         control("\r\x1b[K")
         click.echo(style(shortened(line, width - 1), err=True, bold=place == chosen), err=True)
+
+
+def _box(is_ticked: bool) -> str:
+    return "[x] " if is_ticked else "[ ] "
 
 
 @contextmanager

@@ -33,10 +33,16 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
         return ask_for_text(question, show, read)
     if question.kind == "confirm":
         return ask_for_consent(show, read)
+    options, has_menu = question.options, os.environ.get("TERM", "dumb") != "dumb"
+    if question.kind == "checkbox" and not (options and has_menu):
+        return ask_for_several(options, show, read)
     if question.kind == "checkbox":
-        return ask_for_several(question.options, show, read)
-    options = question.options
-    if options and os.environ.get("TERM", "dumb") != "dumb":
+        show("  the space bar ticks, Enter answers\n")
+        ticked = menu.choose_several(options, is_open)
+        if ticked is not None:
+            return json.dumps(ticked, ensure_ascii=False)
+        return ask_for_choice((), show, read)
+    if options and has_menu:
         chosen = menu.choose(options, is_open)
         if chosen is not None:
             return chosen

@@ -57,6 +57,7 @@ class Request:
     # Of a normal agent: the conversation to go on with; None: the one that the agent names, or the
     # settings do, if any; `temp`: none. A run of a batch has none.
     session: str | None = None
+    without_todos: bool = False  # the session's todo list is emptied first
 
 
 def new_run(
@@ -93,7 +94,7 @@ def new_run(
     if session is not None:
         request = _request_in(session, run_id, request)
     context = _context(run_id, graph, request, agents, unavailable or {}, facts or {}, session)
-    seeds = request.state if session is None else session.seeds()
+    seeds = request.state if session is None else session.seeds(without_todos=request.without_todos)
     return NewRun(
         run_id=run_id,
         agent=agent,

@@ -126,6 +126,24 @@ def test_who_is_at_the_terminal_is_asked(sleipnir: Sleipnir) -> None:
     assert '{"answers":["north","south"]}' in logs
 
 
+def test_its_questions_are_answered_with_arrow_keys_and_ticks(sleipnir: Sleipnir) -> None:
+    terminal = sleipnir.on_terminal("run", "adder", "paint it", TERM="xterm")
+
+    terminal.wait_for("? Which colour?")
+    terminal.wait_for("another answer")
+    terminal.type("\x1b[B\n")
+    terminal.wait_for("? Which walls?")
+    terminal.wait_for("another answer")
+    terminal.type(" \x1b[B ")
+    terminal.wait_for("[x] south")
+    terminal.type("\x1b[A \n")
+
+    assert terminal.end() == (0, "Painted.\n")
+    logs = sleipnir("logs", newest(sleipnir)["run_id"]).stdout
+    assert '{"answer":"blue"}' in logs
+    assert '{"answers":["south"]}' in logs
+
+
 def test_a_batch_of_a_normal_agent(sleipnir: Sleipnir) -> None:
     lines = sleipnir.project / "lines.jsonl"
     ask = {"id": "c", "prompt": "wipe it", "vars": {"who": "Bob"}}

@@ -108,9 +108,20 @@ class Sleipnir:
 
 
 class Terminal:
-    """A command whose standard input and error are a terminal; its output is a pipe."""
+    """A command whose standard input and error are a terminal; its output is a pipe.
 
-    def __init__(self, command: list[str], directory: Path, environment: Mapping[str, str]) -> None:
+    Args:
+        whole: its output is the terminal, too.
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        directory: Path,
+        environment: Mapping[str, str],
+        *,
+        whole: bool = False,
+    ) -> None:
         ours, its = pty.openpty()
         self._ours = ours
         os.set_blocking(ours, False)
@@ -120,7 +131,7 @@ class Terminal:
             cwd=directory,
             env=environment,
             stdin=its,
-            stdout=subprocess.PIPE,
+            stdout=its if whole else subprocess.PIPE,
             stderr=its,
             text=True,
             preexec_fn=die_with_parent(signal.SIGKILL),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.agents.memory import INSTRUCTIONS, PROMPT, SUMMARY
+from sleipnir.scheduler.agents.rendering import render
 from sleipnir.worker.agents.documents import with_documents
 from sleipnir.worker.agents.texts import sections
 from sleipnir.worker.conversation.tool_set import Toolset
@@ -19,7 +19,6 @@ from sleipnir.worker.tools.call import NeedsConfirmation
 from sleipnir.worker.tools.result import DONE
 from sleipnir.worker.visit.context import Visit
 
-_REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
 _INSTRUCTIONS = "_instructions"
 
 
@@ -47,11 +46,6 @@ def lasting_instructions(visit: Visit[TurnNode], transcript: Transcript) -> dict
         return {}
     _, text = transcript.result_before_replies(_INSTRUCTIONS)
     return {} if text is None else {INSTRUCTIONS: text}
-
-
-def render(text: str, values: Mapping[str, str]) -> str:
-    """The text with each `{{name}}` that has a value replaced, in one pass."""
-    return _REFERENCE.sub(lambda found: values.get(found[1], found[0]), text)
 
 
 def _values(visit: Visit[TurnNode], toolset: Toolset) -> dict[str, str]:

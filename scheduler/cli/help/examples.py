@@ -13,6 +13,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Only the output, of a text that comes in", "run -q ./my-agent - < question.txt"),
         ("Start values, and an answer given ahead", "run review --set rounds=3 --answer ok=yes"),
     ),
+    "chat": (
+        ("Talk to an agent; .help lists commands, .exit leaves", "chat helper"),
+        ("Go on with a conversation another day", "chat helper --session garden"),
+        ("Messages from a file, a line each", "chat helper < questions.txt"),
+    ),
     "submit": (
         ("Start a run and go on; its id is printed", "submit log-digest sample"),
         ("Labels to find it by", "submit review 'the report' --label customer=acme"),

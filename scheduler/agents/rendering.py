@@ -1,0 +1,13 @@
+"""Prompts and other texts of normal agents, with values in the place of `{{name}}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
+
+
+def render(text: str, values: Mapping[str, str]) -> str:
+    """The text with each `{{name}}` that has a value replaced, in one pass."""
+    return _REFERENCE.sub(lambda found: values.get(found[1], found[0]), text)

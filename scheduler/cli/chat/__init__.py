@@ -1,0 +1,1 @@
+"""`sleipnir chat`: a conversation with an agent at the terminal, each message a run."""

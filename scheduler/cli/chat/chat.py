@@ -1,0 +1,278 @@
+"""A chat: messages in, runs out, one after the other."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sleipnir.graphs.normal_agent import config_of
+from sleipnir.graphs.variables import resolve_variables
+from sleipnir.scheduler.agents.rendering import render
+from sleipnir.scheduler.cli import exit_codes, run_result
+from sleipnir.scheduler.cli.attach import Attachment, explain
+from sleipnir.scheduler.cli.chat.commands import UnknownCommand, help_lines, is_command, obey
+from sleipnir.scheduler.cli.chat.narrator import ChatNarrator
+from sleipnir.scheduler.cli.connect import say_run_goes_on
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.formatting import cost, first_line, tokens
+from sleipnir.scheduler.cli.narration.narrator import Narrator
+from sleipnir.scheduler.cli.submission import variable_values
+from sleipnir.scheduler.cli.terminal import is_terminal
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.config.machine_facts import machine_facts
+from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError, Terminated
+from sleipnir.scheduler.runs.labels import LONGEST_VALUE
+from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status
+from sleipnir.scheduler.runs.submit import Request, new_run_id_in
+from sleipnir.scheduler.store.queries.filters import RunFilter
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.agents.sessions import Session
+    from sleipnir.scheduler.cli.chat.reader import Reader
+    from sleipnir.scheduler.cli.options import Options
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.preparation import PreparedAgent
+
+# What every run of a chat is labelled with, so that its user finds those that wait for an answer.
+_LABEL = "chat"
+_TEMPORARY = "temp-"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How somebody wants to talk to an agent."""
+
+    agent: str
+    session: str | None = None
+    variables: Sequence[tuple[str, str]] = ()
+    workdir: Path | None = None
+    confirmed: bool = False
+
+
+class Chat:
+    """One start of `sleipnir chat`.
+
+    A conversation without a name gets one that ends with the chat, unless a question is left open.
+
+    Raises:
+        AgentNotFound, InvalidAgent, BundleError, SubmissionRefused: the agent cannot be talked to.
+    """
+
+    def __init__(self, client: Client, options: Options, wishes: Wishes) -> None:
+        self._client = client
+        self._options = options
+        self._wishes = wishes
+        prepared = client.prepare(wishes.agent, wishes.workdir)
+        self.agent = prepared.name
+        self._starters = prepared.graph.conversation_starters
+        self._config = config_of(prepared.graph)
+        named = client.session_for(prepared, Request(session=wishes.session))
+        self._left = self._run_of(named) if named is not None else self._left_open()
+        self._session = None if named is None else named.name
+        if self._config is not None and self._session is None:
+            found = None if self._left is None else self._left.context.session
+            self._session = found or f"{_TEMPORARY}{secrets.token_hex(4)}"
+        self._variables = self._begin(prepared)
+        self._last: Run | None = None
+        self._usage = NO_USAGE
+        self._clears_todos = False
+        self._stays = True
+        self._code = ExitCode.SUCCEEDED
+
+    def stay(self, read: Reader) -> ExitCode:
+        """Talk until the end of the input, or until a question is left unanswered."""
+        try:
+            if self._left is not None:
+                self._options.say(f"going on with run {self._left.run_id}, which is not over")
+                self._follow(self._left.run_id)
+            while self._stays:
+                try:
+                    message = read()
+                except KeyboardInterrupt:  # the line is given up
+                    self._options.say("Ctrl-D leaves")
+                    continue
+                if message is None:
+                    break
+                self._take(message)
+            # Somebody who was there has seen how each run ended.
+            is_open = self._code == ExitCode.WAITING
+            return ExitCode.SUCCEEDED if is_terminal() and not is_open else self._code
+        finally:
+            self._forget_temporary()
+
+    # ---- beginning and end
+
+    def _begin(self, prepared: PreparedAgent) -> dict[str, str]:
+        """The values of the agent's variables, asked for where that is possible."""
+        declared, found = prepared.graph.variables, self._found_session()
+        if found is not None and found.run is not None:  # it keeps those that it began with
+            values, known = dict(self._wishes.variables), found.run.context.variables
+        else:
+            values = variable_values(
+                prepared.name, declared, self._wishes.variables, asks=is_terminal()
+            )
+            known = resolve_variables(prepared.graph, values)
+        secret = {variable.name for variable in declared if variable.secret}
+        self._known = {name: text for name, text in known.items() if name not in secret}
+        return values
+
+    def _found_session(self) -> Session | None:
+        return None if self._session is None else self._client.session(self.agent, self._session)
+
+    @staticmethod
+    def _run_of(session: Session | None) -> Run | None:
+        """The run of a session that is not over."""
+        run = None if session is None else session.run
+        return None if run is None or run.is_final else run
+
+    def _left_open(self) -> Run | None:
+        """The newest run of this user's chats with the agent that waits for an answer."""
+        wanted = RunFilter(
+            statuses=frozenset({Status.WAITING}),
+            agents=(self.agent,),
+            labels=((_LABEL, _user()),),
+        )
+        found = self._client.queries.list_runs(wanted, 1).entries
+        return self._client.run(found[0].run_id) if found else None
+
+    def _forget_temporary(self) -> None:
+        if self._session is not None and self._session.startswith(_TEMPORARY):
+            with suppress(SleipnirError):  # it has no run yet, or one that waits for an answer
+                self._client.remove_session(self.agent, self._session)
+
+    # ---- messages
+
+    def _take(self, message: str) -> None:
+        """What was typed: for the agent, or for us."""
+        try:
+            if is_command(message):
+                obey(self, message)
+            elif message.strip():
+                self._send(message)
+        except EngineUnreachable:
+            raise
+        except UnknownCommand as error:
+            self._options.say(str(error))
+        except SleipnirError as error:
+            self._code = exit_codes.report(error, traceback=self._options.verbosity > 1)
+
+    def _send(self, message: str) -> None:
+        session = self._found_session()
+        run_id = new_run_id_in(session)
+        prepared = self._client.prepare(self._wishes.agent, self._wishes.workdir)
+        directory = (self._wishes.workdir or Path()).absolute()
+        request = Request(
+            prompt=message,
+            run_id=run_id,
+            session=self._session,
+            without_todos=self._clears_todos,
+            variables=self._variables,
+            workdir=str(directory),
+            machine=self._client.machine_with_files(),
+            confirmed=self._wishes.confirmed,
+            streamed=self._options.streams_replies,
+            labels={_LABEL: _user()},
+        )
+        self._client.submit(prepared, request)
+        self._clears_todos = False
+        if self._config is not None:
+            self._variables = {}
+        self._follow(run_id)
+
+    def _follow(self, run_id: str) -> None:
+        """Show a run to its end, or to a question that nobody here answers."""
+        narrator = ChatNarrator(self._options) if self._config is not None else None
+        attachment = Attachment(
+            self._client,
+            run_id,
+            self._options,
+            asks=is_terminal(),
+            stays=False,
+            streams=self._options.streams_replies if narrator is None else narrator.streams,
+            narrator=narrator or Narrator(self._options),
+        )
+        try:
+            run = attachment.follow()
+        except KeyboardInterrupt:
+            self._code = run_result.cancelled(self._client, attachment, self._options)
+            return
+        except Terminated:
+            say_run_goes_on(self._options, run_id)
+            raise
+        self._last = run
+        self._usage += run.usage
+        self._code = exit_codes.exit_code_of(run.status)
+        if run.status == Status.WAITING:
+            for question in attachment.open_questions():
+                explain(self._options, question)
+            self._options.say(f"or come back: sleipnir chat {self._wishes.agent}{self._flag()}")
+            self._stays = False
+        elif narrator is None or not narrator.has_said(run.output):
+            run_result.print_result(self._client, run, self._options, ())
+
+    def _flag(self) -> str:
+        if self._session is None or self._session.startswith(_TEMPORARY):
+            return ""
+        return f" --session {self._session}"
+
+    # ---- commands
+
+    def leave(self) -> None:
+        self._stays = False
+
+    def show_help(self) -> None:
+        self._show(help_lines())
+
+    def send_starter(self, number: str) -> None:
+        """Send one of the messages that the agent suggests; list them if none is chosen."""
+        starters = [render(starter, self._values()) for starter in self._starters]
+        if number.isdecimal() and 1 <= int(number) <= len(starters):
+            self._show([f"> {starters[int(number) - 1]}"])
+            self._send(starters[int(number) - 1])
+        elif starters:
+            self._show(f"{n}) {first_line(text)}" for n, text in enumerate(starters, 1))
+        else:
+            self._show([f"'{self.agent}' suggests no messages"])
+
+    def clear(self, what: str) -> None:
+        if what != "todo":
+            raise UnknownCommand(".clear takes what is to be emptied: .clear todo")
+        if self._config is None or not self._config.auto_continue:
+            raise UnknownCommand(f"'{self.agent}' keeps no todo list")
+        self._clears_todos = True
+        self._show(["the todo list is empty from the next message on"])
+
+    def show_info(self) -> None:
+        kind = "graph" if self._config is None else "normal"
+        lines = [f"agent     {self.agent} ({kind} agent)"]
+        if self._session is not None:
+            is_kept = not self._session.startswith(_TEMPORARY)
+            lines.append(f"session   {self._session if is_kept else 'none'}")
+        if self._last is not None:
+            lines.append(f"last run  {self._last.run_id} ({self._last.status})")
+        lines.append(f"used      {tokens(self._usage)} tokens, {cost(self._usage)}")
+        self._show(lines)
+
+    def _values(self) -> Mapping[str, str]:
+        """What starters may name."""
+        return {**machine_facts(), "__cwd__": str(Path.cwd()), **self._known}
+
+    def _show(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            click.echo(printable(line), err=True)
+
+
+def _user() -> str:
+    """Who sits here, as a label says it."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # no user of that number has a name
+        name = "somebody"
+    return printable(name)[:LONGEST_VALUE]

@@ -1,0 +1,77 @@
+"""What somebody in a chat may say to the command itself: words that begin with a dot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+_WORD = re.compile(r"\.[a-z]+(?= |$)")
+
+
+class UnknownCommand(Exception):
+    """There is no such command; the text says what to do."""
+
+
+class Commanded(Protocol):
+    """What the commands act on."""
+
+    def leave(self) -> None: ...
+
+    def send_starter(self, number: str) -> None: ...
+
+    def clear(self, what: str) -> None: ...
+
+    def show_info(self) -> None: ...
+
+    def show_help(self) -> None: ...
+
+
+class _Command(NamedTuple):
+    usage: str
+    help: str
+    act: Callable[[Commanded, str], None]
+
+
+COMMANDS: Mapping[str, _Command] = {
+    ".help": _Command(".help", "Show this.", lambda chat, _: chat.show_help()),
+    ".starter": _Command(
+        ".starter [NUMBER]",
+        "List messages to begin with, or send one of them.",
+        lambda chat, number: chat.send_starter(number),
+    ),
+    ".clear": _Command(
+        ".clear todo", "Empty the agent's todo list.", lambda chat, what: chat.clear(what)
+    ),
+    ".info": _Command(
+        ".info", "Show agent, session, last run and cost.", lambda chat, _: chat.show_info()
+    ),
+    ".exit": _Command(".exit", "Leave; so does Ctrl-D.", lambda chat, _: chat.leave()),
+}
+
+
+def is_command(message: str) -> bool:
+    """Whether a message is for us and not for the agent."""
+    return "\n" not in message and _WORD.match(message) is not None
+
+
+def obey(chat: Commanded, message: str) -> None:
+    """Do what a command says.
+
+    Raises:
+        UnknownCommand: there is no such command.
+    """
+    word, _, rest = message.partition(" ")
+    command = COMMANDS.get(word)
+    if command is None:
+        raise UnknownCommand(f"no command '{word}'; .help lists the commands")
+    command.act(chat, rest.strip())
+
+
+def help_lines() -> Iterator[str]:
+    """What `.help` shows."""
+    width = max(len(command.usage) for command in COMMANDS.values())
+    for command in COMMANDS.values():
+        yield f"{command.usage:{width}}  {command.help}"
+    yield "Enter sends a message; Alt-Enter begins another line, and pasted lines stay together."
+    yield "Ctrl-C cancels a reply, or empties the line."

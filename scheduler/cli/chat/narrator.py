@@ -1,0 +1,59 @@
+"""What a chat shows of a run: the reply as it comes, tools at work, and what went wrong."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from sleipnir.scheduler.cli.narration.narrator import Narrator
+from sleipnir.scheduler.cli.options import Options
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.events import (
+    Event,
+    ModelCalled,
+    RunEnded,
+    RunSubmitted,
+    StepCommitted,
+    TextStreamed,
+)
+from sleipnir.scheduler.runs.narration import render
+
+_WARNING = "▸ warning "
+_OF_EVERY_RUN = (RunSubmitted, ModelCalled, StepCommitted, RunEnded)
+
+
+class ChatNarrator(Narrator):
+    """Tells a person of a run of a normal agent; what the model says goes to standard output."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._tells_all = options.verbosity > 0
+        self._said = ""  # in the reply that is coming
+        self.streams = sys.stdout.isatty()
+
+    def tell(self, event: Event, *, is_child: bool, build: str | None = None) -> None:
+        if isinstance(event, TextStreamed) and not is_child:
+            self._said += event.text
+            click.echo(printable(event.text), nl=False)
+            return
+        self._end_line()
+        if isinstance(event, ModelCalled):
+            self._said = ""
+        if self._tells_all or is_child or not isinstance(event, _OF_EVERY_RUN):
+            super().tell(event, is_child=is_child, build=build)
+        elif isinstance(event, StepCommitted):
+            self._say([line for line in render(event) if line.startswith(_WARNING)], event)
+
+    def end(self) -> None:
+        self._end_line()
+        super().end()
+
+    def has_said(self, output: str | None) -> bool:
+        """Whether the last reply was shown already."""
+        return self.streams and output is not None and self._said.strip() == output.strip()
+
+    def _end_line(self) -> None:
+        if self.streams and self._said and not self._said.endswith("\n"):
+            click.echo()
+            self._said += "\n"

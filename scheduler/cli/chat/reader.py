@@ -1,0 +1,91 @@
+"""Reads messages: from somebody at a terminal, with a history and several lines, or from a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
+from sleipnir.scheduler.config.directories import data_dir
+
+with lazy_imports():
+    import prompt_toolkit
+    from prompt_toolkit import history
+    from prompt_toolkit.key_binding import key_bindings
+    from prompt_toolkit.output import vt100
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+# The next message; None at the end of the input. Ctrl-C raises KeyboardInterrupt.
+Reader: TypeAlias = Callable[[], str | None]
+
+_PROMPT = "> "
+_FOR_ITS_OWNER = 0o600
+
+
+def reader_for(agent: str) -> Reader:
+    """How messages to an agent are read here."""
+    if not is_terminal():
+        return _from_pipe
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return _from_plain_terminal
+    return _Editor(data_dir() / "chat" / agent)
+
+
+def _from_pipe() -> str | None:
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+def _from_plain_terminal() -> str | None:
+    show(_PROMPT)
+    try:
+        return read_line()
+    except EOFError:
+        return None
+
+
+class _Editor:
+    """Lines that can be edited, and recalled from a file; what is pasted stays one message."""
+
+    def __init__(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(_FOR_ITS_OWNER)
+        # Not sys.stderr: that shows control sequences instead of obeying them.
+        self._screen = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
+        output = vt100.Vt100_Output.from_pty(self._screen, term=os.environ.get("TERM"))
+        output.enable_cpr = False  # not every terminal tells where its cursor is
+        self._session: prompt_toolkit.PromptSession[str] = prompt_toolkit.PromptSession(
+            message=_PROMPT,
+            multiline=True,
+            prompt_continuation=". ",
+            history=history.FileHistory(str(file)),
+            key_bindings=_keys(),
+            output=output,
+        )
+
+    def __call__(self) -> str | None:
+        try:
+            return self._session.prompt()
+        except EOFError:
+            return None
+
+
+def _keys() -> key_bindings.KeyBindings:
+    """Enter sends; Alt-Enter, or Escape and then Enter, begins another line."""
+    keys = key_bindings.KeyBindings()
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return keys

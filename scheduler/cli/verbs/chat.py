@@ -1,0 +1,67 @@
+"""`sleipnir chat`: talk to an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import ExistingDirectory, agent_argument, pairs
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.cli.chat import chat as chats
+    from sleipnir.scheduler.cli.chat import reader
+
+
+@click.command
+@agent_argument
+@click.option(
+    "--session",
+    metavar="NAME",
+    help="Go on with this conversation of a normal agent; a new name begins one, `temp` none.",
+)
+@click.option(
+    "--var",
+    "variables",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Agent variable.",
+)
+@click.option(
+    "--workdir",
+    type=ExistingDirectory(),
+    help="Working directory of scripts and tools. Default: the current directory.",
+)
+@click.option(
+    "--yes",
+    "confirmed",
+    is_flag=True,
+    help="Let tools of a normal agent go on that would ask for consent.",
+)
+@common_options()
+def chat(
+    options: Options,
+    agent: str,
+    session: str | None,
+    variables: Sequence[tuple[str, str]],
+    workdir: Path | None,
+    confirmed: bool,
+) -> ExitCode:
+    """Talk to AGENT: each message is a run, and its reply is printed.
+
+    A normal agent knows what was said before, a graph agent does not. Ctrl-C cancels a reply; at a
+    question of the agent it leaves, as Ctrl-D does, and the next chat asks it again. `.help` lists
+    commands. Without a terminal each line of standard input is a message.
+    """
+    with open_client(options, workers=True) as client:
+        wishes = chats.Wishes(agent, session, variables, workdir, confirmed)
+        found = chats.Chat(client, options, wishes)
+        if options.streams_replies:
+            options.say(f"talking to '{found.agent}'; .help lists commands, .exit leaves")
+        return found.stay(reader.reader_for(found.agent))

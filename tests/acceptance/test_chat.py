@@ -1,0 +1,158 @@
+"""`sleipnir chat`: with a normal agent and a graph, on a terminal and from a pipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.command_line import COMMAND, Sleipnir, Terminal
+from tests.support.model_server import ModelServer, Request, Script, calls, says
+
+CONFIG = """
+description: Talks.
+model: openai:m
+instructions: You talk to {{who}}.
+variables: [{name: who, description: Whom., default: Ann}]
+conversation_starters: ["Hello, I am {{who}}", Good evening]
+"""
+RELEASE = """
+description: Asks before it ships.
+start: approve
+nodes:
+  approve:
+    type: approval
+    question: "Ship {{initial_prompt}}?"
+    options: ["yes", "no"]
+    routes: {"yes": shipped, "no": refused}
+    on_other: refused
+  shipped: {type: end, output: "shipped {{initial_prompt}}"}
+  refused: {type: end, output: "refused"}
+"""
+ENTER, UP, CTRL_C, CTRL_D = "\r", "\x1b[A", "\x03", "\x04"
+# The terminal is asked to mark what is pasted as soon as a message can be typed.
+READY = "\x1b[?2004h"
+PASTED = "\x1b[200~one line\nand another\x1b[201~"
+
+
+def asked(request: Request) -> list[str]:
+    return [each["content"] for each in request.messages if each["role"] == "user"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    """A model that counts what it is told."""
+    script = Script()
+    ask = calls(("user__ask", {"question": "Which colour?", "options": ["red", "blue"]}))
+    script.when(lambda request: request.messages[-1]["role"] == "tool", says("Painted."))
+    script.when(lambda request: "paint" in asked(request)[-1], ask)
+    script.when(lambda request: len(asked(request)) == 1, says("The first reply."))
+    script.when(lambda request: len(asked(request)) == 2, says("The second reply."))
+    script.when(lambda request: True, says("One more reply."))
+    with ModelServer(script=script) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def sleipnir(server: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sleipnir]:
+    sleipnir = Sleipnir(
+        tmp_path_factory.mktemp("chat"),
+        OPENAI_BASE_URL=server.base_url,
+        OPENAI_API_KEY="sk-only-for-this-test",
+        TERM="xterm",
+    )
+    sleipnir.write("release", RELEASE)
+    talker = sleipnir.project / "agents" / "talker"
+    talker.mkdir()
+    (talker / "config.yaml").write_text(CONFIG)
+    with sleipnir.up():
+        yield sleipnir
+
+
+def test_a_conversation_comes_from_a_pipe_and_goes_on_in_a_run(
+    sleipnir: Sleipnir, server: ModelServer
+) -> None:
+    lines = ".starter\n.starter 1\nAnd you?\n.sing\n.clear todo\n.info\n.exit\nunheard\n"
+
+    done = sleipnir("chat", "talker", "--session", "ada", stdin=lines)
+
+    assert (done.returncode, done.stdout) == (0, "The first reply.\nThe second reply.\n")
+    assert "1) Hello, I am Ann\n2) Good evening\n" in done.stderr
+    assert asked(server.requests[-1]) == ["Hello, I am Ann", "And you?"]
+    assert "no command '.sing'; .help lists the commands" in done.stderr
+    assert "'talker' keeps no todo list" in done.stderr
+    assert "session   ada\n" in done.stderr
+    assert sleipnir("run", "-q", "talker", "So?", "--session", "ada").stdout == "One more reply.\n"
+    (session,) = (json.loads(line) for line in sleipnir("sessions", "--json").stdout.splitlines())
+    assert (session["agent"], session["session"], session["status"]) == (
+        "talker",
+        "ada",
+        "succeeded",
+    )
+    assert sleipnir("sessions", "talker", "--remove", "ada").returncode == 0
+    assert sleipnir("chat", "talker", stdin="Hi\n").stdout == "The first reply.\n"
+    assert sleipnir("sessions", "--json").stdout == ""  # a chat without a name leaves none
+
+
+def test_messages_are_edited_recalled_and_pasted(sleipnir: Sleipnir, server: ModelServer) -> None:
+    command = [*COMMAND, "chat", "talker"]
+    terminal = Terminal(command, sleipnir.project, sleipnir.environment, whole=True)
+
+    terminal.wait_for(READY)
+    terminal.type(PASTED + ENTER)
+    terminal.wait_for("The first reply.")
+    terminal.wait_for(READY)
+    assert asked(server.requests[-1]) == ["one line\nand another"]
+    assert "The first reply." not in terminal.shown
+    terminal.type(UP + "!" + ENTER)
+    terminal.wait_for("The second reply.")
+    terminal.wait_for(READY)
+    terminal.type("not sent" + CTRL_C + CTRL_D)
+
+    assert terminal.end()[0] == 0
+    assert asked(server.requests[-1])[1] == "one line\nand another!"
+
+
+def test_an_unanswered_question_survives_leaving_and_coming_back(
+    sleipnir: Sleipnir, server: ModelServer
+) -> None:
+    first = sleipnir.on_terminal("chat", "talker")
+    first.wait_for(READY)
+    first.type("Please paint" + ENTER)
+    first.wait_for("Which colour?")
+    first.wait_for("another answer")
+    first.type(CTRL_D)
+    first.wait_for("or come back: sleipnir chat talker")
+    assert first.end()[0] == 4
+
+    second = sleipnir.on_terminal("chat", "talker")
+    second.wait_for("Which colour?")
+    second.wait_for("another answer")
+    second.type("1" + ENTER)
+    second.wait_for(READY)
+    second.type("Thanks" + ENTER)
+    second.wait_for(READY)
+    second.type(CTRL_D)
+
+    assert second.end() == (0, "Painted.\nThe second reply.\n")
+    assert asked(server.requests[-1]) == ["Please paint", "Thanks"]
+    assert '{"answer":"red"}' in server.requests[-1].text
+
+
+def test_each_message_to_a_graph_is_a_run_of_its_own(sleipnir: Sleipnir) -> None:
+    left = sleipnir("chat", "release", stdin="it\nnot read any more\n")
+    assert (left.returncode, left.stdout) == (4, "")
+    assert "or come back: sleipnir chat release" in left.stderr
+
+    terminal = sleipnir.on_terminal("chat", "release")
+    terminal.wait_for("Ship it?")
+    terminal.wait_for("another answer")
+    terminal.type("1" + ENTER)
+    terminal.wait_for(READY)
+    terminal.type(CTRL_D)
+
+    assert terminal.end() == (0, "shipped it\n")
+    refused = sleipnir("chat", "release", "--session", "ada")
+    assert refused.returncode == 2
+    assert "'release' is a graph agent" in refused.stderr
