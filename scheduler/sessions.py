@@ -38,6 +38,8 @@ class Sessions:
         Raises:
             SubmissionRefused: the agent can have none, or its name cannot be one.
         """
+        if request.session == sessions.TEMPORARY:
+            return None
         config = normal_agent.config_of(agent.graph)
         if config is None:
             if request.session is not None:

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 import click
 
 from sleipnir.graphs.files import open_input, reason
+from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.batch.columns import known_columns
 from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.finished import FinishedLine
@@ -161,6 +162,7 @@ class _Start:
             live_tools=live_tools(self.call.tools, self.call.replay),
             recorded=self.call.record is not None,
             replay=stored_recording(self.client, self.call.replay),
+            session=TEMPORARY,
         )
 
     def _load_input(self, defaults: Request) -> Intake:

@@ -10,6 +10,7 @@ from time import monotonic
 from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.files import open_output, read_text, reason
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
@@ -95,6 +96,7 @@ class CaseSession:
             live_tools=True,  # what is tested is what they do now
             timeout_s=given.timeout,
             run_id=run_id,
+            session=TEMPORARY,
         )
         return self.client.submit(self.agent, request)
 

@@ -141,6 +141,8 @@ def test_an_unanswered_question_survives_leaving_and_coming_back(
 
 
 def test_each_message_to_a_graph_is_a_run_of_its_own(sleipnir: Sleipnir) -> None:
+    # Where nobody can answer, a question that is open already keeps nobody from asking another one.
+    assert sleipnir("chat", "release", stdin="nothing\n").returncode == 4
     left = sleipnir("chat", "release", stdin="it\nnot read any more\n")
     assert (left.returncode, left.stdout) == (4, "")
     assert "or come back: sleipnir chat release" in left.stderr

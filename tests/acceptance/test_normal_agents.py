@@ -45,12 +45,17 @@ def sleipnir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sleipnir]:
         says("It is 5."),
     )
     script.when(
+        lambda request: (
+            "paint" in request.messages[1]["content"] and request.messages[-1]["role"] == "tool"
+        ),
+        says("Painted."),
+    )
+    script.when(
         lambda request: "paint" in request.messages[1]["content"],
         calls(
             ("user__ask", {"question": "Which colour?", "options": ["red", "blue"]}),
             ("user__checkbox", {"question": "Which walls?", "options": ["north", "south"]}),
         ),
-        says("Painted."),
     )
     script.when(lambda request: request.messages[-1]["role"] == "tool", says("Wiped."))
     script.when(lambda request: True, calls(("wipe", {"what": "it"})))

@@ -133,7 +133,12 @@ class Chat:
         return None if run is None or run.is_final else run
 
     def _left_open(self) -> Run | None:
-        """The newest run of this user's chats with the agent that waits for an answer."""
+        """The newest run of this user's chats with the agent that waits for an answer.
+
+        None where nobody could answer it.
+        """
+        if not is_terminal():
+            return None
         wanted = RunFilter(
             statuses=frozenset({Status.WAITING}),
             agents=(self.agent,),

@@ -191,6 +191,8 @@ def test_agents_and_settings_name_sessions(engine: Engine, server: ModelServer) 
     assert engine.run(engine.submit(graph)).context.session is None
     with pytest.raises(SubmissionRefused, match="'tested' is a graph agent"):
         engine.submit(graph, session="ada")
+    with pytest.raises(SubmissionRefused, match="runs of a batch are on their own"):
+        engine.submit_normal(CONFIG, session="ada", batch="b")
     with pytest.raises(SubmissionRefused, match="cannot be the name of a session"):
         engine.submit_normal(CONFIG, session="a/b")
 

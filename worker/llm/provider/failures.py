@@ -28,7 +28,7 @@ _WRAPPERS = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)(?:
 # How providers say that a prompt does not fit their model.
 _TOO_LONG = re.compile(
     r"context.?(?:length|window)|maximum context|(?:prompt|input) is too long"
-    r"|exceeds? the (?:maximum|available)[\w ]* (?:tokens|context)|too many (?:input )?tokens",
+    r"|exceeds? the (?:maximum|available) (?:number of tokens|context)|too many (?:input )?tokens",
     re.IGNORECASE,
 )
 _SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
