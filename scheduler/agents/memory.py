@@ -12,6 +12,7 @@ the first did; history, forks and retries see it as they see any state.
     instructions     of a session: what `_instructions` has returned
     summary          of a session: what stands for all that was said before its first turn here; the
                      prompt ends with it
+    sources          of what its documents said about the prompt, once they were searched
     agents           the children that its model knows of, once there were any
     all texts        at the end of a child's run all that its model has said, if that is more than
                      its result
@@ -34,6 +35,7 @@ MESSAGES_READ = "messages_read"
 SKILLS = "skills"
 INSTRUCTIONS = "instructions"
 SUMMARY = "summary"
+SOURCES = "sources"
 # What a session's next run takes over as it is.
 _LASTING = (SKILLS, INSTRUCTIONS, SUMMARY)
 AGENTS = "agents"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sleipnir.graphs.knowledge.bases import DescribedBase
 from sleipnir.graphs.knowledge.pointer import NORMAL_AGENT_NODE
 from sleipnir.graphs.knowledge.rag_template import filled
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.scheduler.agents.memory import SOURCES
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.visit.context import Visit
@@ -23,12 +27,29 @@ def with_documents(visit: Visit[TurnNode], transcript: Transcript, text: str) ->
     plan = visit.agent.knowledge.get(NORMAL_AGENT_NODE)
     if plan is None:  # it has no documents, or they were not built: a warning has said so
         return text
-    known, message = transcript.result_of(_SEARCH)
+    known, searched = transcript.result_of(_SEARCH)
     if not known:
         base = DescribedBase(NORMAL_AGENT_NODE, visit.node.config.documents, None)
         found = visit.services.knowledge.search(visit, base, text, _LIMIT_S, transcript)
-        message = filled(plan.template, text, **found.output)
+        message, warnings = filled(plan.template, text, **found.output), list(found.warnings)
+        searched = {"message": message, "sources": found.output["sources"], "warnings": warnings}
         child = visit.resumed_with or {}
         usage = Usage.from_text(child["usage"]) if "usage" in child else NO_USAGE
-        transcript.keep_result(_SEARCH, message, None, usage=usage)
-    return str(message)
+        transcript.keep_result(_SEARCH, searched, None, usage=usage)
+    return str(searched["message"])
+
+
+def lasting_sources(transcript: Transcript) -> dict[str, Any]:
+    """What a run remembers of the search: where what was found stands."""
+    searched = _searched(transcript)
+    return {SOURCES: searched["sources"]} if searched else {}
+
+
+def search_warnings(transcript: Transcript) -> tuple[str, ...]:
+    """What people should know of the search, and of a build that came before it."""
+    return tuple(_searched(transcript).get("warnings", ()))
+
+
+def _searched(transcript: Transcript) -> Mapping[str, Any]:
+    _, searched = transcript.result_before_replies(_SEARCH)
+    return searched or {}

@@ -29,6 +29,7 @@ from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
 from sleipnir.worker.agents.compression import compress, too_long
+from sleipnir.worker.agents.documents import lasting_sources, search_warnings
 from sleipnir.worker.agents.prompt import lasting_instructions, opening
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import continuation
@@ -84,8 +85,17 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
         return Deferred(wait.delay_s, visit.mask(wait.reason), wait.for_person)
     if before:
         return outcome
-    writes = {**outcome.writes, **lasting_instructions(visit, calls.transcript)}
-    return replace(outcome, writes=writes, warnings=(*toolset.warnings, *outcome.warnings))
+    return _with_opening(visit, calls, toolset, outcome)
+
+
+def _with_opening(
+    visit: Visit[TurnNode], calls: ModelCalls, toolset: Toolset, outcome: Wrote | Ended
+) -> Wrote | Ended:
+    """What a first turn adds: what the run remembers of its beginning, and what to warn of."""
+    transcript = calls.transcript
+    lasting = {**lasting_instructions(visit, transcript), **lasting_sources(transcript)}
+    warnings = (*toolset.warnings, *search_warnings(transcript), *outcome.warnings)
+    return replace(outcome, writes={**outcome.writes, **lasting}, warnings=warnings)
 
 
 def _toolset(

@@ -8,6 +8,7 @@ import pytest
 
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.runs import submit
+from sleipnir.scheduler.runs.events import StepCommitted
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.conversation.transcript import Transcript
 from tests.support.engine import Engine
@@ -92,9 +93,11 @@ def test_by_words_alone_where_nothing_is_found_the_message_is_as_it_was(
     engine.configure(rag_embedding_model="none")
     server.script.add(says("Hm."), says("Rex."))
 
-    engine.submit_normal(CONFIG, DOCS, prompt="zzz")
+    documents = {**DOCS, "docs/empty.md": " "}
+
+    first = engine.submit_normal(CONFIG, documents, prompt="zzz")
     engine.drive()
-    engine.submit_normal(CONFIG, DOCS, prompt="who barks?")
+    second = engine.submit_normal(CONFIG, documents, prompt="who barks?")
     engine.drive()
 
     (nothing,), (found,) = said(server, 0), said(server, 1)
@@ -102,6 +105,9 @@ def test_by_words_alone_where_nothing_is_found_the_message_is_as_it_was(
     assert "[Source: ./docs/dogs.md]\nDogs bark in the park." in found
     assert "<sources>\n- ./docs/dogs.md\n</sources>" in found
     assert found.endswith("<question>\nwho barks?\n</question>")
+    assert [engine.state(run)["sources"] for run in (first, second)] == [[], ["./docs/dogs.md"]]
+    [built] = [event.warnings for event in engine.events(first, StepCommitted) if event.warnings]
+    assert "./docs/empty.md" in built[0]
 
 
 def test_documents_that_cannot_be_read_fail_the_run(engine: Engine) -> None:
