@@ -106,7 +106,10 @@ def test_a_redis_that_does_not_answer_exits_with_7(sleipnir: Sleipnir) -> None:
         (["watch", "nonsense"], "error: no run 'nonsense'; `sleipnir ps` lists runs\n"),
         (["run", "failing", "--var", "moon=1"], "declares no variable 'moon' (it has: none)"),
         (["run", "needy", "--set", "x"], "'x' is not of the form KEY=VALUE"),
-        (["run", "failing", "--session", "s"], "--session continues a normal agent's conversation"),
+        (
+            ["run", "failing", "--session", "s"],
+            "sessions are for normal agents, and 'failing' is a graph agent",
+        ),
         (["run", "failing", "--answer", "moon=1"], "names node 'moon', which does not exist"),
         (["run", "failing", "--nonsense"], "such option '--nonsense'; see `sleipnir run --help`"),
         (["run", "failing", "--hedless"], "such option '--hedless'; did you mean '--headless' or "),

@@ -146,7 +146,7 @@ def test_code_is_found_by_its_structure(
 def test_without_the_program_it_is_said_what_to_use_instead(tmp_path: Path) -> None:
     # By an interpreter that has nothing beside it.
     called = subprocess.run(
-        [Path(sys.executable).resolve(), "-c", "import ast_grep; ast_grep.run('print($A)')"],
+        [Path(sys.executable).resolve(), "-B", "-c", "import ast_grep; ast_grep.run('print($A)')"],
         cwd=tmp_path,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{SHIPPED}{os.pathsep}{SHIPPED_LIBRARY}"},
         capture_output=True,
