@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.command_line import COMMAND, Sleipnir, Terminal
-from tests.support.model_server import ModelServer, Request, Script, calls, says
+from tests.support.model_server import HANGS, ModelServer, Request, Script, calls, says
+from tests.support.wait import wait_until
 
 CONFIG = """
 description: Talks.
@@ -46,6 +47,7 @@ def server() -> Iterator[ModelServer]:
     script = Script()
     ask = calls(("user__ask", {"question": "Which colour?", "options": ["red", "blue"]}))
     script.when(lambda request: request.messages[-1]["role"] == "tool", says("Painted."))
+    script.when(lambda request: asked(request)[-1] == "Wait.", HANGS)
     script.when(lambda request: "paint" in asked(request)[-1], ask)
     script.when(lambda request: len(asked(request)) == 1, says("The first reply."))
     script.when(lambda request: len(asked(request)) == 2, says("The second reply."))
@@ -73,7 +75,9 @@ def sleipnir(server: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> I
 def test_a_conversation_comes_from_a_pipe_and_goes_on_in_a_run(
     sleipnir: Sleipnir, server: ModelServer
 ) -> None:
-    lines = ".starter\n.starter 1\nAnd you?\n.sing\n.clear todo\n.info\n.exit\nunheard\n"
+    lines = (
+        ".starter\n.starter 1\nAnd you?\n.sing\n.clear todo\n.sources rag\n.info\n.exit\nunheard\n"
+    )
 
     done = sleipnir("chat", "talker", "--session", "ada", stdin=lines)
 
@@ -82,6 +86,7 @@ def test_a_conversation_comes_from_a_pipe_and_goes_on_in_a_run(
     assert asked(server.requests[-1]) == ["Hello, I am Ann", "And you?"]
     assert "no command '.sing'; .help lists the commands" in done.stderr
     assert "'talker' keeps no todo list" in done.stderr
+    assert "the last answer was not made from documents\n" in done.stderr
     assert "session   ada\n" in done.stderr
     assert sleipnir("run", "-q", "talker", "So?", "--session", "ada").stdout == "One more reply.\n"
     (session,) = (json.loads(line) for line in sleipnir("sessions", "--json").stdout.splitlines())
@@ -112,6 +117,28 @@ def test_messages_are_edited_recalled_and_pasted(sleipnir: Sleipnir, server: Mod
 
     assert terminal.end()[0] == 0
     assert asked(server.requests[-1])[1] == "one line\nand another!"
+
+
+def test_ctrl_c_cancels_a_reply_and_the_chat_goes_on(
+    sleipnir: Sleipnir, server: ModelServer
+) -> None:
+    terminal = sleipnir.on_terminal("chat", "talker")
+    terminal.wait_for(READY)
+    terminal.type("Wait." + ENTER)
+    wait_until(
+        lambda: any("Wait." in request.text for request in server.requests),
+        "the model is asked",
+        90,
+    )
+    terminal.interrupt()
+    terminal.wait_for("cancelling run")
+    terminal.wait_for(READY)
+    terminal.type("Hello" + ENTER)
+    terminal.wait_for(READY)
+    terminal.type(CTRL_D)
+
+    assert terminal.end() == (0, "The first reply.\n")
+    assert asked(server.requests[-1]) == ["Hello"]
 
 
 def test_an_unanswered_question_survives_leaving_and_coming_back(

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sleipnir.graphs.normal_agent import config_of
 from sleipnir.graphs.variables import resolve_variables
+from sleipnir.scheduler.agents.memory import SOURCES
 from sleipnir.scheduler.agents.rendering import render
 from sleipnir.scheduler.cli import exit_codes, run_result
 from sleipnir.scheduler.cli.attach import Attachment, explain
@@ -253,6 +254,15 @@ class Chat:
             raise UnknownCommand(f"'{self.agent}' keeps no todo list")
         self._clears_todos = True
         self._show(["the todo list is empty from the next message on"])
+
+    def show_sources(self, what: str) -> None:
+        if what != "rag":
+            raise UnknownCommand(".sources takes what they are of: .sources rag")
+        state: Mapping[str, Any] = {}
+        if self._last is not None and self._config is not None:
+            state = self._client.state(self._last.run_id)
+        sources = state.get(SOURCES, ())
+        self._show(sources or ["the last answer was not made from documents"])
 
     def show_info(self) -> None:
         kind = "graph" if self._config is None else "normal"

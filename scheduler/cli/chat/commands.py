@@ -22,6 +22,8 @@ class Commanded(Protocol):
 
     def clear(self, what: str) -> None: ...
 
+    def show_sources(self, what: str) -> None: ...
+
     def show_info(self) -> None: ...
 
     def show_help(self) -> None: ...
@@ -42,6 +44,11 @@ COMMANDS: Mapping[str, _Command] = {
     ),
     ".clear": _Command(
         ".clear todo", "Empty the agent's todo list.", lambda chat, what: chat.clear(what)
+    ),
+    ".sources": _Command(
+        ".sources rag",
+        "List the documents that the last answer was made from.",
+        lambda chat, what: chat.show_sources(what),
     ),
     ".info": _Command(
         ".info", "Show agent, session, last run and cost.", lambda chat, _: chat.show_info()
