@@ -90,7 +90,9 @@ def test_a_submodule_is_named_from_its_package() -> None:
 
 
 def test_what_is_imported_lazily_are_modules() -> None:
-    missing = [name for name in _imported_lazily() if find_spec(name) is None]
+    # What others have loaded is one, and need not say where it is from: kombu does not.
+    names = (name for name in _imported_lazily() if name not in sys.modules)
+    missing = [name for name in names if find_spec(name) is None]
     assert not missing
 
 
