@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import encode
@@ -11,7 +12,7 @@ from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import Failure, NewFork, NewRun
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
-from sleipnir.scheduler.store.transitions import Transitions
+from sleipnir.scheduler.store.transitions import Queued, Transitions
 
 with lazy_imports():
     from sleipnir.scheduler.runs import events
@@ -163,13 +164,14 @@ class Runs:
 
     def narrate(self, run_id: str, event: Event) -> None:
         """Append an event to a run's narration, unless the run was forgotten meanwhile."""
-        self._store.client.xadd(
-            run_key("events", run_id),
-            {"e": self._store.event(event)},
-            maxlen=self._store.settings.narration_limit,
-            approximate=True,
-            nomkstream=True,
-        )
+        self.narrating(run_id, event).alone()
+
+    def narrating(self, run_id: str, event: Event) -> Queued:
+        """The same, to be sent with a commit."""
+        limit, text = self._store.settings.narration_limit, self._store.event(event)
+        key = run_key("events", run_id)
+        words = ("XADD", key, "NOMKSTREAM", "MAXLEN", "~", limit, "*", "e", text)
+        return Queued(words, partial(self._store.client.execute_command, *words))
 
     def stream(self, run_id: str, event: TextStreamed) -> None:
         """Pass on what a model says; whoever does not read along now never will."""
@@ -187,9 +189,13 @@ class Runs:
         Args:
             dropped: entries that were left out before.
         """
+        self.appending_logs(run_id, entries, dropped).alone()
+
+    def appending_logs(self, run_id: str, entries: Sequence[str], dropped: int = 0) -> Queued:
+        """The same, to be sent with a commit."""
         limit_bytes = self._store.settings.log_limit_bytes
         call = ("append_logs", run_id, "logs", _LOG_ENTRIES, limit_bytes, dropped)
-        self._store.call(*call, *entries)
+        return self._store.queued(*call, *entries)
 
     def append_transcript(self, run_id: str, entry: str) -> None:
         """Keep a conversation with models, the newest that fit."""

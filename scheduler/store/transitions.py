@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 REPUBLISH_MS = 5_000
 # Less would not hold what makes an event one.
 _SMALLEST_EVENT_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A command that is sent with others."""
+
+    words: tuple[str | bytes | int, ...]
+    alone: Callable[[], Any]  # sends it by itself
 
 
 class Scripts:
@@ -106,6 +116,36 @@ class Transitions(Scripts):
             *arguments,
             clock=self.clock.argument(),
             client=self._own.client,
+        )
+
+    def call_after(
+        self, commands: Sequence[Queued], name: str, run_id: str, *arguments: str | int
+    ) -> Any:
+        """As `call`, after commands that need not be one with it: all in one round trip.
+
+        One that fails is sent again by itself, and so is the transition.
+        """
+        if not commands:
+            return self.call(name, run_id, *arguments)
+        last = self.queued(name, run_id, *arguments)
+        with self.client.pipeline(transaction=False) as pipe:
+            for command in (*commands, last):
+                pipe.execute_command(*command.words)  # type: ignore[no-untyped-call] # of redis-py
+            answers = pipe.execute(raise_on_error=False)
+        for command, answer in zip(commands, answers, strict=False):
+            if isinstance(answer, Exception):
+                command.alone()
+        if isinstance(answers[-1], Exception):
+            return last.alone()
+        return self.transition(name).result(answers[-1])
+
+    def queued(self, name: str, run_id: str, *arguments: str | int) -> Queued:
+        """A transition that is sent with another one."""
+        transition, clock = self.transition(name), self.clock.argument()
+        encoded = transition.encoded((run_id, *arguments), clock)
+        return Queued(
+            ("EVALSHA", transition.sha, 1, partition_of(run_id), *encoded),
+            partial(self.call, name, run_id, *arguments),
         )
 
     def event(self, event: Event | None) -> str:

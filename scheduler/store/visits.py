@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
@@ -17,7 +17,7 @@ from sleipnir.scheduler.runs.history import folded
 from sleipnir.scheduler.runs.model import Begun, Lease, RunContext, Usage
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.record import checkpoint, flat, size_of, usage_text
-from sleipnir.scheduler.store.transitions import Transitions
+from sleipnir.scheduler.store.transitions import Queued, Transitions
 
 # Whoever only looks at runs decides nothing.
 with lazy_imports():
@@ -108,18 +108,20 @@ class Visits:
         event: Event | None = None,
         failures: StepFailures = NO_FAILURES,
         usage: Usage | None = None,
+        first: Sequence[Queued] = (),
     ) -> str:
         """Commit a super-step and its consequences, once; returns the run's status.
 
         Args:
-            nodes: what the checkpoint says of each node, by id.
-            failures: those that the run outlives.
+            nodes: what the checkpoint says of each, by id.
+            failures: those that the run outlives; `first` are commands that are sent along.
 
         Raises:
             RunClosed, StaleVisit, StaleStep: somebody else decided; drop the result.
             StateTooLarge: nothing was written.
         """
-        advanced = self._store.call(
+        advanced = self._store.call_after(
+            first,
             "advance_step",
             lease.run_id,
             step,

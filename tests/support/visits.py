@@ -140,6 +140,12 @@ class KeptNarration:
     def narrate(self, event: Event) -> None:
         self.events.append(event)
 
+    def note(self, event: Event) -> None:
+        self.narrate(event)
+
+    def take_noted(self) -> Sequence[Event]:
+        return ()
+
     def stream(self, text: str) -> None:
         self.streamed.append(text)
 

@@ -147,6 +147,11 @@ class _NoConversation:
 class _NoNarration:
     def narrate(self, _event: object) -> None: ...
 
+    def note(self, _event: object) -> None: ...
+
+    def take_noted(self) -> tuple[()]:
+        return ()
+
     def stream(self, _text: object) -> None: ...
 
 

@@ -137,10 +137,13 @@ class _Turn:
         # These are not carried out, so there is nothing of them to record.
         self._surplus = reply.calls[limits.calls :]
         self._values: dict[str, Any] = {}
+        # The commit of the turn follows at once: it is the record of the reply and its calls.
+        self._at_once = not self._transcript.is_recorded and all(map(self._is_at_once, self._calls))
 
     def results(self) -> Iterator[Message]:
         """A tool's message for each call, in the order of the calls."""
-        self._transcript.record()
+        if not self._at_once:
+            self._transcript.record()
         resumed_with = self._visit.resumed_with
         if resumed_with is not None and "answer" in resumed_with:
             self._transcript.answer(resumed_with["answer"])
@@ -190,6 +193,10 @@ class _Turn:
     def _tool(self, call: ToolCall) -> ResolvedTool | None:
         toolset = self._toolset
         return toolset.tools.get(toolset.aliases.get(call.name, call.name))
+
+    def _is_at_once(self, call: ToolCall) -> bool:
+        tool = self._tool(call)
+        return tool is None or tool.at_once or call.call_id in self._refused
 
     def _overlaps(self, call: ToolCall) -> bool:
         tool = self._tool(call)
@@ -276,7 +283,10 @@ class _Turn:
             ms=round(elapsed_s * 1000),
             failure=self._failure(value),
         )
-        self._transcript.keep_result(call.call_id, value, event, recorder)
+        if self._at_once:
+            self._visit.services.narration.note(event)
+        else:
+            self._transcript.keep_result(call.call_id, value, event, recorder)
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"
         self._visit.services.run_log.keep("tool", self._visit.mask(text))

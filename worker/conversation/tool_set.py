@@ -69,6 +69,9 @@ class ResolvedTool:
     overlaps: bool = False
     # What it does lies in the commit of the turn: it is called again where a turn is taken up.
     in_commit: bool = False
+    # It is over at once and changes nothing but what the turn commits: calls of nothing else are
+    # not recorded before that.
+    at_once: bool = False
 
     @property
     def name(self) -> str:

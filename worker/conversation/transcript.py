@@ -66,6 +66,11 @@ class Transcript:
         return self._turn
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether the last reply is."""
+        return self._unrecorded is None
+
+    @property
     def unrecorded_usage(self) -> Usage:
         """Of the last reply, if that is not in the record yet."""
         return self._unrecorded.usage if self._unrecorded is not None else NO_USAGE

@@ -85,17 +85,27 @@ class StoredTeam:
 class StoredNarration:
     """The narration of a run, and its stream of what models say, for one visit."""
 
-    __slots__ = ("_index", "_node_id", "_run_id", "_runs")
+    __slots__ = ("_index", "_node_id", "_noted", "_run_id", "_runs")
 
     def __init__(self, runs: Runs, run_id: str, node_id: str, index: int | None) -> None:
         self._runs = runs
         self._run_id = run_id
         self._node_id = node_id
         self._index = index
+        self._noted: list[Event] = []
 
     def narrate(self, event: Event) -> None:
         """Append an event to the run's narration at once."""
         self._runs.narrate(self._run_id, event)
+
+    def note(self, event: Event) -> None:
+        """Append it with the commit."""
+        self._noted.append(event)
+
+    def take_noted(self) -> list[Event]:
+        """The events that go with the commit, once."""
+        taken, self._noted = self._noted, []
+        return taken
 
     def stream(self, text: str) -> None:
         """Pass on what a model says; a lost piece is no reason to lose the reply."""

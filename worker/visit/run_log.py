@@ -31,6 +31,14 @@ class RunLog:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._entries)
 
+    def take(self) -> tuple[list[tuple[str, str]], int]:
+        """All entries, and how many had to make room; from here on it is empty."""
+        with self._lock:
+            taken = list(self._entries), self.dropped
+            self._entries.clear()
+            self._bytes = self.dropped = 0
+        return taken
+
     def keep(self, stream: str, text: str) -> None:
         """Keep a text, or its head and tail."""
         text = head_and_tail(text, self._limit_bytes // _ENTRIES)

@@ -106,6 +106,12 @@ class NarrationService(Protocol):
     def narrate(self, event: Event) -> None:
         """Append an event to the run's narration at once."""
 
+    def note(self, event: Event) -> None:
+        """The same, with the commit of the visit, which is near."""
+
+    def take_noted(self) -> Sequence[Event]:
+        """What was noted, once."""
+
     def stream(self, text: str) -> None:
         """Pass on what a model says."""
 

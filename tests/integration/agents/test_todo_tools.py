@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.runs.events import Continued
+from sleipnir.scheduler.runs.events import Continued, ToolCalled
 from sleipnir.scheduler.store.errors import RedisError
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, calls, says
@@ -148,8 +148,9 @@ def test_the_prompt_says_how_and_the_switches_hold(engine: Engine, server: Model
 def test_what_a_lost_worker_had_noted_is_noted_once(
     engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    adding = [("todo__add", {"task": task}) for task in ("boil", "pour")]
     server.script.add(
-        calls(("todo__add", {"task": "boil"}), ("todo__add", {"task": "pour"})),
+        calls(*adding, ("agent__check_inbox", {})),
         calls(("todo__list", {})),
         says("Enough."),
     )
@@ -171,3 +172,45 @@ def test_what_a_lost_worker_had_noted_is_noted_once(
     assert added == {"status": "ok", "id": 1}
     assert [each["desc"] for each in shown["todos"]] == ["boil", "pour"]
     assert len(server.requests) == 3
+
+
+def test_a_turn_of_the_engines_own_calls_is_recorded_by_its_commit(
+    engine: Engine, server: ModelServer
+) -> None:
+    turns = 10
+    adding = [calls(("todo__add", {"task": f"{n}"}), ("gone", {})) for n in range(turns - 1)]
+    server.script.add(*adding, says("Enough."))
+    run_id = engine.submit_normal(CONFIG + "max_auto_continues: 0\n")
+    engine.redis.config_resetstat()
+
+    engine.drive()
+
+    # Each begins, narrates its model call, and commits together with its log.
+    assert engine.redis.info("commandstats")["cmdstat_evalsha"]["calls"] <= 3 * turns + 5
+    told = [(event.tool, event.failure is None) for event in engine.events(run_id, ToolCalled)]
+    assert told == [("todo__add", True), ("gone", False)] * (turns - 1)
+    assert engine.run(run_id).usage.prompt_tokens == 10 * turns
+    logged = [each["text"] for each in engine.queries.logs(run_id)]
+    assert sum(text.startswith("todo__add") for text in logged) == turns - 1
+
+
+def test_what_goes_with_a_commit_is_told_once_where_redis_has_forgotten_the_scripts(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(calls(("todo__add", {"task": "boil"})), says("Enough."))
+    run_id = engine.submit_normal(CONFIG + "max_auto_continues: 0\n")
+    engine.work_once()
+    begin = engine.store.visits.begin
+
+    def forgetting(*arguments: Any, **options: Any) -> Any:
+        begun = begin(*arguments, **options)
+        engine.redis.script_flush()
+        return begun
+
+    engine.store.visits.begin = forgetting  # type: ignore[method-assign]
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded"
+    assert len(engine.events(run_id, ToolCalled)) == 1
+    logged = [each["text"] for each in engine.queries.logs(run_id)]
+    assert sum(text.startswith("todo__add") for text in logged) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.tools.function import declaration_of
@@ -45,12 +45,13 @@ def builtin(
     *,
     in_commit: bool = False,
 ) -> ResolvedTool:
-    """A function whose result is what `act` makes of arguments that fit."""
+    """A function whose result is what `act` makes of arguments that fit, at once and of itself."""
 
     def call(invocation: ToolInvocation) -> Completed:
         return Completed(act(invocation.arguments))
 
-    return checked(name, description, parameters, call, in_commit=in_commit)
+    tool = checked(name, description, parameters, call, in_commit=in_commit)
+    return replace(tool, at_once=True)
 
 
 def checked(

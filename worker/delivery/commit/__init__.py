@@ -8,7 +8,7 @@ from typing import Any, assert_never
 from sleipnir.graphs.schema import LlmNode, ScriptNode
 from sleipnir.scheduler.errors import StepFailing, TransitionRefused
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.worker.delivery.commit import invocation, parking, step
+from sleipnir.worker.delivery.commit import invocation, kept, parking, step
 from sleipnir.worker.delivery.commit.branch import failure_code
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
@@ -25,7 +25,6 @@ from sleipnir.worker.visit.outcome import (
     Wrote,
     internal_error,
 )
-from sleipnir.worker.visit.run_log import log_entry
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +41,8 @@ def commit(delivery: Delivery, outcome: Outcome) -> str | None:
     """
     visit = delivery.visit
     failed = _note_failure(visit, outcome)
-    _keep_log(delivery)
+    if not _is_one_step(delivery, outcome):
+        kept.keep(delivery)
     _keep_transcript(delivery, outcome)
     try:
         _commit(delivery, outcome)
@@ -71,15 +71,10 @@ def _note_failure(visit: Visit[Any], outcome: Outcome) -> str | None:
     return code
 
 
-def _keep_log(delivery: Delivery) -> None:
-    visit = delivery.visit
-    run_log = visit.services.run_log
-    if run_log:
-        entries = [
-            log_entry(visit.step, visit.node_id, visit.item_index, stream, text)
-            for stream, text in run_log
-        ]
-        delivery.services.store.runs.append_logs(visit.run_id, entries, run_log.dropped)
+def _is_one_step(delivery: Delivery, outcome: Outcome) -> bool:
+    """Whether its commit is one transition, and takes along what is kept of it."""
+    is_over = isinstance(outcome, Wrote | Ended | Failed)
+    return is_over and delivery.begun.width == 1 and delivery.visit.item_index is None
 
 
 def _keep_transcript(delivery: Delivery, outcome: Outcome) -> None:

@@ -10,6 +10,7 @@ from sleipnir.scheduler.runs.events import Departure, StepCommitted
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
+from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import branch_of, usage_of
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.delivery.log_records import log_end, log_step
@@ -80,6 +81,7 @@ def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage
         event=_event(visit, plan, branches),
         failures=_failures(plan, branches),
         usage=usage,
+        first=kept.taken(delivery),
     )
     log_step(visit, branches, plan)
     if status != "running":

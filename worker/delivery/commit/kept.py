@@ -1,0 +1,33 @@
+"""What is told and kept of a visit beside its outcome: with its commit, where that is one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sleipnir.scheduler.store.transitions import Queued
+from sleipnir.worker.delivery.delivery import Delivery
+from sleipnir.worker.visit.run_log import log_entry
+
+
+def taken(delivery: Delivery) -> list[Queued]:
+    """All that there is of it so far; what was taken is not taken again."""
+    return list(_taken(delivery))
+
+
+def keep(delivery: Delivery) -> None:
+    """Send it by itself."""
+    for each in taken(delivery):
+        each.alone()
+
+
+def _taken(delivery: Delivery) -> Iterator[Queued]:
+    visit, runs = delivery.visit, delivery.services.store.runs
+    for event in visit.services.narration.take_noted():
+        yield runs.narrating(visit.run_id, event)
+    found, dropped = visit.services.run_log.take()
+    if found:
+        entries = [
+            log_entry(visit.step, visit.node_id, visit.item_index, stream, text)
+            for stream, text in found
+        ]
+        yield runs.appending_logs(visit.run_id, entries, dropped)
