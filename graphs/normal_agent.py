@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from sleipnir.graphs.schema import (
+    AgentNode,
     BaseNode,
     Graph,
     GraphSettings,
@@ -128,6 +129,14 @@ def config_of(graph: Graph) -> NormalAgent | None:
     """The normal agent that the engine runs as this graph; None if it is none."""
     node = graph.nodes.get(graph.start)
     return node.config if isinstance(node, TurnNode) else None
+
+
+def may_spawn(graph: Graph) -> bool:
+    """Whether a run of it may start child runs by the names of agents."""
+    return any(
+        isinstance(node, AgentNode) or (isinstance(node, TurnNode) and node.config.can_spawn_agents)
+        for node in graph.nodes.values()
+    )
 
 
 def turn_node_id(name: str) -> str:

@@ -44,6 +44,7 @@ from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
 
 # The error that somebody at a terminal may be asked about.
 _NOT_BUILT = "E208"
+_DESCRIPTION_CHARACTERS = 200  # that models are told of each other's
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class PreparedAgent:
     unavailable: Mapping[str, str]  # why others of those cannot start, by name
     warnings: tuple[Finding, ...]
     converses: bool = False  # it, or what it may spawn, is a normal agent
+    directory: str = ""  # of agents that models may start: a line for each
     unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs are to build
 
 
@@ -92,6 +94,7 @@ class Preparation:
         self._library = self._resources.library()
         self._digests: dict[Path, str] = {}  # of the bundles stored so far, by directory
         self._sizes: dict[str, int] = {}  # of these, bytes, by agent
+        self._descriptions: dict[str, str] = {}  # likewise
         self._agents: dict[str, str] = {}
         self._unavailable: dict[str, str] = {}
         self._converses = False
@@ -124,6 +127,7 @@ class Preparation:
             self._unavailable,
             warnings,
             converses=self._converses,
+            directory=self._directory_of_agents() if self._supervises else "",
             unbuilt=unbuilt,
         )
 
@@ -145,6 +149,8 @@ class Preparation:
         self._digests[agent.directory] = bundle.digest
         self._sizes[agent.name] = len(bundle.data)
         self._unbuilt += unbuilt_bases(agent, self._settings, plans, bundle.digest)
+        if agent.runnable is not None:
+            self._descriptions[agent.name] = agent.runnable.description
         self._converses = self._converses or agent.normal is not None
         if agent.normal is not None and agent.normal.can_spawn_agents:
             self._supervises = True
@@ -190,6 +196,14 @@ class Preparation:
                     f"(spawn_bundle_limit_bytes); the largest is '{largest}', with "
                     f"{self._sizes[largest]} bytes"
                 )
+
+    def _directory_of_agents(self) -> str:
+        lines = []
+        for name in sorted(self._agents):
+            description = self._descriptions.get(name, "").strip().partition("\n")[0]
+            about = f": {description[:_DESCRIPTION_CHARACTERS]}" if description else ""
+            lines.append(f"- {name}{about}")
+        return "\n".join(lines)
 
     def _require_valid(self, agent: Agent) -> tuple[Finding, ...]:
         """What there is to warn of.

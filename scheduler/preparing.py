@@ -97,7 +97,7 @@ class Preparing:
             agents=agent.agents,
             unavailable=agent.unavailable,
             warnings=warnings,
-            facts=machine_facts.machine_facts() if agent.converses else {},
+            facts=_facts_for(agent),
             session=session,
         )
         settings = self.store.settings
@@ -105,3 +105,11 @@ class Preparing:
             run.state, settings.value_limit_bytes, settings.state_limit_bytes
         )
         return run
+
+
+def _facts_for(agent: PreparedAgent) -> dict[str, str]:
+    """What prompts of its normal agents may say of this machine."""
+    if not agent.converses:
+        return {}
+    facts = machine_facts.machine_facts()
+    return {**facts, submission.AGENTS_FACT: agent.directory} if agent.directory else facts

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+_PREFIX = "agent_"
 _DIGITS = 8  # of a child's run id that its parent's model sees
 
 
@@ -63,4 +64,9 @@ NOBODY = Roster("")
 
 def handle(agent: str, run_id: str) -> str:
     """What a model calls a child."""
-    return f"agent_{agent}_{run_id[-_DIGITS:]}"
+    return f"{_PREFIX}{agent}_{run_id[-_DIGITS:]}"
+
+
+def is_handle(name: str) -> bool:
+    """Whether this is what a model calls a child, and no run id."""
+    return name.startswith(_PREFIX)

@@ -142,6 +142,15 @@ class Continued:
     open: int  # items
 
 
+@dataclass(frozen=True, slots=True)
+class ChildrenDropped:
+    """A model stopped again and again without its children, which were then cancelled."""
+
+    kind: ClassVar[str] = "dropped"
+    node: str
+    ids: tuple[str, ...]  # as the model knows them
+
+
 # What runs that build knowledge bases are called, before agent and node.
 KB_BUILD = "kb build"
 
@@ -245,6 +254,7 @@ Event: TypeAlias = (
     | RetryScheduled
     | VisitDelayed
     | Continued
+    | ChildrenDropped
     | ChildStarted
     | ItemCommitted
     | QuestionAsked

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from sleipnir.scheduler.runs.events import (
+    ChildrenDropped,
     ChildStarted,
     Continued,
     Event,
@@ -65,6 +66,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
             yield f"  waiting {until}: {event.reason}"
         case Continued(_, number, most, still_open):
             yield f"  auto-continue {number}/{most}, {still_open} open"
+        case ChildrenDropped(_, ids):
+            yield f"  warning: cancelled agents that nobody collected: {', '.join(ids)}"
         case ChildStarted():
             yield f"  agent {event.agent}: run {event.run_id}"
         case ItemCommitted():

@@ -9,7 +9,7 @@ from typing import Any
 from sleipnir.graphs.document.document import printable
 from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.errors import MissingVariables
-from sleipnir.graphs.normal_agent import is_normal
+from sleipnir.graphs.normal_agent import is_normal, may_spawn
 from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
@@ -25,6 +25,9 @@ from sleipnir.scheduler.store.keys import (
     partition_of,
     partition_of_session,
 )
+
+# The fact that models are told of the agents they may start, a line for each.
+AGENTS_FACT = "__agents__"
 
 
 class NestedTooDeep(SubmissionRefused):
@@ -298,6 +301,8 @@ def child_run(
             secrets=_secrets(graph),
             answers={},
             streamed=False,
+            # A record that nobody needs is kept, and read, with each of many children.
+            **({} if may_spawn(graph) else _without_agents(parent)),
             converses=is_normal(graph),
             handle=handle,
             model=model or parent.model,
@@ -306,6 +311,12 @@ def child_run(
         timeout_s=graph.settings.timeout,
         parent=f"{parent_run} {parent_visit}",
     )
+
+
+def _without_agents(context: RunContext) -> dict[str, Any]:
+    """Of a context, for a run that starts none."""
+    facts = {name: fact for name, fact in context.facts.items() if name != AGENTS_FACT}
+    return {"agents": {}, "unavailable": {}, "facts": facts}
 
 
 def _variables(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
 from redis.exceptions import WatchError
 
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, BUNDLES, bundle_key
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS, BUNDLES, bundle_key, run_key
 from sleipnir.scheduler.store.transitions import Transitions
+
+_AT_ONCE = 500  # records read in one round trip
 
 
 class Bundles:
@@ -39,7 +42,9 @@ class Bundles:
             watch(BUNDLES)
             old = list(map(str, self._store.client.zrangebyscore(BUNDLES, "-inf", before)))
             used = self._used_bundles()
-            unused = [digest for digest in old if digest not in used][:limit]
+            unused = [digest for digest in old if digest not in used]
+            promised = self._promised_bundles() if unused else set()
+            unused = [digest for digest in unused if digest not in promised][:limit]
             pipe.multi()
             for digest in unused:
                 pipe.delete(bundle_key(digest))
@@ -49,6 +54,20 @@ class Bundles:
             except WatchError:
                 return 0
         return len(unused)
+
+    def _promised_bundles(self) -> set[str]:
+        """Those of agents that open runs may yet start."""
+        found: set[str] = set()
+        redis: Any = self._store.client  # redis-py types every answer as sync or async
+        for partition in ALL_PARTITIONS:
+            run_ids = redis.zrange(f"{partition}:open", 0, -1)
+            for first in range(0, len(run_ids), _AT_ONCE):
+                with redis.pipeline(transaction=False) as pipe:
+                    for run_id in run_ids[first : first + _AT_ONCE]:
+                        pipe.hget(run_key("run", run_id), "context")
+                    for text in pipe.execute():
+                        found.update(json.loads(text or "{}").get("agents", {}).values())
+        return found
 
     def _used_bundles(self) -> set[str]:
         with self._store.client.pipeline(transaction=False) as pipe:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import sha256
 from itertools import count
@@ -21,17 +22,24 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.agents.roster import Member, handle
 from sleipnir.scheduler.errors import IdTaken, SubmissionRefused
-from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.scheduler.runs.events import ChildrenDropped
+from sleipnir.scheduler.runs.model import FINAL, NO_USAGE, Usage
 from sleipnir.scheduler.runs.submit import NestedTooDeep
+from sleipnir.worker.agents.texts import pending, shortening
+from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.llm.client import ModelCallFailed
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.services import SpawnOrder
+
+MOST_REMINDERS = 3
 
 
 class Children:
     """What one turn does about its run's children; the notebook has what it leaves of them."""
 
-    def __init__(self, visit: Visit[TurnNode], notebook: Notebook) -> None:
+    def __init__(self, visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls) -> None:
         self._visit = visit
+        self._calls = calls
         self._notebook = notebook
         self._children = visit.services.children
         self._collecting: set[str] = set()
@@ -116,19 +124,50 @@ class Children:
         self._collecting.add(name)
         return member
 
-    def collect(self, name: str, end: Mapping[str, Any]) -> dict[str, Any]:
-        """Take a child that is over off the list; its result, as the model is told."""
+    def collect(self, name: str, end: Mapping[str, Any], key: str) -> tuple[dict[str, Any], Usage]:
+        """Take a child that is over off the list.
+
+        Args:
+            key: of the call, which tells a question to a model from others.
+
+        Returns:
+            Its result, as the model is told; and what it took to shorten that.
+
+        Raises:
+            MustWait: a limit stands against shortening it now.
+        """
         member = self._notebook.roster.find(name)
         agent = member.agent if member is not None else ""
-        self._notebook.roster = self._notebook.roster.left_by(name)
-        succeeded = end["status"] == "succeeded"
-        return {
+        succeeded, usage = end["status"] == "succeeded", NO_USAGE
+        result = {
             "status": "completed",
             "id": name,
             "agent": agent,
             "exit_status": "Completed" if succeeded else f'Failed("{_reason(end)}")',
             "output": self._output(end) if succeeded else "",
         }
+        if len(result["output"]) > self._visit.node.config.summarization_threshold:
+            shorter, usage = self._shortened(agent, result["output"], key)
+            result |= shorter
+        self._notebook.roster = self._notebook.roster.left_by(name)
+        return result, usage
+
+    def _shortened(self, agent: str, output: str, key: str) -> tuple[dict[str, Any], Usage]:
+        """What of a result another one takes the place of, and what a model used for that."""
+        messages = [
+            {"role": "system", "content": shortening(agent)},
+            {"role": "user", "content": output},
+        ]
+        model = self._visit.node.config.summarization_model
+        try:
+            reply = self._calls.ask_beside(messages, model, key)
+        except ModelCallFailed as error:
+            reason = self._visit.mask(error.message)
+            return {"summarized": False, "warning": f"it is not shortened: {reason}"}, NO_USAGE
+        if not reply.text.strip():
+            warning = "it is not shortened: the model produced no output"
+            return {"summarized": False, "warning": warning}, reply.usage
+        return {"output": reply.text}, reply.usage
 
     def _output(self, end: Mapping[str, Any]) -> str:
         """All that the child's model has said; of a graph its output."""
@@ -140,16 +179,17 @@ class Children:
         if isinstance(result, Mapping) and result.get("status") in ("completed", "ok"):
             self._notebook.roster = self._notebook.roster.left_by(name)
 
-    def check(self, name: str) -> dict[str, Any]:
-        """A child as it is: its result, if it is over."""
+    def check(self, name: str, key: str) -> tuple[dict[str, Any], Usage]:
+        """A child as it is: as `collect`, if it is over."""
         member = self.begin_to_collect(name)
         if not isinstance(member, Member):
-            return member
+            return member, NO_USAGE
         end = self._children.result(member.run_id)
         if end is not None:
-            return self.collect(name, end)
+            return self.collect(name, end, key)
         self._collecting.discard(name)
-        return {"status": "pending", "id": name, "message": "It is not done yet; collect it."}
+        message = "It is not done yet. Collect it to wait for it."
+        return {"status": "pending", "id": name, "message": message}, NO_USAGE
 
     def cancel(self, name: str) -> dict[str, Any]:
         """Cancel a child and take it off the list."""
@@ -175,6 +215,23 @@ class Children:
                 for each in self._notebook.roster.members
             ],
         }
+
+    def remind(self) -> str | None:
+        """What the model is told that stops while children go on; None: it may stop.
+
+        It is told so a few times, then they are cancelled.
+        """
+        alive, roster = self.alive(), self._notebook.roster
+        if alive and roster.reminded < MOST_REMINDERS:
+            self._notebook.roster = replace(roster, reminded=roster.reminded + 1)
+            return pending([member.id for member in alive])
+        for member in alive:
+            self.cancel(member.id)
+        if alive:
+            names = tuple(member.id for member in alive)
+            self._visit.services.narration.narrate(ChildrenDropped(self._visit.node_id, names))
+        self._notebook.roster = replace(self._notebook.roster, reminded=0)
+        return None
 
     def alive(self) -> Sequence[Member]:
         """Those that are not over."""

@@ -22,6 +22,9 @@ class Compressed(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
+NOTHING_COMPRESSED = Compressed({})
+
+
 def compress(
     visit: Visit[TurnNode],
     calls: ModelCalls,

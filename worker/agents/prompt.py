@@ -10,6 +10,7 @@ from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.agents.memory import INSTRUCTIONS, PROMPT, SUMMARY
 from sleipnir.scheduler.agents.rendering import render
+from sleipnir.scheduler.runs.submit import AGENTS_FACT
 from sleipnir.worker.agents.documents import with_documents
 from sleipnir.worker.agents.texts import sections
 from sleipnir.worker.conversation.tool_set import Toolset
@@ -50,6 +51,7 @@ def lasting_instructions(visit: Visit[TurnNode], transcript: Transcript) -> dict
 
 def _values(visit: Visit[TurnNode], toolset: Toolset) -> dict[str, str]:
     return {
+        AGENTS_FACT: "",
         **visit.context.facts,
         "__cwd__": str(visit.workdir()),
         "__tools__": "\n".join(_listed(toolset)),

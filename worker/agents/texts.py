@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.skills import SkillChoice, choice_of
@@ -39,7 +39,11 @@ You can hand work to other agents. Each works in parallel to you, as soon as a w
 Spawn, go on with work of your own, then collect. Spawn what does not depend on each other in one
 reply, not one after the other. An agent sees nothing but its prompt: put into it all that it needs.
 Nothing reports back by itself: collect or cancel every agent before you end. To collect costs
-nothing while you wait, so do not check again and again."""
+nothing while you wait, so do not check again and again.
+
+The agents:
+
+{{__agents__}}"""
 
 _TEAM_SECTION = """\
 ## Teammates
@@ -84,6 +88,17 @@ mark its item as done. Break a broad item into items of one purpose each with `t
 begin it. Now go on with the next open item by calling tools; do not announce it."""
 
 
+_PENDING = """\
+[automatic message] {count} of the agents that you have started are not done: {ids}. If you end now,
+they are cancelled and their work is lost. Call `agent__collect` or `agent__cancel` for each of them
+now. To say that you will wait is not enough: nothing happens without a call."""
+
+_SHORTENING = """\
+You shorten what the agent '{agent}' has reported, for the agent that it works for. Keep every piece
+of code, path, error message and concrete recommendation as it is. Drop repetition and filler. Take
+at most about 30 % of the length. If there is a final answer, it comes first; several findings make
+a list. Reply with the shortened report and nothing else."""
+
 SUMMARISE = """\
 You are given a conversation between a user and an assistant that calls tools. It is going to be
 replaced by a summary of it. Write that summary, without an introduction. Keep: what the user wants
@@ -117,6 +132,16 @@ def skill_section(choice: SkillChoice | None) -> str:
     if choice is None or not choice.inject:
         return ""
     return _SKILL_SECTION if choice.instructions is None else choice.instructions.strip()
+
+
+def pending(ids: Sequence[str]) -> str:
+    """What a model is told that stops while agents of its own go on."""
+    return _PENDING.format(count=len(ids), ids=", ".join(ids))
+
+
+def shortening(agent: str) -> str:
+    """What a model is told that shortens the output of an agent."""
+    return _SHORTENING.format(agent=agent)
 
 
 def continuation(config: NormalAgent, todos: TodoList) -> str:

@@ -15,6 +15,10 @@ PAUSE, LONG_PAUSE = "pause.sh", "long-pause.sh"
 # A model that engine_worker plays; the number of its turns follows.
 TALKER = "openai:turns-"
 TURNS, MANY_TURNS = 100, 500
+# The same of a model that starts and collects so many agents, AT_ONCE in a reply.
+LEADER = "openai:leads-"
+AT_ONCE, LED, MANY_LED = 100, 100, 200
+FOLLOWER = "talker-1"
 # Scripts that engine_worker does not run, but waits in place of.
 PAUSES_MS = {PAUSE: PAUSE_MS, LONG_PAUSE: LONG_PAUSE_MS}
 
@@ -115,6 +119,18 @@ def _write_talker(directory: Path, turns: int) -> None:
     (agent / "config.yaml").write_text(yaml.safe_dump(config))
 
 
+def _write_leader(directory: Path, count: int) -> None:
+    """Make a normal agent that starts and collects so many others."""
+    agent = directory / f"leader-{count}"
+    agent.mkdir(parents=True)
+    config = {
+        "model": f"{LEADER}{count}",
+        "can_spawn_agents": True,
+        "max_concurrent_agents": count,
+    }
+    (agent / "config.yaml").write_text(yaml.safe_dump(config))
+
+
 def asking_models() -> list[dict[str, Any]]:
     """One call of a model that answers at once, of either provider."""
     return [_asking_model(provider) for provider in (DIRECT, BY_LITELLM)]
@@ -127,8 +143,10 @@ def _asking_model(provider: str) -> dict[str, Any]:
 
 def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
     """Make an agent directory of each graph, and of the normal agents."""
-    for turns in (TURNS, MANY_TURNS):
+    for turns in (1, TURNS, MANY_TURNS):
         _write_talker(directory, turns)
+    for count in (LED, MANY_LED):
+        _write_leader(directory, count)
     for graph in graphs:
         agent = directory / graph["name"]
         agent.mkdir(parents=True)

@@ -10,7 +10,7 @@ from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.worker.bench.agents import MANY_TURNS, PAUSE_MS, TURNS
+from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, TURNS
 from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
@@ -47,12 +47,17 @@ def agent_turns(arena: Arena, rounds: int) -> Iterator[Row]:
     """Turns of normal agents with a model that replies at once, beside a graph's nodes."""
     graph = arena.prepare(f"linear-{LENGTH}")
     few, many = (arena.prepare(f"talker-{turns}") for turns in (TURNS, MANY_TURNS))
+    leading, leading_many = (arena.prepare(f"leader-{count}") for count in (LED, MANY_LED))
+    wide = arena.prepare(f"fan-out-{WIDTH}")
     samples = interleaved(
         rounds,
         {
             "graph": lambda: arena.run(graph),
             "few": lambda: arena.run(few),
             "many": lambda: arena.run(many),
+            "leading": lambda: arena.run(leading),
+            "leading many": lambda: arena.run(leading_many),
+            "wide": lambda: arena.run(wide),
         },
     )
     commands = _commands(arena, lambda: arena.run(few)) / TURNS
@@ -63,6 +68,11 @@ def agent_turns(arena: Arena, rounds: int) -> Iterator[Row]:
     yield row(
         f"normal agent, {MANY_TURNS} turns", "turn", 1, _each(samples["many"], MANY_TURNS), nodes
     )
+    children = _each(samples["leading"], LED)
+    yield row(f"{LED} agents started and collected", "agent", 1, children, nodes)
+    yield row(f"fan-out and join, {WIDTH} branches", "run", 1, samples["wide"], samples["wide"])
+    many_led = f"{MANY_LED} agents started and collected"
+    yield row(many_led, "run", 1, samples["leading many"], samples["wide"])
 
 
 def _each(samples: Sequence[Sample], units: int) -> list[Sample]:

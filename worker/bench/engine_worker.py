@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import NO_USAGE
-from sleipnir.worker.bench.agents import PAUSES_MS, TALKER
+from sleipnir.worker.bench.agents import AT_ONCE, FOLLOWER, LEADER, PAUSES_MS, TALKER
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.llm import models
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import ModelRequest, Reply
+from sleipnir.worker.llm.client import Message, ModelRequest, Reply
 from sleipnir.worker.process import main
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
@@ -25,17 +28,46 @@ def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
 
 
 class PlayedModels(models.Models):
-    """Models as they are, but for those of talkers: these reply at once, here."""
+    """Models as they are, but for those of talkers and leaders: these reply at once, here."""
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
-        if not request.model.startswith(TALKER):
-            return super().ask(request, caller, timeout_s)
         turn = 1 + sum(message["role"] == "assistant" for message in request.messages)
-        if turn == int(request.model.removeprefix(TALKER)):
-            return Reply({"role": "assistant", "content": "Done."}, NO_USAGE)
-        function = {"name": "todo__list", "arguments": f'{{"turn": {turn}}}'}
-        call = {"id": f"call-{turn}", "type": "function", "function": function}
-        return Reply({"role": "assistant", "content": None, "tool_calls": [call]}, NO_USAGE)
+        if request.model.startswith(TALKER):
+            last = int(request.model.removeprefix(TALKER))
+            return _calls(*(("todo__list", {"turn": turn}),) if turn < last else ())
+        if request.model.startswith(LEADER):
+            return _led(request.messages, int(request.model.removeprefix(LEADER)), turn)
+        return super().ask(request, caller, timeout_s)
+
+
+def _led(messages: Sequence[Message], count: int, turn: int) -> Reply:
+    """Start agents, in as many turns as it takes; then collect them, in as many; then stop."""
+    starting = -(-count // AT_ONCE)
+    first = (turn - 1) % starting * AT_ONCE
+    if turn <= starting:
+        numbers = range(first, min(first + AT_ONCE, count))
+        orders = ({"agent": FOLLOWER, "prompt": str(number)} for number in numbers)
+        return _calls(*(("agent__spawn", order) for order in orders))
+    if turn > 2 * starting:
+        return _calls()
+    started = [message["content"] for message in messages if message["role"] == "tool"]
+    ids = (json.loads(result)["id"] for result in started[first : first + AT_ONCE])
+    return _calls(*(("agent__collect", {"id": name}) for name in ids))
+
+
+def _calls(*calls: tuple[str, dict[str, Any]]) -> Reply:
+    """A reply that calls functions, or says that it is done."""
+    if not calls:
+        return Reply({"role": "assistant", "content": "Done."}, NO_USAGE)
+    made = [
+        {
+            "id": f"call-{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)},
+        }
+        for number, (name, arguments) in enumerate(calls)
+    ]
+    return Reply({"role": "assistant", "content": None, "tool_calls": made}, NO_USAGE)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ from sleipnir.worker.agents.builtin.agents import agent_tools
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
-from sleipnir.worker.agents.compression import compress, too_long
+from sleipnir.worker.agents.children import Children
+from sleipnir.worker.agents.compression import NOTHING_COMPRESSED, Compressed, compress, too_long
 from sleipnir.worker.agents.documents import lasting_sources, search_warnings
 from sleipnir.worker.agents.prompt import lasting_instructions, opening
 from sleipnir.worker.agents.skills import Skills
@@ -111,7 +112,7 @@ def _toolset(
         return Toolset(warnings=(warning,))
     found = visit.services.tools.resolve_all(visit)
     todo = todo_tools(notebook) if visit.node.config.auto_continue else ()
-    agents = agent_tools(visit, notebook) if visit.node.config.can_spawn_agents else ()
+    agents = agent_tools(visit, notebook, calls) if visit.node.config.can_spawn_agents else ()
     own = (
         *(*skills.tools(), *todo, *agents),
         *(*message_tools(visit, notebook), *user_tools(visit, before)),
@@ -158,6 +159,9 @@ def _stop(
     if not text.strip() and not last_text(conversation.own):
         raise ModelCallFailed("produced no output")
     added = [*added, reply.message] if text.strip() else added
+    reminder = Children(visit, notebook, calls).remind() if notebook.roster.members else None
+    if reminder is not None:
+        return _go_on(visit, calls, notebook, added, reminder)
     todos = notebook.todos
     compressed = compress(visit, calls, conversation, added, todos)
     if config.auto_continue and todos.is_to_continue(text, config.max_auto_continues):
@@ -165,16 +169,28 @@ def _stop(
         visit.services.narration.narrate(
             Continued(visit.node_id, todos.continued, config.max_auto_continues, todos.open)
         )
-        reminder = {"role": "user", "content": continuation(config, todos)}
-        writes = _writes(visit, added, notebook) | compressed.writes
-        writes[turn_key(visit.step)] = [*writes[turn_key(visit.step)], reminder]
-        return Wrote(writes, visit.node.targets, usage=calls.usage, warnings=compressed.warnings)
+        return _go_on(visit, calls, notebook, added, continuation(config, todos), compressed)
     output = text if text.strip() else last_text(conversation.own)
     skills.answer_completed()
     writes = _writes(visit, added, notebook) | compressed.writes
     if visit.context.depth:
         writes |= _texts(visit, [*conversation.own, reply.message], output)
     return Ended(writes, output, usage=calls.usage, warnings=compressed.warnings)
+
+
+def _go_on(
+    visit: Visit[TurnNode],
+    calls: ModelCalls,
+    notebook: Notebook,
+    added: Sequence[Message],
+    message: str,
+    compressed: Compressed = NOTHING_COMPRESSED,
+) -> Wrote:
+    """Another turn follows, which begins with a message of the engine's."""
+    writes = _writes(visit, added, notebook) | compressed.writes
+    said = [*writes[turn_key(visit.step)], {"role": "user", "content": message}]
+    writes[turn_key(visit.step)] = said
+    return Wrote(writes, visit.node.targets, usage=calls.usage, warnings=compressed.warnings)
 
 
 def _texts(visit: Visit[TurnNode], messages: Sequence[Message], output: str) -> dict[str, str]:

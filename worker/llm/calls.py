@@ -65,23 +65,46 @@ class ModelCalls:
         if replied is not None:
             exchanges.add(request, replied, None)
             return replied
+        self._require_time()
+        self.transcript.record()
+        began = monotonic()
+        reply = self._reply_to(request, self._caller(str(self._asked), streamed=streamed))
+        self.transcript.took(reply)
+        exchanges.add(request, reply, monotonic() - began)
+        return reply
+
+    def ask_beside(self, messages: Sequence[Message], model: str | None, key: str) -> Reply:
+        """A reply that is no part of the conversation: whoever asks records what comes of it.
+
+        Args:
+            model: None for the same.
+            key: what tells the question from others of the visit.
+
+        Raises:
+            ModelCallFailed, MustWait: as `ask`.
+        """
+        self._require_time()
+        request = ModelRequest(model or self.model, messages, (), self.temperature, self.top_p)
+        return self._reply_to(request, self._caller(key, streamed=False))
+
+    def _require_time(self) -> None:
         if not self.model:
             raise ModelCallFailed("no model set in the graph or as engine default")
         left = self.visit.seconds_left(self.timeout_s)
         if left is not None and left <= 0:
             raise ModelCallFailed("timed out before the model was called", "timed_out")
-        self.transcript.record()
-        caller, began = self._caller(streamed=streamed), monotonic()
-        reply = self.visit.services.models.known_reply(request, caller)
+
+    def _reply_to(self, request: ModelRequest, caller: Caller) -> Reply:
+        visit = self.visit
+        reply = visit.services.models.known_reply(request, caller)
         self._narrate(request, reply)
         if reply is None:
-            reply = self.visit.services.models.ask(request, caller, left)
-        self.transcript.took(reply)
-        exchanges.add(request, reply, monotonic() - began)
+            left = visit.seconds_left(self.timeout_s)
+            reply = visit.services.models.ask(request, caller, left)
         if reply.text:
-            self.visit.services.run_log.keep("llm", self.visit.mask(reply.text))
+            visit.services.run_log.keep("llm", visit.mask(reply.text))
         if reply.usage:
-            self.visit.services.run_log.keep("usage", f"{self.model}: {_in_words(reply.usage)}")
+            visit.services.run_log.keep("usage", f"{request.model}: {_in_words(reply.usage)}")
         return reply
 
     def complete(self, messages: Sequence[Message]) -> str:
@@ -101,7 +124,7 @@ class ModelCalls:
             ModelCalled(self.visit.node_id, request.model, names, source)
         )
 
-    def _caller(self, *, streamed: bool) -> Caller:
+    def _caller(self, key: str, *, streamed: bool = True) -> Caller:
         visit = self.visit
         wishes = (getattr(visit.node, "cache", None), visit.graph.cache)
         return Caller(
@@ -110,7 +133,7 @@ class ModelCalls:
             batch=visit.context.batch,
             budget_usd=visit.context.budget_usd,
             node=visit.node_id,
-            key=f"{visit.idempotency_key}:{visit.attempt}:{self._asked}",
+            key=f"{visit.idempotency_key}:{visit.attempt}:{key}",
             attempt=visit.attempt,
             cache_s=kept_for_s(*wishes),
             recorded=visit.context.recorded,

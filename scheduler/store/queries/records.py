@@ -6,15 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sleipnir.scheduler.agents.roster import handle, is_handle
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
-from sleipnir.scheduler.store.keys import ids_keys, run_key
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS, ids_keys, run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
 
 # Fewer digits could not choose a partition.
 _SHORTEST_PREFIX = 2
+_AT_ONCE = 1000  # entries of an index that are searched in one round trip
 _USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost", "unpriced")
 _SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
 # All but what may be large: output, error, context.
@@ -51,11 +53,13 @@ class RecordQueries(Queries):
         return self._carry_out(runs_of(run_ids))
 
     def resolve(self, prefix: str) -> str:
-        """The id of the one run that begins with `prefix`.
+        """The id of the one run that begins with `prefix`, or that a model calls so.
 
         Raises:
             RunNotFound, AmbiguousRun: there is none, or more than one.
         """
+        if is_handle(prefix):
+            return self._resolve_handle(prefix)
         try:
             keys = ids_keys(prefix)
             exact = self._redis.exists(run_key("run", prefix))
@@ -76,6 +80,27 @@ class RecordQueries(Queries):
         if len(found) > 1:
             raise AmbiguousRun(prefix, found)
         return str(found[0])
+
+    def _resolve_handle(self, name: str) -> str:
+        """A child run by its last digits: it may be in any partition."""
+        digits = name.rpartition("_")[2]
+        found = sorted(
+            run_id
+            for partition in ALL_PARTITIONS
+            for run_id, _ in self._redis.zscan_iter(
+                f"{partition}:childruns", match=f"*{digits}", count=_AT_ONCE
+            )
+        )
+        named = [
+            row.run_id
+            for row in self.rows(found)
+            if row is not None and handle(row.agent, row.run_id) == name
+        ]
+        if not named:
+            raise RunNotFound(name)
+        if len(named) > 1:
+            raise AmbiguousRun(name, named)
+        return named[0]
 
     def summaries(self, run_ids: Sequence[str]) -> list[RunSummary | None]:
         """How several runs stand, in one round trip; None for those that do not exist."""

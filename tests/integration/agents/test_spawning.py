@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.agents.roster import handle
-from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
+from sleipnir.scheduler.runs.events import ChildrenDropped
 from sleipnir.scheduler.runs.model import Run
 from tests.support.conversations import converses, results
 from tests.support.dying import LOST_S, survives
@@ -58,9 +59,31 @@ def test_children_are_collected_side_by_side(engine: Engine, server: ModelServer
     assert [each["id"] for each in told(server)] == [*ids, *ids]
     assert [each["output"] for each in told(server)[2:]] == ["I dig.\nA hole.", "A tree."]
     assert told(server)[2]["exit_status"] == "Completed"
+    assert engine.queries.resolve(ids[0]) == first.run_id
+    with pytest.raises(RunNotFound):
+        engine.queries.resolve(f"agent_other_{first.run_id[-8:]}")
     assert (first.output, first.context.depth, first.context.root) == ("A hole.", 1, run_id)
     assert run.usage.prompt_tokens == 30 + 20 + 10
     assert_consistent(engine.redis, runs=3)
+
+
+def test_a_model_is_told_which_agents_there_are(engine: Engine, server: ModelServer) -> None:
+    converses(server, "Lead.", spawns("Dig."), collects_all, says("Done."))
+    converses(server, "Dig.", says("A hole."))
+
+    run_id = submit(engine, worker=WORKER + "description: Digs {{user}} holes.\n")
+    engine.drive()
+
+    leading, working = (
+        next(each.messages[0]["content"] for each in server.requests if text in each.text)
+        for text in ("Lead.", "Dig.")
+    )
+    assert "## Leading other agents" in leading
+    assert "\n- talker\n- worker: Digs {{user}} holes.\n" in leading
+    assert "Leading" not in working
+    (child,) = children(engine, run_id)
+    assert child.context.agents == {}
+    assert "__agents__" not in child.context.facts
 
 
 def test_a_run_that_waits_for_its_children_says_what_it_is(
@@ -294,3 +317,80 @@ def test_a_result_is_handed_over_once_whoever_dies(
     assert engine.run(run_id).output == "Done."
     assert [each["status"] for each in told(server)] == ["ok", "completed"]
     assert_consistent(engine.redis, runs=2)
+
+
+def test_a_model_that_forgets_its_agents_is_reminded(engine: Engine, server: ModelServer) -> None:
+    stops = [says(f"I will wait, {number}.") for number in range(4)]
+    converses(server, "Lead.", spawns("Ask."), *stops)
+    converses(server, "Ask.", calls(("user__input", {"question": "?"})))
+
+    run_id = submit(engine)
+    engine.drive()
+
+    (child,) = children(engine, run_id)
+    name = handle("worker", child.run_id)
+    assert (engine.run(run_id).output, child.status) == ("I will wait, 3.", "cancelled")
+    last = next(each for each in reversed(server.requests) if "Lead." in each.text)
+    reminders = [each["content"] for each in last.messages if each["role"] == "user"][1:]
+    assert len(reminders) == 3
+    assert all(text.startswith("[automatic message] 1 of") and name in text for text in reminders)
+    assert [event.ids for event in engine.events(run_id, ChildrenDropped)] == [(name,)]
+    assert_consistent(engine.redis, runs=2)
+
+
+def test_an_agent_that_is_collected_needs_no_reminder(engine: Engine, server: ModelServer) -> None:
+    converses(server, "Lead.", spawns("Dig."), says("Wait."), collects_all, says("Done."))
+    converses(server, "Dig.", calls(("user__input", {"question": "?"})), says("A hole."))
+
+    run_id = submit(engine)
+    engine.drive()
+    assert engine.run(run_id).status == "waiting"
+    engine.client.answer(run_id, "deep")
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert engine.state(run_id)["agents"]["reminded"] == 0
+
+
+def test_a_long_result_is_shortened(engine: Engine, server: ModelServer) -> None:
+    boss = BOSS + "summarization_threshold: 20\nsummarization_model: openai:short\n"
+    converses(server, "Lead.", spawns("Long.", "Short.", "Odd."), collects_all, says("Done."))
+    converses(server, "Long.", says("A hole, " * 9))
+    converses(server, "Short.", says("A hole, and no mor."))
+    converses(server, "Odd.", says("An odd hole, " * 9))
+    server.script.when(lambda request: "An odd hole" in request.prompt, fails(400, "no"))
+    server.script.when(lambda request: request.body["model"] == "short", says("A hole, in short."))
+
+    run_id = submit(engine, boss)
+    engine.drive()
+
+    long, short, odd = told(server)[3:]
+    assert long["output"] == "A hole, in short."
+    assert "summarized" not in long
+    assert short["output"] == "A hole, and no mor."
+    assert odd["output"] == "An odd hole, " * 9
+    assert odd["summarized"] is False
+    assert "HTTP 400" in odd["warning"]
+    assert engine.run(run_id).usage.prompt_tokens == 30 + 30 + 10
+    shortening = next(each for each in server.requests if each.body["model"] == "short")
+    assert "'worker'" in shortening.messages[0]["content"]
+    assert "tools" not in shortening.body
+    (long_run, *_) = children(engine, run_id)
+    assert long_run.output == "A hole, " * 9
+    assert_consistent(engine.redis, runs=4)
+
+
+def test_a_hundred_agents_of_one_run(engine: Engine, server: ModelServer) -> None:
+    jobs = [f"Job {number}." for number in range(100)]
+    boss = BOSS + "max_concurrent_agents: 100\n"
+    converses(server, "Lead.", spawns(*jobs), collects_all, says("Done."))
+    converses(server, "Job", says("Did it."))
+
+    run_id = submit(engine, boss)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert [each["status"] for each in told(server)] == ["ok"] * 100 + ["completed"] * 100
+    assert {child.status for child in children(engine, run_id)} == {"succeeded"}
+    assert engine.run(run_id).usage.prompt_tokens == 10 * (100 + 3)
+    assert_consistent(engine.redis, runs=101)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.events import QuestionAnswered
-from sleipnir.scheduler.runs.model import Failure
+from sleipnir.scheduler.runs.model import Failure, RunContext
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -388,6 +388,16 @@ def test_a_bundle_goes_when_no_run_uses_it_any_more(engine: Engine) -> None:
 
     assert (while_used, while_kept, afterwards) == (1, 0, 1)
     assert engine.store.bundles.get(DIGEST) is None
+
+
+def test_a_bundle_stays_that_an_open_run_may_yet_start(engine: Engine) -> None:
+    engine.store.bundles.put("e" * 64, b"of another agent")
+    context = RunContext(root=RUN, agents={"other": "e" * 64})
+    engine.store.runs.submit(a_run(context=context))
+
+    assert engine.store.bundles.remove_unused(timedelta(0), 10) == 0
+    engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
+    assert engine.store.bundles.remove_unused(timedelta(0), 10) == 1
 
 
 def test_a_bundle_just_put_is_left_for_the_run_to_come(engine: Engine) -> None:

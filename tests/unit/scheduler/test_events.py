@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from sleipnir.scheduler.runs.events import (
+    ChildrenDropped,
     ChildStarted,
     Continued,
     Departure,
@@ -48,6 +49,7 @@ EVENTS: list[Event] = [
     RetryScheduled("a", 2, 3, 0.5, "429"),
     VisitDelayed("a", 0.5, "its turn has not come"),
     Continued("coder", 1, 10, 2),
+    ChildrenDropped("boss", ("agent_h_1",)),
     ChildStarted("a", "h", "ab12"),
     ItemCommitted("m", 0, None, ("w",)),
     ItemCommitted("m", 0, "no", done=1, total=2),
