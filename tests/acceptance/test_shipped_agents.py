@@ -15,12 +15,15 @@ from tests.support.record_deep_research import RECORDING, REPLAYED_WITH, record
 
 ROOT = Path(__file__).parents[2]
 TESTED = {
+    "code-reviewer": ".",
     "coder": ".",
     "deep-research": "..",
     "explore": ".",
+    "file-reviewer": ".",
     "log-digest": "....",
     "oracle": ".",
     "report-writer": ".",
+    "sisyphus": ".",
     "sql": ".",
 }
 

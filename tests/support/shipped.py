@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from sleipnir.graphs.document.references import SHIPPED_AGENTS, AgentSearch
+from sleipnir.graphs.tools.reader import read_tool_file
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.worker.tools.call import NeedsConfirmation, call_function
+from sleipnir.worker.tools.context import ToolContext
 from tests.support.conversations import results
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer
@@ -52,9 +56,28 @@ def told(server: ModelServer, text: str) -> list[Any]:
 
 def _told(result: Any) -> Any:
     try:
-        found = json.loads(result)
+        found = json.loads(result) if isinstance(result, str) else result
     except ValueError:
         return result
     if not isinstance(found, dict):
         return found
     return found.get("output") or found.get("stderr") or found.get("tool_call_error") or found
+
+
+def own_tool(agent: str, name: str, arguments: dict[str, Any], workdir: Path) -> Any:
+    """What a function of an agent's tools file comes to, in a working directory."""
+    directory = SHIPPED_AGENTS / agent
+    functions = read_tool_file(directory / "tools.py", own=True).functions
+    (function,) = (each for each in functions if each.name == name)
+    context = ToolContext(
+        run_id="run",
+        agent=agent,
+        agent_directory=directory,
+        root=workdir.parent / "config",
+        workdir=workdir,
+        cache=workdir.parent / "cache",
+        timeout_s=60,
+    )
+    outcome = call_function(function, arguments, context, idempotency_key="key", approvals=())
+    assert not isinstance(outcome, NeedsConfirmation)
+    return _told(outcome.value)
