@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from tests.support.typescript_runner import node_modules as installed_node_modul
 from tests.support.workers import Workers
 
 _GATEWAY = "sleipnir.worker.llm.provider.gateway"
+
+# Tests start hundreds of processes: one of them compiles what all of them import.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Whoever runs the tests may ignore these, as `nohup` does; what tests start would ignore them too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
