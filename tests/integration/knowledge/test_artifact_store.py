@@ -12,19 +12,8 @@ from sleipnir.scheduler.errors import ArtifactStoreFailed
 from sleipnir.scheduler.store.knowledge.artifact_store import OutsideIndexes
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from tests.support.engine import Engine
+from tests.support.knowledge import BY_WORDS, PETS
 
-GRAPH = """
-start: look_up
-nodes:
-  look_up:
-    type: rag
-    documents: [docs]
-    embedding_model: none
-    state_updates: {sources: "{{output.sources}}"}
-    next: z
-  z: {type: end}
-"""
-DOCS = {"docs/cats.md": "Cats sleep all day.", "docs/dogs.md": "Dogs bark."}
 PACKED = PackedIndex("d1", b"data", {"files": 2})
 
 
@@ -68,12 +57,12 @@ def test_a_worker_that_shares_the_place_alone_finds_what_another_built(
     engine: Engine, tmp_path: Path, url: str
 ) -> None:
     engine.configure(artifact_store=url)
-    assert engine.finish(GRAPH, DOCS, prompt="cats").status == "succeeded"
+    assert engine.finish(BY_WORDS, PETS, prompt="cats").status == "succeeded"
     assert engine.redis.keys("sleipnir:index:*") == []
     engine._directory = tmp_path / "another machine"
     engine.configure(artifact_store=url)
 
-    run = engine.finish(GRAPH, DOCS, prompt="dogs")
+    run = engine.finish(BY_WORDS, PETS, prompt="dogs")
 
     assert engine.state(run.run_id)["sources"] == ["./docs/dogs.md"]
     assert engine.queries.children(run.run_id) == []
@@ -85,6 +74,6 @@ def test_a_place_that_cannot_be_used_is_named(engine: Engine, tmp_path: Path) ->
         with pytest.raises(ArtifactStoreFailed, match=words):
             OutsideIndexes(url, 60).put("a", PACKED)
         engine.configure(artifact_store=url)
-        failure = engine.failure(engine.finish(GRAPH, DOCS, prompt="cats").run_id)
+        failure = engine.failure(engine.finish(BY_WORDS, PETS, prompt="cats").run_id)
         assert (failure.code, failure.node) == ("R020", "look_up")
         assert words in failure.message

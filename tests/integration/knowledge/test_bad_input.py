@@ -24,21 +24,10 @@ from sleipnir.worker.knowledge.reach import reach_here
 from sleipnir.worker.knowledge.vectors import normalised
 from tests.support import full_disk
 from tests.support.engine import Engine
+from tests.support.knowledge import BY_WORDS, PETS
 from tests.support.model_server import ModelServer, says
 from tests.support.web_server import Page, WebServer, redirect
 
-GRAPH = """
-start: look_up
-nodes:
-  look_up:
-    type: rag
-    documents: [docs]
-    embedding_model: none
-    state_updates: {sources: "{{output.sources}}"}
-    next: z
-  z: {type: end}
-"""
-DOCS = {"docs/cats.md": "Cats sleep all day.", "docs/dogs.md": "Dogs bark."}
 SETTINGS = BuildSettings("test:letters", 1000, 0)
 DOCUMENTS = [SourceText(f"{n}", "txt", f"text {n}") for n in range(60)]
 ADDRESS = "a" * 64
@@ -66,7 +55,7 @@ def packed() -> PackedIndex:
     return build(SETTINGS, DOCUMENTS, chunks, in_turn(vectors), 10**8)
 
 
-def message_of(engine: Engine, graph: str = GRAPH, prompt: str = "cats") -> str:
+def message_of(engine: Engine, graph: str = BY_WORDS, prompt: str = "cats") -> str:
     failure = engine.failure(engine.finish(graph, prompt=prompt).run_id)
     assert (failure.code, failure.node) == ("R020", "look_up")
     return failure.message
@@ -76,7 +65,7 @@ def message_of(engine: Engine, graph: str = GRAPH, prompt: str = "cats") -> str:
 def test_an_index_that_was_damaged_on_this_disk_is_fetched_anew(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    assert engine.finish(GRAPH, DOCS, prompt="cats").status == "succeeded"
+    assert engine.finish(BY_WORDS, PETS, prompt="cats").status == "succeeded"
     [index] = (engine._directory / "kb-cache").glob("*/index")
     index.chmod(0o700)
     (index / "damaged").touch()
@@ -88,7 +77,7 @@ def test_an_index_that_was_damaged_on_this_disk_is_fetched_anew(
         fail_while_there(monkeypatch, index / "damaged")
     engine.configure()  # another worker on the same machine
 
-    run = engine.finish(GRAPH, DOCS, prompt="cats")
+    run = engine.finish(BY_WORDS, PETS, prompt="cats")
 
     assert run.status == "succeeded", run.failure
     assert engine.state(run.run_id)["sources"] == ["./docs/cats.md"]
@@ -131,11 +120,11 @@ def test_a_model_that_changes_its_dimension_is_an_error(
     engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.when(lambda _request: True, says(""))
-    graph = GRAPH.replace(
+    graph = BY_WORDS.replace(
         "embedding_model: none",
         "embedding_model: openai:text-embedding-3-small\n    chunk_size: 200\n    chunk_overlap: 0",
     )
-    assert engine.finish(graph, DOCS, prompt="cats").status == "succeeded"
+    assert engine.finish(graph, PETS, prompt="cats").status == "succeeded"
     reply = {
         "data": [{"index": 0, "embedding": [1.0, 2.0, 3.0]}],
         "usage": {"prompt_tokens": 1, "total_tokens": 1},
@@ -168,7 +157,7 @@ def test_a_public_page_cannot_lead_to_a_private_address(
     site.pages["http://8.8.8.8/"] = redirect(place)
     site.pages["http://8.8.8.8/robots.txt"] = Page(status=404)
 
-    message = message_of(engine, GRAPH.replace("[docs]", f'["{documents}"]'))
+    message = message_of(engine, BY_WORDS.replace("[docs]", f'["{documents}"]'))
 
     assert f"{documents}: " in message
     assert "is not a public address" in message

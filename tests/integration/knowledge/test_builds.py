@@ -16,34 +16,13 @@ from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.worker.knowledge.agent_base import base_of
 from sleipnir.worker.knowledge.root_build import result_of, submit_build
 from tests.support.engine import Engine
+from tests.support.knowledge import BY_MEANING, LETTERS, embedding, texts_asked
 from tests.support.model_server import ModelServer, fails, says
-
-GRAPH = """
-start: look_up
-nodes:
-  look_up:
-    type: rag
-    documents: [docs]
-    embedding_model: openai:text-embedding-3-small
-    chunk_size: 200
-    chunk_overlap: 0
-    batch_size: 2
-    top_k: 2
-    state_updates: {sources: "{{output.sources}}"}
-    next: z
-  z: {type: end, output: "{{sources}}"}
-"""
-DOCS = {f"docs/{letter}.md": f"{letter} " + letter * 9 for letter in "abcdef"}
 
 
 @pytest.fixture
 def server(server: ModelServer) -> ModelServer:
-    server.when(lambda request: request.path.endswith("/embeddings"), says(""))
-    return server
-
-
-def texts_asked(server: ModelServer) -> list[str]:
-    return [text for request in server.requests for text in request.body["input"]]
+    return embedding(server)
 
 
 def build_of(engine: Engine, run_id: str) -> RunRow:
@@ -61,7 +40,7 @@ def rest(engine: Engine, seconds: float) -> None:
 def test_a_build_is_a_child_run_with_a_visit_for_each_batch(
     engine: Engine, server: ModelServer
 ) -> None:
-    run = engine.finish(GRAPH, DOCS, prompt="dddd")
+    run = engine.finish(BY_MEANING, LETTERS, prompt="dddd")
 
     assert run.status == "succeeded", run.failure
     build = build_of(engine, run.run_id)
@@ -90,7 +69,7 @@ def test_runs_that_come_at_once_build_once(engine: Engine, server: ModelServer) 
 def test_a_worker_that_dies_at_any_visit_of_a_build_costs_no_text_twice(
     engine: Engine, server: ModelServer, visits: int
 ) -> None:
-    run_id = engine.submit(GRAPH, DOCS, prompt="dddd")
+    run_id = engine.submit(BY_MEANING, LETTERS, prompt="dddd")
     for _ in range(visits):
         engine.work_once()
     message = engine.pop()  # with its worker
@@ -103,23 +82,23 @@ def test_a_worker_that_dies_at_any_visit_of_a_build_costs_no_text_twice(
 
     assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
     assert engine.state(run_id)["sources"] == ["./docs/d.md"]
-    assert sorted(texts_asked(server)) == sorted([*DOCS.values(), "dddd"])
+    assert sorted(texts_asked(server)) == sorted([*LETTERS.values(), "dddd"])
 
 
 def test_a_cancelled_run_ends_its_build_and_the_next_one_builds_anew(
     engine: Engine, server: ModelServer
 ) -> None:
-    cancelled = engine.submit(GRAPH, DOCS, prompt="dddd")
+    cancelled = engine.submit(BY_MEANING, LETTERS, prompt="dddd")
     for _ in range(3):  # one batch is done
         engine.work_once()
     engine.client.cancel(cancelled)
     engine.drive()
     assert build_of(engine, cancelled).status == "cancelled"
 
-    run = engine.finish(GRAPH, DOCS, prompt="dddd")
+    run = engine.finish(BY_MEANING, LETTERS, prompt="dddd")
 
     assert run.status == "succeeded", run.failure
-    assert sorted(texts_asked(server)) == sorted([*DOCS.values(), "dddd"])
+    assert sorted(texts_asked(server)) == sorted([*LETTERS.values(), "dddd"])
 
 
 def test_a_build_that_fails_names_its_reason_and_a_retry_goes_on_with_it(
@@ -131,7 +110,7 @@ def test_a_build_that_fails_names_its_reason_and_a_retry_goes_on_with_it(
         lambda request: "c ccccccccc" in request.body["input"], fails(400, "no c"), says("")
     )
     server.when(lambda _request: True, says(""))
-    run = engine.finish(GRAPH, DOCS, prompt="dddd")
+    run = engine.finish(BY_MEANING, LETTERS, prompt="dddd")
     failure = engine.failure(run.run_id)
     assert (failure.code, failure.node) == ("R020", "look_up")
     assert "no c" in failure.message
@@ -150,22 +129,22 @@ def test_a_build_that_fails_names_its_reason_and_a_retry_goes_on_with_it(
 def test_vectors_that_expired_meanwhile_are_made_once_more(
     engine: Engine, server: ModelServer
 ) -> None:
-    run_id = engine.submit(GRAPH, DOCS, prompt="dddd")
+    run_id = engine.submit(BY_MEANING, LETTERS, prompt="dddd")
     for _ in range(5):  # all batches are done
         engine.work_once()
     engine.redis.delete(engine.redis.keys("sleipnir:vector:*")[0])
     engine.drive()
 
     assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
-    assert len(texts_asked(server)) == len(DOCS) + 2
+    assert len(texts_asked(server)) == len(LETTERS) + 2
 
 
 def test_a_recorded_run_is_replayed_where_nothing_was_built(
     engine: Engine, server: ModelServer, tmp_path: Path
 ) -> None:
-    recorded = engine.finish(GRAPH, DOCS, prompt="dddd", recorded=True)
+    recorded = engine.finish(BY_MEANING, LETTERS, prompt="dddd", recorded=True)
     found = engine.client.recordings.recorded(recorded.run_id)
-    assert (len(found.calls), found.complete) == (len(DOCS) + 1, True)
+    assert (len(found.calls), found.complete) == (len(LETTERS) + 1, True)
     assert sum(call.usage.prompt_tokens for call in found.calls) == recorded.usage.prompt_tokens
     recording = engine.client.recordings.put(written(found.entries), "calls")
     engine.redis.delete(*engine.redis.keys("sleipnir:index*"), *engine.redis.keys("sleipnir:vec*"))
@@ -173,19 +152,19 @@ def test_a_recorded_run_is_replayed_where_nothing_was_built(
     engine.configure()
     server.requests.clear()
 
-    run = engine.finish(GRAPH, DOCS, prompt="dddd", replay=recording)
+    run = engine.finish(BY_MEANING, LETTERS, prompt="dddd", replay=recording)
 
     assert engine.state(run.run_id)["sources"] == ["./docs/d.md"]
     assert (server.requests, run.usage) == ([], NO_USAGE)
-    missed = engine.finish(GRAPH, DOCS, prompt="eeee", replay=recording)
+    missed = engine.finish(BY_MEANING, LETTERS, prompt="eeee", replay=recording)
     assert "the recording has no embedding of this text" in engine.failure(missed.run_id).message
     assert engine.client.recordings.misses(missed.run_id)
 
 
 def test_what_was_known_without_asking_is_recorded_too(engine: Engine, server: ModelServer) -> None:
-    engine.finish(GRAPH, DOCS, prompt="dddd")
+    engine.finish(BY_MEANING, LETTERS, prompt="dddd")
 
-    run = engine.finish(GRAPH, DOCS, prompt="dddd", recorded=True)
+    run = engine.finish(BY_MEANING, LETTERS, prompt="dddd", recorded=True)
 
     assert len(engine.client.recordings.recorded(run.run_id).calls) == 1
 
@@ -193,8 +172,8 @@ def test_what_was_known_without_asking_is_recorded_too(engine: Engine, server: M
 def test_whoever_loads_an_agent_notes_what_its_runs_have_built(
     engine: Engine, server: ModelServer
 ) -> None:
-    engine.finish(GRAPH, DOCS, prompt="dddd")
-    file = engine.write("tested", GRAPH, DOCS) / "look_up.yaml"
+    engine.finish(BY_MEANING, LETTERS, prompt="dddd")
+    file = engine.write("tested", BY_MEANING, LETTERS) / "look_up.yaml"
     assert not file.exists()
 
     engine.client.prepare("tested")
@@ -202,17 +181,17 @@ def test_whoever_loads_an_agent_notes_what_its_runs_have_built(
     pointer = read_pointer(file)
     assert pointer is not None
     assert (pointer.files, pointer.chunks, pointer.dimension) == (6, 6, 26)
-    run = engine.finish(GRAPH, {**DOCS, "docs/a.md": "changed"}, prompt="dddd")
+    run = engine.finish(BY_MEANING, {**LETTERS, "docs/a.md": "changed"}, prompt="dddd")
     assert engine.state(run.run_id)["sources"] == ["./docs/d.md"]  # as it was built
     assert engine.queries.children(run.run_id) == []
 
 
 def test_a_rebuild_embeds_what_is_new_alone(engine: Engine, server: ModelServer) -> None:
-    engine.finish(GRAPH, DOCS, prompt="dddd")
+    engine.finish(BY_MEANING, LETTERS, prompt="dddd")
     [address] = {key.split(":")[2] for key in engine.redis.keys("sleipnir:index:*")}
     engine.redis.delete(*engine.redis.keys("sleipnir:vector:*"))
     server.requests.clear()
-    directory = engine.write("tested", GRAPH, {**DOCS, "docs/new.md": "g ggg"})
+    directory = engine.write("tested", BY_MEANING, {**LETTERS, "docs/new.md": "g ggg"})
     (directory / "docs" / "a.md").unlink()
     base = base_of(load_agent(directory), None, engine.store.settings)
     run_id = new_run_id()

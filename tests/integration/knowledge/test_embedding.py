@@ -9,39 +9,18 @@ import pytest
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.worker.knowledge.embedding import batch_size
 from tests.support.engine import Engine
+from tests.support.knowledge import BY_MEANING, LETTERS, embedding, texts_asked
 from tests.support.model_server import ModelServer, fails, says
-
-GRAPH = """
-start: look_up
-nodes:
-  look_up:
-    type: rag
-    documents: [docs]
-    embedding_model: openai:text-embedding-3-small
-    chunk_size: 200
-    chunk_overlap: 0
-    batch_size: 2
-    top_k: 2
-    state_updates: {sources: "{{output.sources}}"}
-    next: z
-  z: {type: end, output: "{{sources}}"}
-"""
-DOCS = {f"docs/{letter}.md": f"{letter} " + letter * 9 for letter in "abcdef"}
 
 
 @pytest.fixture
 def server(server: ModelServer) -> ModelServer:
-    server.when(lambda request: request.path.endswith("/embeddings"), says(""))
-    return server
+    return embedding(server)
 
 
-def texts_asked(server: ModelServer) -> list[str]:
-    return [text for request in server.requests for text in request.body["input"]]
-
-
-def finish(engine: Engine, prompt: str, files: dict[str, str] = DOCS) -> Run:
+def finish(engine: Engine, prompt: str, files: dict[str, str] = LETTERS) -> Run:
     """The run, resting as often as it has to."""
-    run = engine.finish(GRAPH, files, prompt=prompt)
+    run = engine.finish(BY_MEANING, files, prompt=prompt)
     for _ in range(10):
         if engine.run(run.run_id).is_final:
             break
@@ -58,13 +37,13 @@ def test_what_is_alike_is_found_and_each_text_is_paid_for_once(
 
     assert run.status == "succeeded", run.failure
     assert engine.state(run.run_id)["sources"] == ["./docs/d.md"]
-    assert sorted(texts_asked(server)) == sorted([*DOCS.values(), "dddd"])
+    assert sorted(texts_asked(server)) == sorted([*LETTERS.values(), "dddd"])
     assert all(len(request.body["input"]) <= 2 for request in server.requests)
-    assert run.usage.prompt_tokens == 10 * (len(DOCS) + 1)
+    assert run.usage.prompt_tokens == 10 * (len(LETTERS) + 1)
     assert run.usage.cost_usd == pytest.approx(70 * 0.02e-6)
 
     server.requests.clear()
-    run = finish(engine, "dddd", {**DOCS, "docs/g.md": "g ggg"})
+    run = finish(engine, "dddd", {**LETTERS, "docs/g.md": "g ggg"})
 
     assert texts_asked(server) == ["g ggg"]
     assert run.usage.prompt_tokens == 10
@@ -148,10 +127,10 @@ def test_vectors_that_cannot_be_used_fail_the_run(
 def test_a_lost_build_asks_for_no_text_again(engine: Engine, server: ModelServer) -> None:
     engine.configure(kb_max_bytes=100)  # it breaks after all texts were embedded
     assert "(kb_max_bytes)" in engine.failure(finish(engine, "dddd").run_id).message
-    assert len(texts_asked(server)) == len(DOCS)
+    assert len(texts_asked(server)) == len(LETTERS)
     engine.configure()
 
     run = finish(engine, "dddd")
 
     assert run.status == "succeeded"
-    assert len(texts_asked(server)) == len(DOCS) + 1
+    assert len(texts_asked(server)) == len(LETTERS) + 1
