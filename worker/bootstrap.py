@@ -22,6 +22,7 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.watchdog import Watched
 from sleipnir.scheduler.errors import SettingInvalid, TransitionRefused
+from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.errors import RedisError
@@ -83,7 +84,7 @@ def make_services(settings: Settings) -> Services:
         logger.warning("%s", warning)
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
     store = RunStore(client, settings, dispatcher)
-    store.load()
+    scripts.read_all()
     models = made_when_used(lambda: _make_models(store))
     for cache in (home / "bundles", home / "scratch"):
         evict_unused(cache, settings.retention_s)

@@ -95,6 +95,23 @@ def source_of(name: str) -> str:
     return _files()[name].read_text(encoding="utf-8")
 
 
+@cache
+def _library_source(name: str) -> str:
+    return (_HERE / "lib" / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def read_all() -> None:
+    """Read every file now: an upgrade of them must not mix with a running process.
+
+    They are put together when they are first called: all of them would take longer than the rest
+    of a worker's own start.
+    """
+    for name in script_names():
+        source_of(name)
+    for file in (_HERE / "lib").glob("*.lua"):
+        _library_source(file.stem)
+
+
 class _Part(NamedTuple):
     """A definition that begins a line of a library, or another statement: that names nothing."""
 
@@ -106,7 +123,7 @@ class _Part(NamedTuple):
 
 @cache
 def _library(name: str) -> tuple[_Part, ...]:
-    source = (_HERE / "lib" / f"{name}.lua").read_text("utf-8")
+    source = _library_source(name)
     lazy = "\n-- LAZY\n" in source
     code = re.sub(r"^ *--.*\n", "", source, flags=re.M)
     texts = re.split(r"^(?=(?!end\b)\w)", code, flags=re.M)

@@ -16,7 +16,7 @@ from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import OwnConnection
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, TURN_MARK, partition_of
-from sleipnir.scheduler.store.scripts import Constant, Transition, Woken, script_names
+from sleipnir.scheduler.store.scripts import Constant, Transition, Woken
 
 with lazy_imports():
     from sleipnir.scheduler.runs import events
@@ -97,11 +97,6 @@ class Transitions(Scripts):
         self.settings = settings
         self.dispatcher = dispatcher
         self._own = OwnConnection(client)
-
-    def load(self) -> None:
-        """Read every script now: an upgrade of the files must not mix with a running process."""
-        for name in script_names():
-            self.transition(name)
 
     def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
         """Carry out one transition of a run; returns a record of what the script's `OK` line names.

@@ -34,6 +34,15 @@ def _code_of(file: Path) -> str:
     return re.sub(r"--.*", "", file.read_text(encoding="utf-8"))
 
 
+def test_a_running_process_keeps_the_scripts_it_has_begun_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scripts.read_all()
+    monkeypatch.setattr(scripts, "_HERE", Path("/upgraded"))
+
+    assert all(compose(name, {}) for name in script_names())
+
+
 @pytest.mark.parametrize("name", script_names())
 def test_a_wide_argument_list_goes_in_pieces(name: str) -> None:
     source = scripts.source_of(name)
