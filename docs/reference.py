@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from sleipnir.graphs.json_schema import json_schema
+from sleipnir.graphs.json_schema import json_schema, section_schema
 from sleipnir.graphs.models import PROVIDER_KEYS
 from sleipnir.graphs.schema import BaseNode, Section, WritingNode
 from sleipnir.scheduler.cli.app import GROUPS, VERBS, cli
@@ -36,7 +36,7 @@ _CASE_SECTIONS: Mapping[str, type[Section]] = {
     for section in (CaseFields, Expected, OutputFields, ReplyFields, ToolCallFields)
 }
 # Of every node type; they have a table of their own.
-_COMMON_FIELDS = ("type", *WritingNode.model_fields)
+_COMMON_FIELDS = ("type", *WritingNode.fields_in_files())
 
 
 def renewed(page: str) -> str:
@@ -89,7 +89,7 @@ def _common_fields() -> Iterator[str]:
     """The fields of all node types; `map` has no `state_updates`."""
     properties = json_schema()["$defs"]["EndNode"]["properties"]
     rows = [["`type`", "one of the eight types", "required", "What the node does."]]
-    for name in (*BaseNode.model_fields, "state_updates"):
+    for name in (*BaseNode.fields_in_files(), "state_updates"):
         if [f"`{name}`"] not in [row[:1] for row in rows]:
             rows.append(_field_row(name, properties[name], required=False))
     yield from _table(("field", "value", "default", ""), rows)
@@ -157,7 +157,7 @@ def _range(field: Mapping[str, Any]) -> str:
 
 def _case_fields(section: str) -> Iterator[str]:
     """The fields of one mapping in a file of cases."""
-    schema = _CASE_SECTIONS[section].model_json_schema(by_alias=True)
+    schema = section_schema(_CASE_SECTIONS[section])
     rows = [
         _field_row(name, field, required=name in schema.get("required", ()))
         for name, field in schema["properties"].items()

@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from sleipnir.graphs import schema
-from sleipnir.graphs.schema import NODE_TYPES, Graph, Section
+from sleipnir.graphs.schema import NODE_TYPES, Graph, GraphSettings, Section, Variable
+from sleipnir.graphs.section_check import adapter_of
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NODE_ID = {"maxLength": 128, "pattern": r"^[^.\s/\\\x00-\x1f\x7f][^\s/\\\x00-\x1f\x7f]*$"}
 
 Schema = dict[str, Any]
 
+# What a graph is made of.
+_PARTS: tuple[type[Section], ...] = (GraphSettings, Variable, *NODE_TYPES.values())
+
 
 def json_schema() -> Schema:
     """The schema of a whole file; what it accepts may still fail validation."""
-    graph = Graph.model_json_schema(by_alias=True)
-    definitions: dict[str, Schema] = graph.pop("$defs")
-    described = dict(_descriptions())
-    for name, section in (("Graph", graph), *definitions.items()):
-        _describe(section, getattr(schema, name), described)
-        _adapt(section)
+    definitions = {part.__name__: _adapted(part) for part in _PARTS}
     for node_type, node in NODE_TYPES.items():
         definitions[node.__name__]["title"] = f"{node_type} node"
     definitions["Node"] = _node()
+    graph = _adapted(Graph)
     properties = graph["properties"]
     properties["version"]["enum"] = ["1.0", 1.0, None]
     properties["version"]["type"] = ["string", "number", "null"]
-    properties["settings"]["default"] = {}
+    properties["variables"]["items"] = {"$ref": "#/$defs/Variable"}
+    properties["settings"] |= {
+        "default": {},
+        "anyOf": [{"$ref": "#/$defs/GraphSettings"}, {"type": "null"}],
+    }
     properties["nodes"] |= {
         "additionalProperties": {"$ref": "#/$defs/Node"},
         "propertyNames": _NODE_ID,
@@ -46,13 +51,24 @@ def json_schema() -> Schema:
     }
 
 
-def _descriptions() -> Iterator[tuple[tuple[str, str], str]]:
-    """The texts below the fields of each class.
+def section_schema(section: type[Section]) -> Schema:
+    """The schema of one mapping, with the texts below its fields."""
+    found = adapter_of(section).json_schema(by_alias=True)
+    _describe(found, section)
+    return found
 
-    pydantic would read them each time the classes are imported, for users who never see them.
-    """
-    module = ast.parse(Path(schema.__file__).read_text(encoding="utf-8"))
-    for section in module.body:
+
+def _adapted(section: type[Section]) -> Schema:
+    found = section_schema(section)
+    _adapt(found)
+    return found
+
+
+@cache
+def _descriptions(module: str) -> Mapping[tuple[str, str], str]:
+    """The texts below the fields of each class; Python keeps them nowhere."""
+    found = {}
+    for section in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(section, ast.ClassDef):
             for field, below in pairwise(section.body):
                 match field, below:
@@ -60,15 +76,20 @@ def _descriptions() -> Iterator[tuple[tuple[str, str], str]]:
                         ast.AnnAssign(target=ast.Name(id=name)),
                         ast.Expr(value=ast.Constant(value=str(text))),
                     ):
-                        yield (section.name, name), inspect.cleandoc(text)
+                        found[section.name, name] = inspect.cleandoc(text)
+    return found
 
 
-def _describe(section: Schema, model: type[Section], described: dict[tuple[str, str], str]) -> None:
-    for name, field in model.model_fields.items():
-        texts = [described.get((kind.__name__, name)) for kind in model.__mro__]
+def _describe(found: Schema, section: type[Section]) -> None:
+    for field in fields(section):
+        texts = [
+            _descriptions(kind.__module__).get((kind.__name__, field.name))
+            for kind in section.__mro__
+            if issubclass(kind, Section)
+        ]
         text = next(filter(None, texts), None)
         if text is not None:
-            section["properties"][field.alias or name]["description"] = text
+            found["properties"][section.name_in_files(field.name)]["description"] = text
 
 
 def _node() -> Schema:

@@ -7,9 +7,8 @@ its conversation, and ends the run when the model has no calls left.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, cast
-
-from pydantic import Field
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
 
 from sleipnir.graphs.schema import (
     AgentNode,
@@ -17,14 +16,16 @@ from sleipnir.graphs.schema import (
     Graph,
     GraphSettings,
     Node,
-    PositiveInt,
     SkillFields,
-    Variable,
 )
+from sleipnir.lazy import lazy_imports
 
-NotNegativeInt = Annotated[int, Field(ge=0)]
+# Named in annotations, which nobody reads until a value is checked.
+with lazy_imports():
+    from sleipnir.graphs import field_types
 
 
+@dataclass(frozen=True, kw_only=True)
 class NormalAgent(SkillFields):
     """A whole `config.yaml`."""
 
@@ -40,31 +41,31 @@ class NormalAgent(SkillFields):
     agent_session: str | None = None
     instructions: str = ""
     dynamic_instructions: bool = False
-    variables: list[Variable] = Field(default=[])
-    conversation_starters: list[str] = Field(default=[])
-    documents: list[str] = Field(default=[])
-    global_tools: list[str] = Field(default=[])
-    mcp_servers: list[str] = Field(default=[])
+    variables: list[field_types.Variable] = field(default_factory=list)
+    conversation_starters: list[str] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
+    global_tools: list[str] = field(default_factory=list)
+    mcp_servers: list[str] = field(default_factory=list)
 
     auto_continue: bool = False
-    max_auto_continues: NotNegativeInt = 10
+    max_auto_continues: field_types.NotNegativeInt = 10
     inject_todo_instructions: bool = True
     # None: our own text.
     continuation_prompt: str | None = None
 
     can_spawn_agents: bool = False
-    max_concurrent_agents: PositiveInt = 4
-    max_agent_depth: NotNegativeInt = 3
+    max_concurrent_agents: field_types.PositiveInt = 4
+    max_agent_depth: field_types.NotNegativeInt = 3
     inject_spawn_instructions: bool = True
 
     # None: this agent's model.
     summarization_model: str | None = None
     # Characters of a child's output above which it is summarised.
-    summarization_threshold: NotNegativeInt = 4000
+    summarization_threshold: field_types.NotNegativeInt = 4000
     # Seconds a question to a person stays open.
-    escalation_timeout: Annotated[float, Field(ge=0)] = 300.0
+    escalation_timeout: field_types.NotNegative = 300.0
     # Tokens; None: the global value, 0: never.
-    compression_threshold: NotNegativeInt | None = None
+    compression_threshold: field_types.NotNegativeInt | None = None
 
     # Fields of a newer dialect: accepted, without effect (W011).
     reasoning_effort: Any = None
@@ -88,6 +89,7 @@ WITHOUT_EFFECT = (
 _MOST_TURNS = 10**9
 
 
+@dataclass(frozen=True, kw_only=True)
 class TurnNode(BaseNode):
     """One turn of a normal agent: the model replies, and its calls are carried out."""
 
@@ -100,8 +102,8 @@ class TurnNode(BaseNode):
 def graph_of(agent: NormalAgent, name: str) -> Graph:
     """A normal agent as the engine runs it; `name` is that of its directory."""
     node_id = turn_node_id(name)
-    node = TurnNode.model_construct(id=node_id, next=node_id, config=agent)
-    return Graph.model_construct(
+    node = TurnNode(id=node_id, next=node_id, config=agent)
+    return Graph(
         name=name,
         description=agent.description,
         model=agent.model,

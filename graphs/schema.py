@@ -1,49 +1,80 @@
-"""The shape of `graph.yaml`: one frozen pydantic class per mapping of the language.
+"""The shape of `graph.yaml`: one frozen record per mapping of the language.
 
 The loader builds these from a file, the validator reads them, `sleipnir schema` exports
 them as JSON Schema: what stands below a field is what editors show beside it. Values are
 never coerced; an absent optional field and an explicit `null` are the same thing.
+
+pydantic checks what comes from files, see section_check.py. Workers do without it: what is in a
+bundle has been checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from sleipnir.lazy import lazy_imports
+
+# Named in annotations, which nobody reads until a value is checked.
+with lazy_imports():
+    from sleipnir.graphs import field_types
 
 JsonObject: TypeAlias = dict[str, Any]
 # More than thirty years: what the clocks and timers below us can still count to.
 MAX_SECONDS = 1_000_000_000
-Seconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
-PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
-NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
-# True: for as long as is usual; else seconds.
-Keeping: TypeAlias = bool | Seconds
 Routes: TypeAlias = dict[str, str]
 Templates: TypeAlias = dict[str, str]
-# Checked by the validator, with a word on why; editors can say it at once.
-Identifier: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Za-z0-9_]+$"})]
 ReducerName: TypeAlias = Literal[
     "append", "extend", "concat", "sum", "max", "min", "merge", "overwrite"
 ]
 
 
-class Section(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Section:
     """A mapping of the language: unknown fields are refused, nothing is coerced."""
 
-    # Built when first used: a graph has few types of nodes.
-    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, strict=True)
+    # What files call fields whose names Python has taken.
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {}
+    __pydantic_config__: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls.__pydantic_config__ = {
+            "extra": "forbid",
+            "strict": True,
+            "alias_generator": cls.name_in_files,
+        }
+
+    @classmethod
+    def name_in_files(cls, name: str) -> str:
+        """What files call a field."""
+        return cls.NAMES_IN_FILES.get(name, name)
+
+    @classmethod
+    def fields_in_files(cls) -> dict[str, bool]:
+        """The fields by their names in files; true for those required."""
+        return {
+            cls.name_in_files(each.name): each.default is each.default_factory is MISSING
+            for each in fields(cls)
+        }
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Section], handler: Callable[[type[Section]], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """A mapping will do where a record is wanted; what is in it is checked strictly."""
+        return {**handler(source), "strict": False}
 
 
+@dataclass(frozen=True, kw_only=True)
 class GraphSettings(Section):
     """Bounds and switches of one graph."""
 
-    max_loop_iterations: PositiveInt = 100
+    max_loop_iterations: field_types.PositiveInt = 100
     """Visits of each single node, not steps in total."""
-    timeout: Seconds | None = None
+    timeout: field_types.Seconds | None = None
     """Seconds the whole run may take, waiting for people included. Default: no limit."""
-    max_concurrency: PositiveInt = 8
+    max_concurrency: field_types.PositiveInt = 8
     """Nodes of one super-step executing at once; also the default window of a map."""
     log_state_snapshots: bool = True
     """Log size and keys of the state before each super-step."""
@@ -55,6 +86,7 @@ class GraphSettings(Section):
     """true: every result of state_updates is a string."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Variable(Section):
     """A named text given at submission."""
 
@@ -68,6 +100,7 @@ class Variable(Section):
     """true: masked in all output, and not readable by templates."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class SkillFields(Section):
     """What models may load while they work; a node's own values win over those of its graph."""
 
@@ -81,6 +114,7 @@ class SkillFields(Section):
     """What the prompt says of skills in the place of our own text."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class BaseNode(Section):
     """What every node type has."""
 
@@ -101,6 +135,7 @@ class BaseNode(Section):
         return tuple(dict.fromkeys(self.next))
 
 
+@dataclass(frozen=True, kw_only=True)
 class WritingNode(BaseNode):
     """What every node type but `map` has."""
 
@@ -108,6 +143,7 @@ class WritingNode(BaseNode):
     """State key to template; evaluated in this order after the node's own work."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class LlmNode(WritingNode, SkillFields):
     """One model call, optionally with a bounded tool loop."""
 
@@ -121,21 +157,21 @@ class LlmNode(WritingNode, SkillFields):
     """Functions the model may call: names, tool files, or `mcp:<server>`. Default: none."""
     model: str | None = None
     """`provider:model`. Default: the graph's."""
-    temperature: NotNegative | None = None
+    temperature: field_types.NotNegative | None = None
     """Default: the graph's."""
-    top_p: NotNegative | None = None
+    top_p: field_types.NotNegative | None = None
     """Default: the graph's."""
     reasoning_effort: str | None = None
     """Passed to the provider as it is (W011: the model has none). Default: the graph's."""
-    cache: Keeping | None = None
+    cache: field_types.Keeping | None = None
     """Seconds that replies are kept for equal requests; true: a day. Default: the graph's."""
-    max_attempts: PositiveInt = 1
+    max_attempts: field_types.PositiveInt = 1
     """Attempts in total when the call fails for a transient reason."""
-    max_iterations: PositiveInt = 10
+    max_iterations: field_types.PositiveInt = 10
     """Model turns of one attempt, tool calls included."""
     refuse_repeated_calls: bool = False
     """true: the third equal call in a row is not carried out, in a child run the fifth."""
-    timeout: Seconds | None = None
+    timeout: field_types.Seconds | None = None
     """Seconds for all attempts together. Default: no limit."""
     output_schema: JsonObject | None = None
     """JSON Schema of the answer; the keys of an object are written to the state."""
@@ -143,15 +179,17 @@ class LlmNode(WritingNode, SkillFields):
     """The node to go to when this one fails."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class RetriedNode(WritingNode):
     """What nodes have whose failed attempts may be followed by another, whatever the reason."""
 
-    max_attempts: PositiveInt = 1
+    max_attempts: field_types.PositiveInt = 1
     """Attempts in total when the node fails; each has the whole `timeout`."""
-    retry_delay_s: Seconds = 1.0
+    retry_delay_s: field_types.Seconds = 1.0
     """Seconds before the second attempt; doubles with each one, up to 60, less some jitter."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class AgentNode(RetriedNode):
     """Runs another agent as a child run and waits for it."""
 
@@ -161,7 +199,7 @@ class AgentNode(RetriedNode):
     """Name of the agent."""
     prompt: str
     """What the agent is asked; a template in which every reference must be set."""
-    timeout: Seconds = 300.0
+    timeout: field_types.Seconds = 300.0
     """Seconds for the whole child run, its waiting included."""
     output_schema: JsonObject | None = None
     """JSON Schema of the answer; the keys of an object are written to the state."""
@@ -169,6 +207,7 @@ class AgentNode(RetriedNode):
     """Has no effect here: the other agent owns its tools."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class ScriptNode(RetriedNode):
     """Runs a local program that reads the state and prints one JSON object."""
 
@@ -176,12 +215,13 @@ class ScriptNode(RetriedNode):
     """Runs a local program that reads the state and prints one JSON object."""
     script: str
     """Path of a .sh, .py or .ts file, relative to the agent directory."""
-    timeout: Seconds = 30.0
+    timeout: field_types.Seconds = 30.0
     """Seconds the program may take."""
     fallback: str | None = None
     """The node to go to when this one fails."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class ApprovalNode(WritingNode):
     """Asks a person to choose; the answer picks the route."""
 
@@ -197,6 +237,7 @@ class ApprovalNode(WritingNode):
     """The node to go to for any other answer."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class InputNode(WritingNode):
     """Asks a person for text."""
 
@@ -210,28 +251,29 @@ class InputNode(WritingNode):
     """`len(input) OP N`, OP one of > >= < <= ==."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class RagNode(RetriedNode):
     """Retrieves from a knowledge base."""
 
     type: Literal["rag"] = "rag"
     """Retrieves from a knowledge base."""
-    documents: list[str] = Field(json_schema_extra={"minItems": 1})
+    documents: field_types.SomeTexts
     """Files, directories, URLs, or `loader:path`; read once, when the base is built."""
     query: str = "{{initial_prompt}}"
     """A template in which every reference must be set."""
-    top_k: PositiveInt | None = None
+    top_k: field_types.PositiveInt | None = None
     """Chunks to retrieve. Default: the knowledge base's."""
-    timeout: Seconds = 120.0
+    timeout: field_types.Seconds = 120.0
     """Seconds retrieval may take."""
     embedding_model: str | None = None
     """Default: the engine's."""
     reranker_model: str | None = None
     """Default: the engine's."""
-    chunk_size: PositiveInt | None = None
+    chunk_size: field_types.PositiveInt | None = None
     """Default: the engine's."""
-    chunk_overlap: Annotated[int, Field(ge=0)] | None = None
+    chunk_overlap: field_types.NotNegativeInt | None = None
     """Less than chunk_size. Default: the engine's."""
-    batch_size: PositiveInt | None = None
+    batch_size: field_types.PositiveInt | None = None
     """Default: the engine's."""
     # Fields of a newer dialect: accepted, without effect (W011).
     extractor_model: Any = None
@@ -244,27 +286,30 @@ class RagNode(RetriedNode):
     """Has no effect here."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class MapNode(BaseNode):
     """Runs one branch node per item of a list."""
 
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"item_name": "as"}
     type: Literal["map"] = "map"
     """Runs one branch node per item of a list."""
     over: str
     """A template that is one reference to a list."""
-    item_name: Identifier = Field(alias="as")
+    item_name: field_types.Identifier
     """The state key under which the branch sees its item."""
     branch: str
     """The node to run for each item: llm, agent, rag or script, without `next`."""
-    collect_into: Identifier
+    collect_into: field_types.Identifier
     """The state key that receives the list of results, in item order."""
-    output_key: Identifier = "output"
+    output_key: field_types.Identifier = "output"
     """The key of the branch's writes that is its result."""
-    max_concurrency: PositiveInt | None = None
+    max_concurrency: field_types.PositiveInt | None = None
     """Items in flight at once. Default: settings.max_concurrency."""
     on_error: Literal["fail", "collect", "skip"] = "fail"
     """A failed item fails the run, is collected as an error, or is left out."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class EndNode(WritingNode):
     """Ends the run with a result."""
 
@@ -274,6 +319,7 @@ class EndNode(WritingNode):
     """The run's result; a template in which what is not set is empty."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class BuildNode(WritingNode):
     """One stage of the build of a knowledge base; no file has it, see knowledge/build_graph.py."""
 
@@ -301,6 +347,7 @@ NODE_TYPES: Mapping[str, type[BaseNode]] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
 class ReservedFields(Section):
     """Fields that other dialects have at the top: accepted, without effect (W011)."""
 
@@ -310,10 +357,11 @@ class ReservedFields(Section):
     """Has no effect here."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class Graph(SkillFields, ReservedFields):
     """A whole `graph.yaml`."""
 
-    name: str = Field(json_schema_extra={"minLength": 1})
+    name: field_types.SomeText
     """Name of the agent: that of its directory."""
     description: str = ""
     """What the agent does, for people."""
@@ -321,31 +369,31 @@ class Graph(SkillFields, ReservedFields):
     """Version of this language, not of the agent."""
     model: str | None = None
     """`provider:model` for llm nodes without their own. Default: the engine's."""
-    temperature: NotNegative | None = None
+    temperature: field_types.NotNegative | None = None
     """Default of llm nodes."""
-    top_p: NotNegative | None = None
+    top_p: field_types.NotNegative | None = None
     """Default of llm nodes."""
     reasoning_effort: str | None = None
     """Default of llm nodes; passed to the provider as it is (W011: their models have none)."""
-    cache: Keeping | None = None
+    cache: field_types.Keeping | None = None
     """Default of llm nodes. Default: nothing is kept."""
-    global_tools: list[str] = []
+    global_tools: list[str] = field(default_factory=list)
     """Global tool files whose functions llm nodes may list."""
-    mcp_servers: list[str] = []
+    mcp_servers: list[str] = field(default_factory=list)
     """MCP servers whose functions llm nodes may list."""
-    conversation_starters: list[str] = []
+    conversation_starters: list[str] = field(default_factory=list)
     """Suggested prompts."""
-    variables: list[Variable] = []
+    variables: list[field_types.Variable] = field(default_factory=list)
     """Texts given at submission."""
-    settings: GraphSettings = GraphSettings()
+    settings: field_types.GraphSettings = GraphSettings()
     """Limits and options."""
-    initial_state: JsonObject = {}
+    initial_state: JsonObject = field(default_factory=dict)
     """The state before the first node."""
-    reducers: dict[str, ReducerName] = {}
+    reducers: dict[str, ReducerName] = field(default_factory=dict)
     """State key to the rule that merges writes to it."""
     start: str
     """The first node."""
-    nodes: dict[str, Annotated[Node, Field(discriminator="type")]]
+    nodes: dict[str, field_types.Node]
     """Node id to node."""
 
     def nodes_of(self, node_type: type[BaseNode]) -> Iterator[tuple[str, Any]]:

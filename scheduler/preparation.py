@@ -25,7 +25,8 @@ from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.schema import AgentNode, Graph
 from sleipnir.graphs.skills import SHIPPED_SKILLS, SkillLibrary, choices_in, servers_of
-from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
+from sleipnir.graphs.tools.library import ToolLibrary
+from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers

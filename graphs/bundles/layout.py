@@ -7,6 +7,7 @@ functions/utils/…        helpers of tools, if it has any tools
 functions/skills/<name>/ the skills it may load, a SKILL.md each
 functions/mcp.json       the servers it uses, with the names of secrets, not their values
 knowledge.json           what its knowledge bases are built with, or have been built as
+parsed-graph.json        its graph as the submission had it, read and checked
 config.yaml              the normal agent, where the environment named another than its own
 manifest.json            its name, the aliases of tools as they were at submission, and what the
                          environment has changed of a normal agent; of an agent that is part of
@@ -28,6 +29,7 @@ from sleipnir.lazy import lazy_imports
 # Whoever looks for a file in a bundle need not know what one is made of.
 with lazy_imports():
     from sleipnir.graphs import skills
+    from sleipnir.graphs.bundles import parsed
     from sleipnir.graphs.document import overrides
     from sleipnir.graphs.knowledge import plan as knowledge_plan
     from sleipnir.graphs.tools import library as tool_library
@@ -89,6 +91,9 @@ def bundle_parts(
         parts.append(Part(CONFIG, agent.document.file))
         manifest["overrides"][overrides.CONFIG_FILE] = CONFIG
     parts.append(Part(MANIFEST, _json(manifest)))
+    graph = agent.runnable
+    if graph is not None:
+        parts.append(Part(parsed.PARSED, parsed.parsed_text(graph)))
     return parts
 
 

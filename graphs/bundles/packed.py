@@ -12,6 +12,7 @@ from sleipnir.lazy import lazy_imports
 
 # Whoever wants to know the nodes' types alone does without the classes of a graph.
 with lazy_imports():
+    from sleipnir.graphs.bundles import parsed
     from sleipnir.graphs.document import document as documents
     from sleipnir.graphs.document import loader, overrides
     from sleipnir.graphs.knowledge import build_graph
@@ -29,6 +30,9 @@ def packed_agent(root: Path) -> tuple[Graph | None, Path]:
     """
     name = built_in_graph(root)
     if name is None:
+        graph = parsed.parsed_graph(root)
+        if graph is not None:
+            return graph, agent_directory(root)
         agent = _bundled_agent(root)
         return agent.runnable, agent.directory
     if name != build_graph.BUILD_AGENT:

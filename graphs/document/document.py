@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.files import UnusableFile, read_bytes
 
 MAX_FILE_BYTES = 1024 * 1024
@@ -128,11 +128,6 @@ def _finding(
         str(file),
         *place,
     )
-
-
-def printable(text: str) -> str:
-    """Names come from the file: they may hold line breaks and terminal escapes."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def name_place(path: KeyPath, root: str) -> tuple[str, str]:

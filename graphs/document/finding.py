@@ -78,6 +78,11 @@ def listing(names: Sequence[str], separator: str = ", ") -> str:
     return separator.join(names)
 
 
+def printable(text: str) -> str:
+    """Names come from files: they may hold line breaks and terminal escapes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings by file position, then code; exact repeats are dropped."""
     distinct = dict.fromkeys(findings)

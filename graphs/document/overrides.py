@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sleipnir.graphs.document.finding import Finding
@@ -44,12 +45,12 @@ def overridden(
         except ValueError as error:
             variable = environment_prefix(agent) + name
             findings.append(Finding("E610", f"{variable} in the environment: {error}"))
-    return normal.model_copy(update=changes), findings
+    return replace(normal, **changes), findings
 
 
 def _value(name: str, text: str) -> Any:
     if text == _UNSET:
-        return NormalAgent.model_fields[name.lower()].get_default(call_default_factory=True)
+        return getattr(NormalAgent(), name.lower())
     return _READERS[name](text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 from sleipnir.graphs.document.document import Document, KeyPath, wrong_value
@@ -210,7 +211,7 @@ class Reading:
             return node
         expected = f"less than chunk_size ({node.chunk_size})"
         self._wrong_value(expected, "nodes", key, "chunk_overlap")
-        return node.model_copy(update={"chunk_overlap": None})
+        return replace(node, chunk_overlap=None)
 
 
 def _unusable_as_id(key: str) -> str | None:

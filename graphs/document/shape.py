@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from sleipnir.graphs.document.document import Document, KeyPath, Located, name_place, wrong_value
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.schema import NODE_TYPES, Section
+from sleipnir.graphs.section_check import checked
 
 S = TypeVar("S", bound=Section)
 
@@ -75,13 +76,13 @@ def shape(
     """
     part = document.at(*path)
     assert part is not None, "callers look before they ask"
-    known = _fields(section)
+    known = section.fields_in_files()
     given = {key: part.value[key] for key in part.value if key in known}
     values = {key: value for key, value in given.items() if value is not None or known[key]}
     values |= ready or {}
     findings = [*_unknown_fields(section, document, path, part)]
     try:
-        return section.model_validate(values), findings
+        return checked(section, values), findings
     except ValidationError as error:
         details = error.errors(include_url=False)
     missing = [str(detail["loc"][0]) for detail in details if detail["type"] == "missing"]
@@ -94,7 +95,7 @@ def shape(
         if not got.refused:
             findings.append(_finding(document, (*path, *misfit.path), misfit, got))
     try:
-        return section.model_validate({**(fallback or {}), **_mended(values, fixes)}), findings
+        return checked(section, {**(fallback or {}), **_mended(values, fixes)}), findings
     except ValidationError:
         return None, findings
 
@@ -106,16 +107,10 @@ def near(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean '{folded[close[0]]}'?" if close else None
 
 
-def _fields(section: type[Section]) -> dict[str, bool]:
-    """The section's fields by the names used in files; true for those required."""
-    fields = section.model_fields.items()
-    return {field.alias or name: field.is_required() for name, field in fields}
-
-
 def _unknown_fields(
     section: type[Section], document: Document, path: KeyPath, part: Located
 ) -> Iterator[Finding]:
-    known = _fields(section)
+    known = section.fields_in_files()
     for key in part.value:
         if key in known or key.startswith("x-"):
             continue
@@ -129,7 +124,7 @@ def _hint_for_unknown(key: str, path: KeyPath, known: list[str], root: str) -> s
     if not path and root == "graph" and key in _GRAPH_HINTS:
         return _GRAPH_HINTS[key]
     if path and path[0] == "nodes":
-        owners = [name for name, node in NODE_TYPES.items() if key in _fields(node)]
+        owners = [name for name, node in NODE_TYPES.items() if key in node.fields_in_files()]
         if owners:
             *others, last = owners
             listed = f"{', '.join(others)} and {last}" if others else last

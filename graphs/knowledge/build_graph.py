@@ -23,6 +23,7 @@ it as it would on any child; others that come to need it meanwhile rest.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from sleipnir.graphs.bundles.archive import Bundle, Part, pack
 from sleipnir.graphs.bundles.layout import MANIFEST
@@ -38,27 +39,26 @@ BATCH = "batch"
 RESULT = "built"
 
 
-BUILD_GRAPH = Graph.model_construct(
+# Not all of them are nodes of the language.
+_NODES: dict[str, Any] = {
+    "load": BuildNode(stage="load", next="embed"),
+    "embed": MapNode(
+        over="{{batches}}",
+        item_name=BATCH,
+        branch="embed_batch",
+        collect_into="embedded",
+        max_concurrency=_BATCHES_AT_ONCE,
+        next="assemble",
+    ),
+    "embed_batch": BuildNode(stage="embed"),
+    "assemble": BuildNode(stage="assemble", next="end"),
+    "end": EndNode(output=f"{{{{{RESULT}}}}}"),
+}
+BUILD_GRAPH = Graph(
     name=BUILD_AGENT,
     description="Builds the index of a knowledge base.",
     start="load",
-    nodes={
-        "load": BuildNode(stage="load", next="embed"),
-        "embed": MapNode.model_validate(
-            {
-                "type": "map",
-                "over": "{{batches}}",
-                "as": BATCH,
-                "branch": "embed_batch",
-                "collect_into": "embedded",
-                "max_concurrency": _BATCHES_AT_ONCE,
-                "next": "assemble",
-            }
-        ),
-        "embed_batch": BuildNode(stage="embed"),
-        "assemble": BuildNode(stage="assemble", next="end"),
-        "end": EndNode(type="end", output=f"{{{{{RESULT}}}}}"),
-    },
+    nodes=_NODES,
 )
 
 

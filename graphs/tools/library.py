@@ -12,9 +12,6 @@ from sleipnir.graphs.tools.reader import EXTENSIONS
 # The names of tool files: a list, or one comma-separated text.
 Members: TypeAlias = str | list[str]
 
-SHIPPED_TOOLS = Path(__file__).parent.parent / "functions" / "tools"
-# What tools written in Python import as `sleipnir`.
-SHIPPED_LIBRARY = Path(__file__).parent.parent / "functions" / "lib"
 DEFAULT_ALIASES: Mapping[str, Members] = {
     "fs": "fs_cat, fs_ls, fs_mkdir, fs_rm, fs_write, fs_read, fs_glob, fs_grep",
     "web_search_loki": "web_search",

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sleipnir.graphs.document.document import printable
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.tools.function import BashDetails, Function
 
 INSTRUCTIONS = "_instructions"

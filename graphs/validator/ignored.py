@@ -10,7 +10,7 @@ from sleipnir.graphs.schema import AgentNode, BaseNode, LlmNode, RagNode, Reserv
 from sleipnir.graphs.validator.context import Context, place
 from sleipnir.graphs.validator.edges import ignores_next
 
-_OF_GRAPHS = tuple(ReservedFields.model_fields)
+_OF_GRAPHS = tuple(ReservedFields.fields_in_files())
 _RESERVED: Mapping[type[BaseNode], tuple[str, ...]] = {
     RagNode: ("extractor_model", "extractor_prompt", "graph_hops", "driver"),
 }

@@ -11,7 +11,7 @@ from sleipnir.graphs.skills import UnusableSkill, choice_of, choices_in, functio
 from sleipnir.graphs.validator.context import Context, near_names, place
 
 _SWITCH = "skills_enabled"
-_OTHERS = tuple(field for field in SkillFields.model_fields if field != _SWITCH)
+_OTHERS = tuple(field for field in SkillFields.fields_in_files() if field != _SWITCH)
 _Path = tuple[str, ...]
 
 

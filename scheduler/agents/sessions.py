@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import printable
 from sleipnir.scheduler.agents.memory import TODOS, carried_over
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Run

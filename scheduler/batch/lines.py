@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.files import MIB
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import SubmissionRefused

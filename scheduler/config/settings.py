@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import operator
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -53,6 +55,17 @@ _AS_THEY_ARE: Mapping[str, Callable[[str], Any]] = {
     "str": str,
     "Paths": lambda text: tuple(filter(None, text.split(":"))),
     "Names": lambda text: tuple(filter(None, map(str.strip, text.split(",")))),
+}
+# ... so are numbers in these forms, within their bounds, ...
+_NUMBERS: Mapping[str, tuple[Callable[[Any], float], re.Pattern[str]]] = {
+    "int": (int, re.compile(r"[0-9]{1,15}")),
+    "float": (float, re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")),
+}
+_BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "ge": operator.ge,
+    "gt": operator.gt,
+    "le": operator.le,
+    "lt": operator.lt,
 }
 # ... and these have to be checked.
 _AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings"})
@@ -328,12 +341,16 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
 
 
 def checked_setting(name: str, value: Any, origin: str) -> Any:
-    """The value as `Settings` has it. Texts do without the library that checks: it is large.
+    """The value as `Settings` has it.
+
+    Texts and plain numbers do without the library that checks: it is large.
 
     Raises:
         SettingInvalid: naming the setting, its source and what is wrong with it.
     """
     kind = str(FIELDS[name].type).removesuffix(" | None")
+    if kind in _NUMBERS and (number := _plain_number(name, kind, value)) is not None:
+        return number
     if isinstance(value, str):
         if kind in _AS_THEY_ARE:
             return _AS_THEY_ARE[kind](value)
@@ -345,6 +362,16 @@ def checked_setting(name: str, value: Any, origin: str) -> Any:
         place = f"{PREFIX}{name.upper()}" if origin == "environment" else name
         where = f"{'.'.join((place, *error.path))} (from {origin})"
         raise SettingInvalid(f"{where}: {error.problem}") from error
+
+
+def _plain_number(name: str, kind: str, value: Any) -> float | None:
+    """A number in its usual form and within its bounds; None for anything else."""
+    make, form = _NUMBERS[kind]
+    if isinstance(value, bool) or not form.fullmatch(str(value)):
+        return None
+    number = make(value)
+    bounds = FIELDS[name].metadata["bounds"].items()
+    return number if all(_BOUNDS[bound](number, limit) for bound, limit in bounds) else None
 
 
 def _from_environment() -> dict[str, Any]:

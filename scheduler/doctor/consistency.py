@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import printable
 from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import RunContext

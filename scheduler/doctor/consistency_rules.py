@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import printable
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace
 from sleipnir.scheduler.runs.stranded import stuck

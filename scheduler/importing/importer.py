@@ -17,8 +17,8 @@ from sleipnir.graphs.env_file import ENV_FILE
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.files import reason
 from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
-from sleipnir.graphs.tools.library import SHIPPED_TOOLS
 from sleipnir.graphs.tools.reader import EXTENSIONS, read_tool_file
+from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.settings import Settings, checked_setting

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import printable
 from sleipnir.scheduler.errors import SubmissionRefused
 
 MOST_LABELS: Final = 16

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sleipnir.graphs.document.document import printable
-from sleipnir.graphs.document.finding import listing
+from sleipnir.graphs.document.finding import listing, printable
 from sleipnir.graphs.errors import MissingVariables
 from sleipnir.graphs.normal_agent import is_normal, may_spawn
 from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable

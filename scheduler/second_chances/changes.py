@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from sleipnir.graphs.bundles.archive import unpack
+from sleipnir.graphs.bundles.layout import MANIFEST
 from sleipnir.graphs.bundles.packed import packed_agent
+from sleipnir.graphs.bundles.parsed import PARSED
 from sleipnir.graphs.knowledge.plan import PLAN_FILE
 from sleipnir.graphs.schema import (
     AgentNode,
@@ -31,15 +33,15 @@ from sleipnir.scheduler.temporary import OwnDirectory
 _OF_NO_NODE = {
     *("name", "description", "version", "conversation_starters", "nodes"),
     *("start", "initial_state", "variables"),
-    *ReservedFields.model_fields,
+    *ReservedFields.fields_in_files(),
 }
 # Fields that only nodes with models depend on; on the others all do.
 _OF_MODELS = {
     *("model", "temperature", "top_p", "reasoning_effort", "cache", "global_tools", "mcp_servers"),
-    *SkillFields.model_fields,
+    *SkillFields.fields_in_files(),
 }
 # Files of an agent that no run reads: its graph is compared as such, its tests run elsewhere.
-_READ_BY_NO_NODE = ("graph.yaml", "README.md", "tests/", "manifest.json")
+_READ_BY_NO_NODE = ("graph.yaml", "README.md", "tests/", MANIFEST, PARSED)
 _FILES_OF_MODELS = ("functions/", "tools.")
 
 
@@ -148,7 +150,7 @@ def _changed_kinds(old: AgentForm, new: AgentForm) -> Iterator[type[BaseNode]]:
     before, after = old.graph, new.graph
     fields = {
         name
-        for name in Graph.model_fields.keys() - _OF_NO_NODE
+        for name in Graph.fields_in_files().keys() - _OF_NO_NODE
         if getattr(before, name) != getattr(after, name)
     }
     if fields - _OF_MODELS:
@@ -168,7 +170,7 @@ def _changed_kinds(old: AgentForm, new: AgentForm) -> Iterator[type[BaseNode]]:
 
 
 def _text(node: BaseNode) -> Any:
-    return node.model_dump(exclude={"description"})
+    return replace(node, description=None)
 
 
 def step_before(

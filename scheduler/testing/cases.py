@@ -7,19 +7,18 @@ place, as in a graph.yaml.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field
-
+from sleipnir.graphs import field_types
 from sleipnir.graphs.document.document import Document, KeyPath, read_document, wrong_value
 from sleipnir.graphs.document.finding import Finding, in_order
 from sleipnir.graphs.document.shape import shape
-from sleipnir.graphs.schema import JsonObject, Seconds, Section
+from sleipnir.graphs.schema import JsonObject, Section
 from sleipnir.scheduler.runs.recording import RecordedCall
 from sleipnir.scheduler.testing.replies import (
-    DocumentedSection,
     ReplyFields,
     ToolCallFields,
     scripted_call,
@@ -29,30 +28,33 @@ S = TypeVar("S", bound=Section)
 
 # A step of one node is its id, a step of several a list of them.
 Step = str | list[str]
-NotNegative = Annotated[float, Field(ge=0)]
 
 _DIRECTORY = "tests"
 
 
-class OutputFields(DocumentedSection):
+@dataclass(frozen=True, kw_only=True)
+class OutputFields(Section):
     """What the run's output must be like."""
 
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"json_schema": "schema"}
     contains: str | list[str] | None = None
     """Texts that it contains."""
     matches: str | None = None
     """A regular expression that matches somewhere in it."""
-    json_schema: JsonObject | None = Field(None, alias="schema")
+    json_schema: JsonObject | None = None
     """A JSON Schema that it conforms to, once parsed."""
 
 
-class CostFields(DocumentedSection):
+@dataclass(frozen=True, kw_only=True)
+class CostFields(Section):
     """What the model calls may cost, or did cost when they were recorded."""
 
-    max_usd: NotNegative
+    max_usd: field_types.NotNegative
     """US dollars."""
 
 
-class Expected(DocumentedSection):
+@dataclass(frozen=True, kw_only=True)
+class Expected(Section):
     """What must be true of the run. What is not named may be anything."""
 
     status: Literal["succeeded", "failed", "timed_out", "waiting"] | None = None
@@ -61,7 +63,7 @@ class Expected(DocumentedSection):
     """The code of the failure, as in R013."""
     route: list[Step] | None = None
     """The nodes of every step, in order."""
-    visits: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    visits: dict[str, field_types.NotNegativeInt] | None = None
     """How often some nodes were visited; 0: never."""
     state: JsonObject | None = None
     """Some of the final state; mappings in it may have more keys."""
@@ -71,22 +73,23 @@ class Expected(DocumentedSection):
     """What the model calls may cost, or did cost when they were recorded."""
 
 
-class CaseFields(DocumentedSection):
+@dataclass(frozen=True, kw_only=True)
+class CaseFields(Section):
     """What a run is given."""
 
     name: str
     """What the case shows."""
     prompt: str = ""
     """The prompt."""
-    vars: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    vars: dict[str, str | int | float | bool] = field(default_factory=dict)
     """Values of the agent's variables."""
-    state: JsonObject = Field(default_factory=dict)
+    state: JsonObject = field(default_factory=dict)
     """Seeds of the state."""
-    answers: dict[str, str | list[str]] = Field(default_factory=dict)
+    answers: dict[str, str | list[str]] = field(default_factory=dict)
     """Answers to questions by node, one a visit."""
     workdir: str | None = None
     """Where scripts and tools work, from the agent's directory. Default: an empty directory."""
-    timeout: Seconds = 60.0
+    timeout: field_types.Seconds = 60.0
     """Seconds the run may take."""
     replay: str | None = None
     """The recording that replies instead of models, from the agent's directory."""
@@ -96,6 +99,7 @@ class CaseFields(DocumentedSection):
     """What must be true of the run."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Several(Section):
     cases: list[Any]
 
@@ -205,7 +209,7 @@ class _CaseReader:
         """A list of one, or of none if it is wrong."""
         value = self._at(*path)
         if isinstance(value, str):
-            return [scripted_call(ReplyFields.model_validate({"text": value}), (), node, 0)]
+            return [scripted_call(ReplyFields(text=value), (), node, 0)]
         if not isinstance(value, dict):
             self._wrong_value("a text, or a mapping with text, json, calls or error", *path)
             return []

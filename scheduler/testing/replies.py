@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from pydantic import ConfigDict, Field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from sleipnir.graphs.schema import JsonObject, Section
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.recording import RecordedCall
 
 
-class DocumentedSection(Section):
-    """Whose fields are in the documentation."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class ToolCallFields(DocumentedSection):
+@dataclass(frozen=True, kw_only=True)
+class ToolCallFields(Section):
     """A function that the model wants called."""
 
     name: str
     """Its name."""
-    arguments: JsonObject = Field(default_factory=dict)
+    arguments: JsonObject = field(default_factory=dict)
     """Its arguments."""
 
 
-class ReplyFields(DocumentedSection):
+@dataclass(frozen=True, kw_only=True)
+class ReplyFields(Section):
     """What a model replies; a plain text is short for `text`."""
 
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"value": "json"}
     text: str | None = None
     """The text."""
-    value: Any = Field(None, alias="json")
+    value: Any = None
     """In place of `text`: a value, as JSON."""
-    calls: list[Any] = Field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
     """Functions that the model wants called."""
     error: str | None = None
     """In place of a reply: the call fails with this message."""

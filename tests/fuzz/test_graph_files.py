@@ -10,6 +10,7 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from sleipnir.graphs.bundles.parsed import parsed_text
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.drawing.dot import to_dot
@@ -160,6 +161,6 @@ def test_values_of_a_file_can_be_stored(examples: int, tmp_path: Path) -> None:
             assert_one_line(error.findings[0].message)
             return
         if agent.graph is not None:
-            agent.graph.model_dump_json()
+            parsed_text(agent.graph)
 
     fuzz(examples, values(), check)

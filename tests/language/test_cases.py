@@ -26,12 +26,13 @@ import pytest
 import yaml
 
 from sleipnir import graphs
+from sleipnir.graphs.bundles.parsed import PARSED, parsed_graph, parsed_text
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import InvalidAgent, MissingVariables
 from sleipnir.graphs.mcp.config import read_mcp_config
-from sleipnir.graphs.tools.library import SHIPPED_TOOLS
+from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.graphs.variables import resolve_variables
 
@@ -54,6 +55,24 @@ def test_a_graph_has_exactly_these_findings(case: dict[str, Any], tmp_path: Path
     with_hint = {line.partition("\n")[0] for line in expected if "\n" in line}
     shown = [text(finding, directory, with_hint) for finding in found]
     assert shown == expected
+
+
+@pytest.mark.parametrize("cases", [CASES[start::8] for start in range(8)])
+def test_graphs_come_back_from_their_bundles(cases: list[Any], tmp_path: Path) -> None:
+    compared = 0
+    for number, param in enumerate(cases):
+        directory = build(param.values[0], tmp_path / str(number))
+        try:
+            graph = load_agent(directory).runnable
+        except InvalidAgent:
+            continue
+        if graph is not None:
+            (directory / PARSED).write_bytes(parsed_text(graph))
+            # Nobody equals what is not a number.
+            assert repr(parsed_graph(directory)) == repr(graph)
+            compared += 1
+
+    assert compared > len(cases) / 2
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -27,7 +27,7 @@ from sleipnir.graphs.schema import (
     Section,
     Variable,
 )
-from sleipnir.graphs.tools.library import SHIPPED_TOOLS
+from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.scheduler.cli.app import GROUPS, VERBS, cli
 from sleipnir.scheduler.cli.exit_codes import ExitCode

@@ -103,6 +103,20 @@ def test_help_of_all_verbs_imports_nothing_heavy() -> None:
     assert done.stdout.split() == []
 
 
+def test_a_worker_reads_a_graph_without_what_checks_files() -> None:
+    code = (
+        "import sys; from sleipnir.worker import process; from sleipnir.graphs.bundles import "
+        "parsed; from sleipnir.worker.executors import end, script; "
+        "print(*({'pydantic', 'jsonschema', 'litellm', 'faiss', 'mcp'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == []
+
+
 def _imported_lazily() -> Iterator[str]:
     for package in _PACKAGES:
         for file in (ROOT / package).rglob("*.py"):

@@ -14,6 +14,7 @@ from time import monotonic, perf_counter, process_time
 from typing import Never
 
 from sleipnir.graphs.schema import Graph, LlmNode
+from sleipnir.graphs.section_check import checked
 from sleipnir.graphs.state import Snapshot
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings, load_settings
@@ -52,8 +53,8 @@ def as_node(redis_url: str) -> Callable[[], object]:
     settings = load_settings({"redis_url": redis_url}).values
     store = RunStore(connect(redis_url), settings, make_dispatcher(redis_url, None))
     models = Models(store, Gate.of(store))
-    node = LlmNode.model_validate({"type": "llm", "prompt": PROMPT})
-    graph = Graph.model_validate({"name": "bench", "start": "ask", "nodes": {"ask": node}})
+    node = checked(LlmNode, {"type": "llm", "prompt": PROMPT})
+    graph = checked(Graph, {"name": "bench", "start": "ask", "nodes": {"ask": node}})
 
     agent = LoadedAgent("", graph, Path(), Path())
 

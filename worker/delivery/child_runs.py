@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.runs.events import ChildStarted
 from sleipnir.scheduler.runs.model import Failure, Lease, RunContext
-from sleipnir.scheduler.runs.submit import child_digest, child_run
 from sleipnir.worker.services import Services
 from sleipnir.worker.visit.services import SpawnOrder
+
+# Few visits start another run.
+with lazy_imports():
+    from sleipnir.scheduler.runs import submit
 
 _CANCELLED = Failure("cancelled", "cancelled by the agent that had spawned it", None)
 
@@ -28,8 +32,8 @@ class StoredChildren:
 
     def spawn(self, order: SpawnOrder) -> int | None:
         """Start a child, once."""
-        digest = child_digest(self._context, order.agent, order.deepest)
-        child = child_run(
+        digest = submit.child_digest(self._context, order.agent, order.deepest)
+        child = submit.child_run(
             self._services.agents.get(digest).graph,
             digest,
             parent=self._context,

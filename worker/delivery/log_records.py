@@ -10,11 +10,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from sleipnir.scheduler.runs.history import node_times
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.plan import Branch, Plan
-from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.visit.context import Visit
+
+# Few workers have somebody who reads the summaries of runs.
+with lazy_imports():
+    from sleipnir.scheduler.runs import history
+    from sleipnir.scheduler.store import queries
 
 logger = logging.getLogger("sleipnir.graph")
 
@@ -74,6 +78,6 @@ def log_end(visit: Visit[Any], status: str, store: RunStore) -> None:
     lines += [
         f"[graph:{name}]   {row.node}: {row.visits} visit(s), total {row.total_ms}ms, "
         f"avg {row.avg_ms:.0f}ms, max {row.max_ms}ms"
-        for row in node_times(RunQueries(store.client).history(visit.run_id))
+        for row in history.node_times(queries.RunQueries(store.client).history(visit.run_id))
     ]
     logger.info("%s", "\n".join(lines))

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from sleipnir.graphs.env_file import read_env_file
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import ScriptNode
-from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
 from sleipnir.graphs.variables import environment_name
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.secrets import hidden

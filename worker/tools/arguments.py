@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.graphs.document.document import printable
+from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.tools.function import BashDetails, BashParameter, Choices, Function
 from sleipnir.lazy import lazy_imports

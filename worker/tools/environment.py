@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.tools.function import Function
-from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
 from sleipnir.graphs.variables import environment_name
 from sleipnir.worker.sandbox import typescript
 from sleipnir.worker.sandbox.child_process import ALLOW_PRIVATE_ADDRESSES, base_environment

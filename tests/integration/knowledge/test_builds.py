@@ -53,7 +53,9 @@ def test_a_build_is_a_child_run_with_a_visit_for_each_batch(
 
 
 def test_runs_that_come_at_once_build_once(engine: Engine, server: ModelServer) -> None:
-    runs = [engine.submit(GRAPH, DOCS, prompt=f"{letter} {letter}") for letter in "abcdefabcd"]
+    runs = [
+        engine.submit(BY_MEANING, LETTERS, prompt=f"{letter} {letter}") for letter in "abcdefabcd"
+    ]
     engine.drive()
     rest(engine, 3)
 
@@ -61,8 +63,8 @@ def test_runs_that_come_at_once_build_once(engine: Engine, server: ModelServer) 
         assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
     builds = [child for run_id in runs for child in engine.queries.children(run_id)]
     assert len(builds) == 1
-    texts = [text for text in texts_asked(server) if text in DOCS.values()]
-    assert sorted(texts) == sorted(DOCS.values())
+    texts = [text for text in texts_asked(server) if text in LETTERS.values()]
+    assert sorted(texts) == sorted(LETTERS.values())
 
 
 @pytest.mark.parametrize("visits", range(1, 9))

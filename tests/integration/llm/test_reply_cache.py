@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import redis
 
-from sleipnir.graphs.schema import Keeping
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.store.cached_replies import CachedReplies
@@ -119,7 +118,9 @@ def test_a_reply_is_kept_as_long_as_its_node_says(
         ((7.0, False), 7.0),
     ],
 )
-def test_the_first_wish_counts(wishes: tuple[Keeping | None, ...], seconds: float | None) -> None:
+def test_the_first_wish_counts(
+    wishes: tuple[bool | float | None, ...], seconds: float | None
+) -> None:
     assert kept_for_s(*wishes) == seconds
 
 

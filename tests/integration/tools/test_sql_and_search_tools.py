@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
 from sleipnir.worker.tools.call import NeedsConfirmation
 from tests.support.global_tools import SHIPPED, GlobalTools
 from tests.support.web_server import Page, WebServer

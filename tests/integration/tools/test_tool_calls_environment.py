@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
 from tests.support.tool_calls import ToolBundle
 
 SHOW = '''

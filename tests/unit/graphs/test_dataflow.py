@@ -6,12 +6,13 @@ import pytest
 
 from sleipnir.graphs.dataflow import declared_writes, reads
 from sleipnir.graphs.schema import Graph
+from tests.support.graphs import make_graph
 
 END = {"type": "end"}
 
 
 def graph(**nodes: dict[str, Any]) -> Graph:
-    return Graph.model_validate({"name": "g", "start": "a", "nodes": nodes})
+    return make_graph({"name": "g", "start": "a", "nodes": nodes})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.document.references import SHIPPED_AGENTS
-from sleipnir.graphs.tools.library import SHIPPED_LIBRARY
+from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
 from tests.support.web_server import Page, WebServer, redirect
 
 AGENT = SHIPPED_AGENTS / "deep-research"

@@ -12,12 +12,13 @@ from sleipnir.graphs.drawing import NoFonts, Progress, to_dot, to_mermaid, to_pn
 from sleipnir.graphs.drawing.layout import Placed, place
 from sleipnir.graphs.drawing.outline import outline_of
 from sleipnir.graphs.schema import Graph
+from tests.support.graphs import make_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def graph(nodes: dict[str, dict[str, Any]], start: str = "a") -> Graph:
-    return Graph.model_validate({"name": "test", "start": start, "nodes": nodes})
+    return make_graph({"name": "test", "start": start, "nodes": nodes})
 
 
 def script(**fields: Any) -> dict[str, Any]:

@@ -5,12 +5,13 @@ import pytest
 from sleipnir.graphs.errors import MissingVariables
 from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.variables import environment_name, is_variable_name, resolve_variables
+from tests.support.graphs import make_graph
 
 
 def graph(*variables: dict[str, object]) -> Graph:
     described = [{"description": "d", **variable} for variable in variables]
     end = {"e": {"type": "end"}}
-    return Graph.model_validate({"name": "g", "start": "e", "variables": described, "nodes": end})
+    return make_graph({"name": "g", "start": "e", "variables": described, "nodes": end})
 
 
 def test_a_given_value_wins_over_the_default_and_others_are_left_out() -> None:

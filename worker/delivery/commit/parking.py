@@ -7,6 +7,7 @@ from dataclasses import replace
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.state import encode
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
@@ -15,7 +16,6 @@ from sleipnir.scheduler.runs.events import (
     VisitDelayed,
 )
 from sleipnir.scheduler.runs.model import QUESTION, NewRun, Question, Wait
-from sleipnir.scheduler.runs.submit import NestedTooDeep, child_digest, child_run
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.outcome import (
@@ -28,6 +28,10 @@ from sleipnir.worker.visit.outcome import (
     Postponed,
     Spawned,
 )
+
+# Few visits start another run.
+with lazy_imports():
+    from sleipnir.scheduler.runs import submit
 
 
 def wait(delivery: Delivery, *things: Asked | ChildEnd) -> None:
@@ -72,7 +76,7 @@ def spawn(delivery: Delivery, spawned: Spawned) -> Failed | None:
     """Start a child run and wait for its end; or tell why it cannot be started."""
     try:
         child = _child(delivery, spawned)
-    except NestedTooDeep as error:
+    except submit.NestedTooDeep as error:
         return Failed("R017", str(error))
     except (SubmissionRefused, BundleError) as error:
         return Failed("R015", f"agent '{spawned.agent}' cannot start: {error}")
@@ -85,8 +89,8 @@ def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
     services, context = delivery.services, delivery.begun.context
     if spawned.own is not None:
         return _own_child(delivery, spawned.agent, spawned.own)
-    digest = child_digest(context, spawned.agent, services.settings.max_agent_depth)
-    return child_run(
+    digest = submit.child_digest(context, spawned.agent, services.settings.max_agent_depth)
+    return submit.child_run(
         services.agents.get(digest).graph,
         digest,
         parent=context,
@@ -102,7 +106,7 @@ def _own_child(delivery: Delivery, name: str, own: OwnAgent) -> NewRun:
     """A run of the engine's own; any machine may have it, however deep it lies."""
     services = delivery.services
     services.store.bundles.put(own.bundle.digest, own.bundle.data)
-    return child_run(
+    return submit.child_run(
         services.agents.get(own.bundle.digest).graph,
         own.bundle.digest,
         parent=replace(delivery.begun.context, machine=None),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 
-from sleipnir.graphs.schema import Keeping
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.cached_replies import CachedReplies
@@ -17,7 +16,7 @@ from sleipnir.worker.llm.recording.canonical import canonical, digest_of
 USUAL_S = 86400.0
 
 
-def kept_for_s(*wishes: Keeping | None) -> float | None:
+def kept_for_s(*wishes: bool | float | None) -> float | None:
     """How long replies are kept, by the first wish that is one; None: not at all."""
     wish = next((wish for wish in wishes if wish is not None), False)
     if isinstance(wish, bool):

@@ -9,6 +9,7 @@ import pytest
 
 from sleipnir.graphs.bundles.archive import pack, unpack
 from sleipnir.graphs.bundles.layout import agent_directory, bundle_parts, library_of, skills_of
+from sleipnir.graphs.bundles.parsed import PARSED
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.skills import functions_of, read_skill
@@ -46,7 +47,7 @@ def test_an_agent_without_tools_is_alone(tmp_path: Path) -> None:
 
     root = bundle(tmp_path)
 
-    assert files_of(root) == {"agents/demo/graph.yaml", "manifest.json"}
+    assert files_of(root) == {"agents/demo/graph.yaml", "manifest.json", PARSED}
     assert agent_directory(root) == root / "agents" / "demo"
 
 
@@ -65,6 +66,7 @@ def test_tools_come_with_what_they_need(tmp_path: Path) -> None:
         "functions/tools/two.py",
         "functions/utils/help.sh",
         "manifest.json",
+        PARSED,
     }
 
 

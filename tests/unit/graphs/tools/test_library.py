@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.graphs.tools.library import DEFAULT_ALIASES, SHIPPED_TOOLS, ToolLibrary
+from sleipnir.graphs.tools.library import DEFAULT_ALIASES, ToolLibrary
+from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 
 
 def library(directory: Path, *names: str, **options: object) -> ToolLibrary:

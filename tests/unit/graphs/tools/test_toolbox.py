@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.graphs.tools.library import SHIPPED_TOOLS, ToolLibrary
+from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.reader import read_tool_file
+from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.tools.toolbox import Toolbox, ToolSelection
 
 JOBS = "# @cmd List\nlist_jobs() { :; }\n# @cmd Stop\nstop_job() { :; }\n"

@@ -139,23 +139,26 @@ def test_every_default_is_one_that_the_setting_takes() -> None:
     }
 
 
-def test_what_is_set_as_text_is_not_worth_an_import_of_the_checks() -> None:
+def test_texts_and_plain_numbers_are_not_worth_an_import_of_the_checks() -> None:
     code = (
         "import sys; from sleipnir.scheduler.config.settings import load_settings; "
-        "print(load_settings().values.agents_dir, 'pydantic' in sys.modules)"
+        "values = load_settings().values; "
+        "print(values.agents_dir, values.concurrency, values.lease_s, 'pydantic' in sys.modules)"
     )
     environment = {
         **os.environ,
         "SLEIPNIR_MODEL": "openai:a",
         "SLEIPNIR_REDIS_URL": "redis://x",
         "SLEIPNIR_AGENTS_DIR": "/one:/two",
+        "SLEIPNIR_CONCURRENCY": "8",
+        "SLEIPNIR_LEASE_S": "2.5",
     }
 
     said = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     ).stdout
 
-    assert said == "('/one', '/two') False\n"
+    assert said == "('/one', '/two') 8 2.5 False\n"
 
 
 def test_directories_follow_the_xdg_variables(

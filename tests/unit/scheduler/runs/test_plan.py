@@ -13,6 +13,7 @@ from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
+from tests.support.graphs import make_graph
 
 NODES = {
     **{name: {"type": "script", "script": f"{name}.sh"} for name in ("a", "b", "c", "B")},
@@ -23,7 +24,7 @@ NODES = {
 
 
 def graph(**reducers: str) -> Graph:
-    return Graph.model_validate({"name": "g", "start": "a", "nodes": NODES, "reducers": reducers})
+    return make_graph({"name": "g", "start": "a", "nodes": NODES, "reducers": reducers})
 
 
 def wrote(*targets: str, tolerated: str | None = None, **values: Any) -> Branch:
@@ -173,7 +174,7 @@ def test_the_failure_of_the_smallest_id_is_reported() -> None:
 
 def test_a_step_has_no_more_nodes_than_validation_allows_one_next() -> None:
     names = [f"n{i}" for i in range(MAX_BRANCHES + 1)]
-    wide = Graph.model_validate(
+    wide = make_graph(
         {"name": "g", "start": "a", "nodes": {**NODES, **dict.fromkeys(names, NODES["z"])}}
     )
 

@@ -12,6 +12,7 @@ from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import NewRun, RunContext
 from sleipnir.scheduler.runs.submit import NestedTooDeep, Request, child_digest, child_run, new_run
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, new_run_id, partition_of, run_key
+from tests.support.graphs import make_graph
 
 
 def graph(**fields: Any) -> Graph:
@@ -20,7 +21,7 @@ def graph(**fields: Any) -> Graph:
         "a": {"type": "agent", "agent": "helper", "prompt": "x", "next": "z"},
         "z": {"type": "end"},
     }
-    return Graph.model_validate({"name": "g", "start": "i", "nodes": nodes, **fields})
+    return make_graph({"name": "g", "start": "i", "nodes": nodes, **fields})
 
 
 def submitted(of: Graph | None = None, **request: Any) -> NewRun:

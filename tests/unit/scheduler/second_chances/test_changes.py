@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.runs.model import Checkpoint
 from sleipnir.scheduler.second_chances.changes import (
     AgentForm,
@@ -17,6 +16,7 @@ from sleipnir.scheduler.second_chances.changes import (
     changes_between,
     step_before,
 )
+from tests.support.graphs import make_graph
 
 GRAPH = """
     name: tested
@@ -44,7 +44,7 @@ OLD: Mapping[str, Any] = yaml.safe_load(dedent(GRAPH))
 
 
 def form(graph: Mapping[str, Any], other: str = "1", **files: str) -> AgentForm:
-    return AgentForm(Graph.model_validate(graph), FILES | files, {"other": other})
+    return AgentForm(make_graph(graph), FILES | files, {"other": other})
 
 
 def changed(graph: Mapping[str, Any] = OLD, other: str = "1", **files: str) -> Changes:

@@ -36,7 +36,7 @@ def found(course: Course = COURSE, **expected: Any) -> list[str]:
         {"state": {"deep": {"x": [1, 2]}, "on": True}},
         {"output": '{"n": 1}\n'},
         {"output": OutputFields(contains=["n", "1"], matches=r"\d")},
-        {"output": OutputFields(schema={"type": "object", "required": ["n"]})},
+        {"output": OutputFields(json_schema={"type": "object", "required": ["n"]})},
         {"cost": CostFields(max_usd=0.02)},
     ],
 )
@@ -53,7 +53,7 @@ def test_what_is_as_expected_is_no_problem(expected: dict[str, Any]) -> None:
         ({"state": {"deep": {"w": 1}}}, "state.deep.w: expected 1, and it is not there"),
         ({"cost": CostFields(max_usd=0.01)}, "cost: expected at most 0.01 USD, got 0.02"),
         (
-            {"output": OutputFields(schema={"properties": {"n": {"type": "string"}}})},
+            {"output": OutputFields(json_schema={"properties": {"n": {"type": "string"}}})},
             "output.n: 1 is not of type 'string'",
         ),
     ],

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from sleipnir.graphs.errors import NodeFailed
-from sleipnir.graphs.schema import Graph, LlmNode
+from sleipnir.graphs.schema import LlmNode
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation, Toolset
@@ -18,6 +18,7 @@ from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.tools.call import Completed
 from sleipnir.worker.visit.context import Visit, VisitLimits
 from sleipnir.worker.visit.outcome import Deferred, Postponed, Wrote
+from tests.support.graphs import make_graph
 from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, calls, fails, says
 from tests.support.visits import DirectModels, GivenTools, KeptServices, a_visit
 
@@ -44,9 +45,8 @@ def visit(
     **facts: Any,
 ) -> Visit[LlmNode]:
     llm = LlmNode(**{"id": "ask", "prompt": "Say hello.", "next": "done", **node})
-    whole = Graph(
-        **{"name": "g", "start": "ask", "nodes": {"ask": llm}, "model": "openai:m", **(graph or {})}
-    )
+    fields = {"name": "g", "start": "ask", "nodes": {"ask": llm}, "model": "openai:m"}
+    whole = make_graph({**fields, **(graph or {})})
     return a_visit(llm, whole, state=state, **facts)
 
 
