@@ -11,7 +11,7 @@ from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
 from sleipnir.scheduler.runs.events import ChildrenDropped
 from sleipnir.scheduler.runs.model import Run
-from tests.support.conversations import converses, results
+from tests.support.conversations import converses, results, turn_of
 from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
@@ -394,3 +394,29 @@ def test_a_hundred_agents_of_one_run(engine: Engine, server: ModelServer) -> Non
     assert {child.status for child in children(engine, run_id)} == {"succeeded"}
     assert engine.run(run_id).usage.prompt_tokens == 10 * (100 + 3)
     assert_consistent(engine.redis, runs=101)
+
+
+def test_a_run_that_failed_goes_on_with_its_agents(engine: Engine, server: ModelServer) -> None:
+    server.script.when(
+        lambda request: "Lead." in request.text and turn_of(request) == 2,
+        fails(400, "no"),
+        collects_all,
+    )
+    converses(server, "Lead.", spawns("Ask."), collects_all, says("Done."))
+    converses(server, "Ask.", calls(("user__input", {"question": "How?"})), says("So."))
+
+    run_id = submit(engine)
+    engine.drive()
+    (child,) = children(engine, run_id)
+    assert (engine.failure(run_id).code, child.status) == ("R601", "cancelled")
+    engine.client.retry(run_id)
+    engine.drive()
+    assert [each.tries for each in (engine.run(run_id), *children(engine, run_id))] == [2, 2]
+    assert_consistent(engine.redis, runs=2)
+    engine.client.answer(run_id, "like this")
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert told(server)[1]["output"] == "So."
+    assert engine.run(run_id).usage.prompt_tokens == 50
+    assert_consistent(engine.redis, runs=2)
