@@ -48,6 +48,11 @@ def turn_key(number: int) -> str:
     return f"{_TURN}{number}"
 
 
+def is_turn(key: str) -> bool:
+    """Whether a turn's messages are there."""
+    return key.startswith(_TURN)
+
+
 class Conversation(NamedTuple):
     """What has been said."""
 
@@ -79,7 +84,7 @@ def _messages(state: Snapshot, turns: Iterable[int]) -> list[Message]:
 
 def _turns_in(keys: Iterable[str]) -> list[int]:
     """The numbers of all turns, in order."""
-    return sorted(int(key.removeprefix(_TURN)) for key in keys if key.startswith(_TURN))
+    return sorted(int(key.removeprefix(_TURN)) for key in keys if is_turn(key))
 
 
 def turn_keys(state: Iterable[str]) -> list[str]:

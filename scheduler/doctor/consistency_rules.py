@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sleipnir.graphs.document.finding import printable
+from sleipnir.scheduler.agents.memory import is_turn
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace
 from sleipnir.scheduler.runs.stranded import stuck
@@ -77,6 +78,19 @@ def _history_is_contiguous(run: RunSnapshot) -> Iterator[str]:
     elif run.checkpoints[run.step - 1].frontier != run.frontier:
         decided = " ".join(run.checkpoints[run.step - 1].frontier)
         yield f"step {run.step} is at '{run.record['frontier']}', decided was '{decided}'"
+
+
+def _calls_have_results(run: RunSnapshot) -> Iterator[str]:
+    """Of a conversation: each call of a turn has one result there, in the order of the calls."""
+    for checkpoint in run.checkpoints:
+        for key, messages in checkpoint.writes.items():
+            if not (is_turn(key) and isinstance(messages, list)):
+                continue
+            said = [message for message in messages if isinstance(message, dict)]
+            calls = [call["id"] for each in said for call in each.get("tool_calls") or ()]
+            results = [each["tool_call_id"] for each in said if each.get("role") == "tool"]
+            if calls != results:
+                yield f"'{key}' has the calls {calls} and results of {results}"
 
 
 def _has_lost_its_parts(run: RunSnapshot) -> bool:
@@ -339,6 +353,7 @@ _RULES: Mapping[str, Rule] = {
     "history": _history_is_contiguous,
     "visits": _visits_were_admitted,
     "commits": _each_visit_is_committed_once,
+    "conversation": _calls_have_results,
     "children": _children_agree,
     "index": _indexes_agree,
 }

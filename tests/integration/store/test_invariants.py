@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, calls, says
 
 # After its first step it does everything at once.
 GRAPH = """
@@ -154,3 +157,18 @@ def test_a_record_that_somebody_deletes_is_missed_and_purged_as_far_as_it_can_be
     named = {text for text in broken if text.startswith(f"{run_id}: orphan")}
     assert named == {f"{run_id}: orphan: there is no such run, and the index 'agent:tested' has it"}
     engine.redis.flushall()
+
+
+def test_a_call_without_its_result_is_found(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("gone", {}), ("lost", {})), says("Done."))
+    talk = engine.submit_normal("model: openai:m\n")
+    engine.drive()
+    assert list(ConsistencyCheck(engine.redis).violations()) == []
+
+    history = run_key("history", talk)
+    checkpoint = json.loads(engine.redis.lindex(history, 1))
+    del checkpoint["writes"]["turn 1"][-1]
+    engine.redis.lset(history, 1, json.dumps(checkpoint))
+
+    (found,) = ConsistencyCheck(engine.redis).violations()
+    assert (found.run_id, found.rule) == (talk, "conversation")

@@ -1,0 +1,104 @@
+"""A normal agent that uses what turns are made of, and what its run must come to.
+
+A list of things to do, a program beside it; two questions side by side; a child that runs a program
+and asks a person, collected; and the end.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.agents import Agents
+from tests.support.conversations import converses
+from tests.support.model_server import ModelServer, calls, says
+from tests.support.supervising import collects_all, spawns
+
+LEADER = """
+model: openai:m
+instructions: You lead.
+auto_continue: true
+max_auto_continues: 0
+can_spawn_agents: true
+"""
+WORKER = "instructions: You work.\n"
+# Every try of every call leaves the key that is the same for all of them.
+TOOLS = '''
+import os
+
+
+def note(text: str) -> str:
+    """Write something down.
+
+    Args:
+        text: What to write.
+    """
+    with open("effects", "a") as file:
+        file.write(f"{os.environ['SLEIPNIR_IDEMPOTENCY_KEY']} {text}\\n")
+    return f"noted {text}"
+'''
+ANSWERS = {"user__ask": "tea", "user__confirm": "yes", "user__input": "with milk"}
+TODOS = [{"id": 1, "desc": "boil", "done": True}, {"id": 2, "desc": "pour", "done": False}]
+TURNS = 7
+
+
+def script(server: ModelServer) -> None:
+    """What the models of all tours say."""
+    converses(
+        server,
+        "Lead.",
+        calls(("todo__init", {"goal": "tea"}), ("todo__add", {"task": "boil"})),
+        calls(("todo__add", {"task": "pour"}), ("note", {"text": "a"})),
+        calls(
+            ("user__ask", {"question": "What?", "options": ["tea"]}),
+            ("user__confirm", {"question": "Now?"}),
+        ),
+        spawns("Work."),
+        collects_all,
+        calls(("todo__done", {"id": 1})),
+        says("Served."),
+    )
+    converses(
+        server,
+        "Work.",
+        calls(("note", {"text": "b"}), ("user__input", {"question": "How?"})),
+        says("Poured."),
+    )
+
+
+class ConversationTour:
+    """One run of the agent, and its child."""
+
+    def __init__(self, agents: Agents, workdir: Path) -> None:
+        workdir.mkdir()
+        self._agents = agents
+        self._effects = workdir / "effects"
+        agents.write_normal("worker", WORKER, {"tools.py": TOOLS})
+        files = {"tools.py": TOOLS}
+        self.run_id = agents.submit_normal(LEADER, files, prompt="Lead.", workdir=str(workdir))
+
+    def is_over(self) -> bool:
+        return self._agents.run(self.run_id).is_final
+
+    def answer(self) -> None:
+        """Answer what it asks, if it asks."""
+        for question in self._agents.inbox():
+            self._agents.client.answer(question.run_id, ANSWERS[question.node], node=question.place)
+
+    def check(self) -> None:
+        """It came to what a run without any fault comes to."""
+        run = self._agents.run(self.run_id)
+        assert (run.output, run.failure) == ("Served.", None)
+        state = self._agents.state(self.run_id)
+        assert state["todos"]["todos"] == TODOS
+        turns = [state[f"turn {number}"] for number in range(1, TURNS + 1)]
+        told = [json.loads(m["content"]) for turn in turns for m in turn if m["role"] == "tool"]
+        _, boil, pour, noted, asked, confirmed, spawned, collected, _ = told
+        assert (boil["id"], pour["id"], noted) == (1, 2, {"output": "noted a"})
+        assert (asked, confirmed) == ({"answer": "tea"}, {"answer": "yes"})
+        assert (collected["id"], collected["output"]) == (spawned["id"], "Poured.")
+        (child,) = self._agents.queries.children(self.run_id)
+        assert child.output == "Poured."
+        tries = dict(map(str.split, self._effects.read_text().splitlines()))
+        assert sorted(tries.values()) == ["a", "b"]
+        assert {key.split(":")[0] for key in tries} == {self.run_id, child.run_id}
