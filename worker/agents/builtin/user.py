@@ -39,7 +39,7 @@ def user_tools(visit: Visit[TurnNode], before: Sequence[Message]) -> Iterator[Re
     """The functions; `before` is the conversation, by which answers given ahead are counted."""
     earlier = Counter(
         ALIASES.get(call["function"]["name"], call["function"]["name"])
-        for message in before
+        for message in (before if visit.context.answers else ())
         for call in message.get("tool_calls") or ()
     )
     for kind, description in _DESCRIPTIONS.items():
