@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from sleipnir.scheduler.runs.model import Failure, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
+from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.grouping import FailureGroup, grouped
 from sleipnir.scheduler.views.pages import page_document
 
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+# Failed runs whose reasons are read.
+_MOST_FAILED = 500
 # What runs of a batch are counted by; `open` are those that are queued or running.
 STATUSES = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
 
@@ -27,6 +37,36 @@ def batch_page(queries: BatchQueries, name: str) -> Document | None:
     """How a batch stands; None if there is none of that name."""
     (row,) = queries.batch_rows([name])
     return None if row is None else batch_document(row, now_ms=queries.now_ms())
+
+
+def batch_report(client: Client, name: str) -> Document | None:
+    """The same with the reasons of its newest failed runs, `errors`, grouped by what is alike."""
+    document = batch_page(client.queries, name)
+    if document is None:
+        return None
+    wanted = RunFilter(statuses=frozenset({Status.FAILED}), batch=name)
+    found = client.queries.list_runs(wanted, _MOST_FAILED).entries
+    reasons = client.queries.errors([run.run_id for run in found])
+    failures = [(run.run_id, why) for run, why in zip(found, reasons, strict=True) if why]
+    groups = grouped(
+        (place, f"{why.code} {why.node or ''} {why.message}")
+        for place, (_, why) in enumerate(failures)
+    )
+    return {
+        **document,
+        "errors_of": len(found),
+        "errors": [_group_document(group, *failures[group.first]) for group in groups],
+    }
+
+
+def _group_document(group: FailureGroup, run_id: str, why: Failure) -> Document:
+    return {
+        "count": group.count,
+        "code": why.code,
+        "node": why.node,
+        "example": why.message,
+        "run_id": run_id,
+    }
 
 
 def batch_document(row: BatchRow, *, now_ms: int) -> Document:

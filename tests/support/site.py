@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -94,7 +94,7 @@ class ServedSite:
         method: str = "GET",
         *,
         headers: Mapping[str, str] | None = None,
-        form: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         body: str | None = None,
     ) -> Answer:
         """Send a request; without `headers` as a program that has the key."""

@@ -77,6 +77,11 @@ def usd(cost: float | None) -> str:
     return dollars(cost) if cost else NONE
 
 
+def megabytes(number: int) -> str:
+    """An amount of memory."""
+    return f"{number / 1_048_576:,.0f} MiB"
+
+
 def instant(rfc3339: str | None) -> str:
     """An instant without what is finer than a second."""
     return NONE if rfc3339 is None else f"{rfc3339[:10]} {rfc3339[11:19]} UTC"
@@ -116,6 +121,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "span": span,
     "count": count,
     "usd": usd,
+    "megabytes": megabytes,
     "instant": instant,
     "short": short,
     "first_line": first_line,

@@ -9,6 +9,18 @@ from typing import Any
 from sleipnir.worker.monitor.access import Role
 from sleipnir.worker.monitor.handlers.acts import AuditApi, AuditHandler, SteerApi, SteerHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.handlers.engine import (
+    BatchApi,
+    BatchesApi,
+    BatchesHandler,
+    BatchHandler,
+    FleetApi,
+    FleetHandler,
+    LimitsApi,
+    LimitsHandler,
+    NowApi,
+    NowHandler,
+)
 from sleipnir.worker.monitor.handlers.entry import (
     AliveHandler,
     AssetHandler,
@@ -47,10 +59,20 @@ ROUTES = (
     SiteRoute(r"/runs", RunsPage),
     SiteRoute(rf"/runs/{_RUN}/(cancel|retry)", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute(r"/runs/([^/]+)(?:/([a-z]+))?", RunPage),
-    SiteRoute(r"/inbox", InboxHandler),
+    SiteRoute(r"/now", NowHandler),
+    SiteRoute(r"/batches", BatchesHandler),
+    SiteRoute(r"/batches/([^/]+)", BatchHandler),
+    SiteRoute(r"/limits", LimitsHandler),
+    SiteRoute(r"/fleet", FleetHandler),
+    SiteRoute(r"/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(r"/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute(r"/api/v1/me", MeHandler),
+    SiteRoute(r"/api/v1/now", NowApi),
+    SiteRoute(r"/api/v1/batches", BatchesApi),
+    SiteRoute(r"/api/v1/batches/([^/]+)", BatchApi),
+    SiteRoute(r"/api/v1/limits", LimitsApi),
+    SiteRoute(r"/api/v1/fleet", FleetApi),
     SiteRoute(r"/api/v1/stream", StreamHandler),
     SiteRoute(r"/api/v1/questions", InboxApi),
     SiteRoute(rf"/api/v1/questions/{_RUN}/(.+)/answer", AnswerApi, {"POST": Role.ANSWER}),

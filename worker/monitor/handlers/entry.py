@@ -20,7 +20,7 @@ class EntryHandler(MonitorHandler):
     def get(self) -> None:
         key = self.text_argument("key")
         if key is None:
-            self.redirect("/runs")
+            self.redirect("/now")
             return
         address = self.request.remote_ip or ""
         if wait_s := self.site.failed_sign_ins.wait_s(address):

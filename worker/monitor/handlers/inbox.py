@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
-from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
+from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.keys import place_of
 from sleipnir.scheduler.views import inbox, questions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
-from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.handlers.base import bad_request
 from sleipnir.worker.monitor.masked import masked
-from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 _LIMIT = 50
 _MOST = 200
 
 
-class InboxHandler(MonitorHandler):
-    """Open questions, oldest first."""
-
-    async def get(self) -> None:
-        document = await self.site.call(
-            questions.inbox_page,
-            self.site.client.queries,
-            limit=self.number_argument("limit", _LIMIT, _MOST),
-            cursor=self.text_argument("cursor"),
-            agents=tuple(filter(None, self.get_query_arguments("agent"))),
-            batch=self.text_argument("batch"),
-        )
-        if self.wants == "json":
-            self.give_json(document)
-            return
-        total = document["total"]
-        self.give_page(
-            "inbox.html",
-            tab="inbox",
-            title="Inbox" if not total else f"({total}) Inbox",
-            inbox=document,
-            argument=self.text_argument,
-            is_first=self.text_argument("cursor") is None,
-            done=self.text_argument("answered"),
-        )
-
-
-class InboxApi(InboxHandler):
-    gives_json = True
-
-
 class AnswerHandler(ActingHandler):
-    """What the page of a question and the API share."""
+    """What answering on pages and by the API have in common."""
 
     async def answer(self, run_id: str, visit: str, fields: Mapping[str, Any]) -> Question:
         """Answer a question; nothing is answered in its place if it is not open any more."""
@@ -89,6 +58,58 @@ class AnswerHandler(ActingHandler):
         who = f" by {told['by']}" if told["by"] else ""
         message = f"this question was answered{who} at {told['at']}"
         return Refused(Problem(409, "answered", message, details=told))
+
+
+class InboxHandler(AnswerHandler):
+    """Open questions, oldest first; those that are marked are answered alike."""
+
+    async def post(self) -> None:
+        marked = list(dict.fromkeys(self.get_body_arguments("question", strip=False)))[:_MOST]
+        text = self.get_body_argument("answer", "", strip=False)
+        if not marked:
+            raise bad_request("mark the questions that are to be answered")
+        answered, refused = 0, []
+        for question_id in marked:
+            run_id, _, visit = question_id.partition("/")
+            try:
+                await self.answer(run_id, visit, {"answer": text})
+                answered += 1
+            except (Refused, RunNotFound) as error:
+                refused.append(f"{question_id}: {problem_of(error).message}")
+        await self._show(answered, refused)
+
+    async def get(self) -> None:
+        await self._show()
+
+    async def _show(self, answered: int = 0, refused: Sequence[str] = ()) -> None:
+        document = await self.site.call(
+            questions.inbox_page,
+            self.site.client.queries,
+            limit=self.number_argument("limit", _LIMIT, _MOST),
+            cursor=self.text_argument("cursor"),
+            agents=tuple(filter(None, self.get_query_arguments("agent"))),
+            batch=self.text_argument("batch"),
+        )
+        if self.wants == "json":
+            self.give_json(document)
+            return
+        total = document["total"]
+        self.give_page(
+            "inbox.html",
+            tab="inbox",
+            title="Inbox" if not total else f"({total}) Inbox",
+            inbox=document,
+            argument=self.text_argument,
+            is_first=self.text_argument("cursor") is None,
+            done=self.text_argument("answered"),
+            answered=answered,
+            refused=refused,
+            suggestions=sorted({each for one in document["questions"] for each in one["options"]}),
+        )
+
+
+class InboxApi(InboxHandler):
+    gives_json = True
 
 
 class AnswerApi(AnswerHandler):

@@ -39,7 +39,11 @@ function replaceRows(fresh) {
   const shown = document.querySelectorAll("[data-row]");
   for (const row of shown) {
     const found = rows.get(row.dataset.row);
-    if (found !== undefined && !row.contains(document.activeElement)) row.replaceChildren(...found.childNodes);
+    if (found !== undefined && !row.contains(document.activeElement)) {
+      const marked = row.querySelector("input[type=checkbox]")?.checked;
+      row.replaceChildren(...found.childNodes);
+      if (marked) row.querySelector("input[type=checkbox]").checked = true;
+    }
     rows.delete(row.dataset.row);
   }
   const news = document.querySelector("[data-news]");

@@ -25,3 +25,11 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   document.querySelector(".search input").focus();
 });
+
+const markAll = document.querySelector("[data-mark-all]");
+if (markAll !== null) {
+  markAll.hidden = false;
+  markAll.addEventListener("change", () => {
+    for (const box of document.querySelectorAll('input[name="question"]')) box.checked = markAll.checked;
+  });
+}

@@ -1,0 +1,80 @@
+"""The engine as a whole: what needs people, what runs, what failed, and who works."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.limits.report import report
+from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.batches import batches_page
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.questions import inbox_page
+from sleipnir.scheduler.views.runs import runs_overview
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+_DAY_MS = 86_400_000
+_QUESTIONS = 5
+_RUNS = 10
+_BATCHES = 5
+# Of the budgets there are, the one of the day is what everything costs.
+_DAY = "day"
+
+
+def limits_document(client: Client) -> Document:
+    """Limits, pauses and budgets, as `sleipnir limits --json` has them."""
+    commands = LimitCommands(client.store)
+    return report(commands.limiter.queries, commands.rules()).to_json()
+
+
+def fleet_document(client: Client) -> Document:
+    """Workers, queues and schedulers: `workers` as they say themselves, `queues` by name.
+
+    `unowned` are partitions that no scheduler looks after, `timer_lag_s` by how much the latest
+    timer is late.
+    """
+    settings = client.store.settings
+    workers = Machines(client.store.client).workers()
+    state = client.queries.engine_state(
+        {worker.machine for worker in workers},
+        is_broker=settings.broker_url in (None, settings.redis_url),
+    )
+    return {
+        "workers": [{**asdict(worker), "name": worker.name} for worker in workers],
+        "slots": sum(worker.slots for worker in workers),
+        "busy": sum(worker.busy for worker in workers),
+        "last_taken_s": min((worker.idle_s for worker in workers), default=None),
+        "queues": dict(state.queues),
+        "unowned": state.unowned,
+        "timer_lag_s": state.timer_lag_s,
+        "redis": {"bytes": state.memory_bytes, "limit_bytes": state.memory_limit_bytes},
+        "open": state.open,
+        "waiting": state.waiting,
+        "questions": state.questions,
+        "oldest_question_s": state.oldest_question_s,
+    }
+
+
+def overview_document(client: Client) -> Document:
+    """What somebody wants to know who has just come: everything in short."""
+    queries = client.queries
+    now_ms = queries.now_ms()
+    failed = RunFilter(statuses=frozenset({Status.FAILED, Status.TIMED_OUT}))
+    today = RunFilter(statuses=failed.statuses, since_ms=now_ms - _DAY_MS)
+    running = RunFilter(statuses=frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING}))
+    failures = runs_overview(client, today, limit=_RUNS)
+    budgets = limits_document(client)["budgets"]
+    return {
+        "fleet": fleet_document(client),
+        "questions": inbox_page(queries, limit=_QUESTIONS)["questions"],
+        "running": runs_overview(client, running, limit=_RUNS)["runs"],
+        "failures": failures["runs"],
+        "failed_today": failures["total"],
+        "batches": batches_page(queries, limit=_BATCHES)["batches"],
+        "spent_today": next((each for each in budgets if each["name"] == _DAY), None),
+    }

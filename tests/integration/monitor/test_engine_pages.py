@@ -1,0 +1,92 @@
+"""Everything in short, batches, limits and workers."""
+
+from __future__ import annotations
+
+from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.store.machines import Machines, WorkerState
+from tests.support.engine import Engine
+from tests.support.site import ServedSite
+
+GRAPH = """
+settings: {tolerate_failures: false}
+start: ask
+nodes:
+  ask: {type: input, question: "<b>Which</b> page?", next: print}
+  print: {type: script, script: print.sh, next: z}
+  z: {type: end}
+"""
+FILES = {"print.sh": "echo \"no printer for '$SLEIPNIR_RUN_ID'\" >&2; exit 3"}
+QUICK = "start: z\nnodes: {z: {type: end}}"
+
+
+def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
+    engine: Engine, site: ServedSite
+) -> None:
+    engine.finish(GRAPH, FILES)
+    failed = engine.finish(GRAPH, FILES, answers={"ask": ["1"]})
+    worker = WorkerState("gpu-3", 4711, slots=8, busy=2, taken=9, idle_s=3, memory_bytes=2**27)
+    Machines(engine.redis).announce(worker, with_queue=True)
+
+    page = site.ask("/now").text
+    document = site.ask("/api/v1/now").json
+    workers = site.ask("/fleet").text
+
+    assert "2 of 8 busy" in page
+    assert f'href="/runs/{failed.run_id}"' in page
+    assert "&lt;b&gt;Which" in page
+    fleet = document["fleet"]
+    assert (fleet["questions"], fleet["open"], document["failed_today"]) == (1, 1, 1)
+    assert "gpu-3" in workers
+    assert "128 MiB" in workers
+    assert "partitions have no scheduler" in workers
+    assert site.ask("/").headers["Location"] == "/now"
+
+
+def test_a_batch_tells_its_failures_by_what_they_have_in_common(
+    engine: Engine, site: ServedSite
+) -> None:
+    for _ in range(3):
+        engine.finish(GRAPH, FILES, answers={"ask": ["1"]}, batch="week/12 <x>")
+    engine.finish(QUICK, batch="week/12 <x>")
+    path = "/batches/week%2F12%20%3Cx%3E"
+
+    listed = site.ask("/batches").text
+    document = site.ask(f"/api/v1{path}").json
+    page = site.ask(path).text
+
+    assert f'href="{path}"' in listed
+    assert "<x>" not in listed + page
+    (group,) = document["errors"]
+    assert (group["count"], group["node"], document["succeeded"]) == (3, "print", 1)
+    assert "no printer for" in page
+    assert site.ask("/batches/none").status == 404
+
+
+def test_limits_and_pauses_are_shown(engine: Engine, site: ServedSite) -> None:
+    commands = LimitCommands(engine.store, sleep=lambda _: None)
+    commands.set("openai.concurrency=4")
+    commands.pause("openai", "a <quarrel>")
+
+    page = site.ask("/limits").text
+    document = site.ask("/api/v1/limits").json
+
+    assert "a &lt;quarrel&gt;" in page
+    assert "sleipnir limits --resume openai" in page
+    (limit,) = document["limits"]
+    assert (limit["name"], limit["setting"], limit["value"]) == ("openai", "concurrency", 4)
+
+
+def test_many_questions_are_answered_alike(engine: Engine, site: ServedSite) -> None:
+    asked = [engine.finish(GRAPH, FILES).run_id for _ in range(3)]
+    late = engine.finish(GRAPH, FILES).run_id
+    engine.client.answer(late, "7")
+    questions = [("question", f"{run_id}/1/ask") for run_id in (*asked[:2], late)]
+
+    done = site.ask("/inbox", "POST", form=[*questions, ("answer", "12")])
+
+    assert "2 answered." in done.text
+    assert f"{late}/1/ask: this question was answered" in done.text
+    assert [len(engine.queries.questions(run_id)) for run_id in asked] == [0, 0, 1]
+    acts = site.ask("/api/v1/audit").json["acts"]
+    assert len([act for act in acts if act["outcome"] == "done"]) == 2
+    assert site.ask("/inbox", "POST", form={"answer": "12"}).status == 400

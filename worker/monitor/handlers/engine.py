@@ -1,0 +1,93 @@
+"""Pages of everything that is not one run: now, batches, limits, workers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sleipnir.scheduler.views import batches, engine
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.problems import Problem, Refused
+
+_LIMIT = 50
+_MOST = 200
+
+
+class DocumentHandler(MonitorHandler):
+    """A page of one document, or the document itself."""
+
+    tab: ClassVar[str]
+    title: ClassVar[str]
+
+    def give(self, document: Document, **values: Any) -> None:
+        """Answer with it, in the form that is wanted."""
+        if self.wants == "json":
+            self.give_json(document)
+            return
+        page = f"{self.tab}.html"
+        self.give_page(page, tab=self.tab, title=self.title, document=document, **values)
+
+
+class NowHandler(DocumentHandler):
+    tab, title = "now", "Now"
+
+    async def get(self) -> None:
+        document = await self.site.call(engine.overview_document, self.site.client)
+        self.give(document, topics="inbox,runs")
+
+
+class FleetHandler(DocumentHandler):
+    tab, title = "fleet", "Workers"
+
+    async def get(self) -> None:
+        self.give(await self.site.call(engine.fleet_document, self.site.client))
+
+
+class LimitsHandler(DocumentHandler):
+    tab, title = "limits", "Limits"
+
+    async def get(self) -> None:
+        self.give(await self.site.call(engine.limits_document, self.site.client))
+
+
+class BatchesHandler(DocumentHandler):
+    tab, title = "batches", "Batches"
+
+    async def get(self) -> None:
+        document = await self.site.call(
+            batches.batches_page,
+            self.site.client.queries,
+            limit=self.number_argument("limit", _LIMIT, _MOST),
+            cursor=self.text_argument("cursor"),
+        )
+        self.give(document)
+
+
+class BatchHandler(DocumentHandler):
+    tab, title = "batch", "Batch"
+
+    async def get(self, name: str) -> None:
+        found = await self.site.call(batches.batch_report, self.site.client, name)
+        if found is None:
+            raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
+        self.give(found)
+
+
+class NowApi(NowHandler):
+    gives_json = True
+
+
+class FleetApi(FleetHandler):
+    gives_json = True
+
+
+class LimitsApi(LimitsHandler):
+    gives_json = True
+
+
+class BatchesApi(BatchesHandler):
+    gives_json = True
+
+
+class BatchApi(BatchHandler):
+    gives_json = True
