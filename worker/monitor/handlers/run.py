@@ -11,17 +11,21 @@ from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import MapNode
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.views import graph, run, visits
+from sleipnir.scheduler.views import graph, run, timeline, visits
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.worker.monitor.timeline import timeline_svg
 from sleipnir.worker.monitor.wall import wall_svg
 
 _LOG_LINES = 200
 _ITEMS = 100
 _VISITS = 50
+_VISIT_ROWS = 300
+# What is read of a run by the method of the same name.
+_PARTS = frozenset({"history", "state", "events", "logs", "children", "model", "timeline"})
 
 
 class RunHandler(MonitorHandler):
@@ -75,6 +79,14 @@ class RunHandler(MonitorHandler):
             limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
         )
 
+    async def timeline(self, of: Run) -> Document:
+        return await self.shown(
+            timeline.timeline_document,
+            of,
+            start=self.step_argument("from") or 0,
+            limit=self.number_argument("limit", _VISIT_ROWS, run.MOST_ENTRIES),
+        )
+
     async def items(self, of: Run, node: str) -> Document:
         state = self.text_argument("state")
         if state not in (None, *visits.ITEM_STATES):
@@ -116,26 +128,16 @@ class RunApi(RunHandler):
         self.give_json(await self._part(of, part))
 
     async def _part(self, of: Run, part: str | None) -> Document:
-        match part:
-            case None:
-                return await self.shown(run.headline_document, of)
-            case "graph":
-                return await self.graph(of, self.step_argument())
-            case "history":
-                return await self.history(of)
-            case "state":
-                return await self.state(of)
-            case "events":
-                return await self.events(of)
-            case "logs":
-                return await self.logs(of)
-            case "children":
-                return await self.children(of)
-            case "model":
-                return await self.model(of)
-            case "items":
-                return await self.items(of, self.text_argument("map") or "")
-        raise Refused(Problem(404, "not_found", f"a run has no '{part}'"))
+        if part is None:
+            return await self.shown(run.headline_document, of)
+        if part == "graph":
+            return await self.graph(of, self.step_argument())
+        if part == "items":
+            return await self.items(of, self.text_argument("map") or "")
+        if part not in _PARTS:
+            raise Refused(Problem(404, "not_found", f"a run has no '{part}'"))
+        document: Document = await getattr(self, part)(of)
+        return document
 
 
 class RunPage(RunHandler):
@@ -143,6 +145,7 @@ class RunPage(RunHandler):
 
     tabs: ClassVar[Mapping[str, str]] = {
         "graph": "Graph",
+        "timeline": "Timeline",
         "state": "State",
         "events": "Events",
         "logs": "Logs",
@@ -189,6 +192,10 @@ class RunPage(RunHandler):
                 return {"children": await self.children(of)}
             case "model":
                 return {"model": await self.model(of)}
+            case "timeline":
+                document = await self.timeline(of)
+                drawn = await self.site.call(timeline_svg, document["rows"], document["now_ms"])
+                return {"timeline": document, "drawn": drawn}
             case "items":
                 return await self._items_tab(of)
         return await self._graph_tab(of, head)

@@ -1,0 +1,115 @@
+"""A run's visits as bars over time; long pauses between them are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from xml.sax.saxutils import escape
+
+from sleipnir.graphs.drawing.text import shortened
+from sleipnir.worker.monitor.formats import span, word
+
+# Pauses that are longer take as much room as this one.
+_LONGEST_PAUSE_MS: Final = 60_000
+_FOLDED_SHARE: Final = 0.04  # of the whole width, for a pause that is folded
+_NAMES: Final = 190
+_BARS: Final = 760
+_ROW: Final = 22
+_TOP: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the time, and where on the page it lies."""
+
+    begin: int  # ms
+    end: int
+    left: float
+    width: float
+    is_folded: bool
+
+
+def stretches(bars: Sequence[tuple[int, int]], width: float) -> list[Stretch]:
+    """The time from the first bar's beginning to the last one's end, left to right.
+
+    Args:
+        bars: begin and end in ms.
+        width: of all of it.
+    """
+    busy: list[tuple[int, int]] = []
+    for begin, end in sorted(bars):
+        if busy and begin - busy[-1][1] <= _LONGEST_PAUSE_MS:
+            busy[-1] = busy[-1][0], max(end, busy[-1][1])
+        else:
+            busy.append((begin, end))
+    total = sum(end - begin for begin, end in busy) or 1
+    folded = min(_FOLDED_SHARE, 0.5 / len(busy)) * width if busy else 0.0
+    room = width - folded * (len(busy) - 1)
+    found: list[Stretch] = []
+    left = 0.0
+    for begin, end in busy:
+        if found:
+            found.append(Stretch(found[-1].end, begin, left, folded, is_folded=True))
+            left += folded
+        share = room * (end - begin) / total
+        found.append(Stretch(begin, end, left, share, is_folded=False))
+        left += share
+    return found
+
+
+def place(at: int, found: Sequence[Stretch]) -> float:
+    """Where an instant lies."""
+    for stretch in found:
+        if at <= stretch.end:
+            length = stretch.end - stretch.begin
+            share = (at - stretch.begin) / length if length else 0.0
+            return stretch.left + stretch.width * max(0.0, share)
+    return found[-1].left + found[-1].width if found else 0.0
+
+
+def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
+    """The rows of a timeline document as an SVG element."""
+    if not rows:
+        return ""
+    bars = [
+        (row["began_ms"], now_ms if row["took_ms"] is None else row["began_ms"] + row["took_ms"])
+        for row in rows
+    ]
+    found = stretches(bars, _BARS)
+    height = _TOP + _ROW * len(rows)
+    parts = [
+        f'<svg class="timeline" viewBox="0 0 {_NAMES + _BARS + 90} {height}" '
+        f'width="{_NAMES + _BARS + 90}" height="{height}" role="img" '
+        f'aria-label="{len(rows)} visits over time">'
+    ]
+    parts += [_pause(stretch, height) for stretch in found if stretch.is_folded]
+    for number, (row, (begin, end)) in enumerate(zip(rows, bars, strict=True)):
+        parts.append(_bar(_TOP + number * _ROW, row, place(begin, found), place(end, found)))
+    return "\n".join([*parts, "</svg>"])
+
+
+def _pause(stretch: Stretch, height: int) -> str:
+    x = _NAMES + stretch.left
+    took = span((stretch.end - stretch.begin) / 1000)
+    return (
+        f'<rect class="pause" x="{x:.1f}" y="0" width="{stretch.width:.1f}" height="{height}"/>'
+        f'<text class="what" x="{x + stretch.width / 2:.1f}" y="12" text-anchor="middle" '
+        f'font-size="10">{took}</text>'
+    )
+
+
+def _bar(y: int, row: Mapping[str, Any], left: float, right: float) -> str:
+    items = f" {row['items']:,} items" if row["items"] else ""
+    took = "" if row["took_ms"] is None else span(row["took_ms"] / 1000)
+    name = shortened(f"{row['step']} {row['node']}", 28)
+    said = shortened(f"step {row['step']}, {row['node']}, {word(row['state'])} {took}{items}", 300)
+    held = " held" if row["held_up"] else ""
+    return (
+        f"<g><title>{escape(said)}</title>"
+        f'<text class="name" x="0" y="{y + 14}" font-size="12">{escape(name)}</text>'
+        f'<rect class="bar state-{row["state"]}{held}" x="{_NAMES + left:.1f}" y="{y + 3}" '
+        f'width="{max(2.0, right - left):.1f}" height="{_ROW - 7}" rx="2"/>'
+        f'<text class="what" x="{_NAMES + right + 6:.1f}" y="{y + 14}" font-size="11">'
+        f"{escape(took + items)}</text></g>"
+    )
