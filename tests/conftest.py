@@ -53,11 +53,11 @@ def node_modules() -> Path:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say in one line why TypeScript was not tested."""
+    """Say in a line each why TypeScript and browsers were not tested."""
     reports = terminalreporter.getreports("skipped")
     reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in reports}
     for reason in sorted(reasons):
-        if reason.startswith("TypeScript "):
+        if reason.startswith(("TypeScript ", "Browsers ")):
             terminalreporter.write_line(reason)
 
 

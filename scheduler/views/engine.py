@@ -35,8 +35,8 @@ def limits_document(client: Client) -> Document:
 def fleet_document(client: Client) -> Document:
     """Workers, queues and schedulers: `workers` as they say themselves, `queues` by name.
 
-    `unowned` are partitions that no scheduler looks after, `timer_lag_s` by how much the latest
-    timer is late.
+    `queued` are all messages of all queues, `unowned` partitions that no scheduler looks after,
+    `timer_lag_s` is by how much the latest timer is late.
     """
     settings = client.store.settings
     workers = Machines(client.store.client).workers()
@@ -49,7 +49,8 @@ def fleet_document(client: Client) -> Document:
         "slots": sum(worker.slots for worker in workers),
         "busy": sum(worker.busy for worker in workers),
         "last_taken_s": min((worker.idle_s for worker in workers), default=None),
-        "queues": dict(state.queues),
+        "queues": {name: asdict(queue) for name, queue in state.queues.items()},
+        "queued": sum(queue.length for queue in state.queues.values()),
         "unowned": state.unowned,
         "timer_lag_s": state.timer_lag_s,
         "redis": {"bytes": state.memory_bytes, "limit_bytes": state.memory_limit_bytes},

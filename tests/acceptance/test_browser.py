@@ -1,0 +1,162 @@
+"""The monitor's pages in a real browser: live, by keyboard, without scripts, with hostile texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.browser import PATIENCE_MS, Complaints, chromium
+from tests.support.engine import Engine
+from tests.support.site import KEY, ServedSite
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'"
+GRAPH = """
+settings: {tolerate_failures: false}
+start: review
+nodes:
+  review:
+    type: approval
+    question: "Publish {{initial_prompt}}?"
+    options: ["yes", "no"]
+    routes: {"yes": name, "no": z}
+    on_other: z
+  name: {type: input, question: "Under which name?", validation: "len(input) >= 5", next: print}
+  print: {type: script, script: print.sh, next: z}
+  z: {type: end, output: "printed {{initial_prompt}}"}
+"""
+FILES = {"print.sh": "echo \"$SLEIPNIR_PROMPT <b>loud</b>\" >&2; echo '{}'"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def site(engine: Engine) -> Iterator[ServedSite]:
+    with ServedSite(engine.client) as served:
+        yield served
+
+
+class Person:
+    """Somebody who has opened the link."""
+
+    def __init__(self, browser: Any, site: ServedSite, **options: Any) -> None:
+        self.origin = f"http://127.0.0.1:{site.port}"
+        self.context = browser.new_context(**options)
+        self.context.set_default_timeout(PATIENCE_MS)
+        self.complaints = Complaints(self.context, self.origin)
+        self.page = self.open(f"/?key={KEY}")
+
+    def open(self, path: str) -> Any:
+        """Another tab."""
+        page = self.context.new_page()
+        page.goto(f"{self.origin}{path}")
+        return page
+
+
+@pytest.fixture
+def person(browser: Any, site: ServedSite) -> Iterator[Person]:
+    found = Person(browser, site)
+    yield found
+    found.context.close()
+
+
+def test_what_is_open_follows_the_run_in_every_tab(
+    engine: Engine, site: ServedSite, person: Person
+) -> None:
+    run_id = engine.finish(GRAPH, FILES).run_id
+    graph, runs = person.open(f"/runs/{run_id}"), person.open("/runs")
+    tabs = [person.open("/now") for _ in range(7)]
+    for tab in (graph, runs, *tabs):
+        tab.wait_for_selector("[data-live]:not([hidden])")
+    graph.wait_for_selector('.graph .is-waiting[data-node="review"]')
+
+    engine.client.answer(run_id, "no")
+    engine.drive()
+
+    graph.wait_for_selector('.graph .is-done[data-node="z"]')
+    graph.wait_for_selector("h1 .state-succeeded")
+    runs.wait_for_selector(f'[data-row="{run_id}"] .state-succeeded')
+    engine.finish(GRAPH, FILES)
+    runs.wait_for_selector("[data-news]:not([hidden]) a")
+    for tab in tabs:
+        tab.wait_for_selector("[data-inbox]:has-text('(1)')")
+    assert person.complaints.all == []
+
+
+def test_questions_are_answered_by_two_people_and_without_scripts(
+    engine: Engine, site: ServedSite, browser: Any, person: Person
+) -> None:
+    run_id = engine.finish(GRAPH, FILES).run_id
+    late = Person(browser, site, java_script_enabled=False)
+    first, second = (each.open(f"/inbox/{run_id}/1/review") for each in (person, late))
+
+    first.get_by_role("button", name="yes").click()
+    first.wait_for_url("**/inbox?answered=*")
+    second.get_by_role("button", name="no").click()
+    second.get_by_text("this question was answered by operator").wait_for()
+    engine.drive()
+    second.goto(f"{late.origin}/inbox/{run_id}/2/name")
+    second.get_by_role("textbox", name="Your answer").fill("Ada")
+    second.get_by_role("button", name="Answer").click()
+    second.get_by_text("does not satisfy").wait_for()
+    second.get_by_role("textbox", name="Your answer").fill("Ada Lovelace")
+    second.get_by_role("button", name="Answer").click()
+    second.wait_for_url("**/inbox?answered=*")
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded"
+    second.goto(f"{late.origin}/runs/{run_id}")
+    assert second.locator(".graph .is-done").count() == 4
+    late.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_of_others_stay_texts_on_every_page(
+    engine: Engine, site: ServedSite, browser: Any, scheme: str
+) -> None:
+    waiting = engine.finish(GRAPH, FILES, prompt=HOSTILE, batch=HOSTILE).run_id
+    run_id = engine.finish(
+        GRAPH, FILES, prompt=HOSTILE, batch=HOSTILE, answers={"review": ["yes"], "name": [HOSTILE]}
+    ).run_id
+    narrow = Person(browser, site, color_scheme=scheme, viewport={"width": 320, "height": 640})
+    tabs = ("graph", "timeline", "state", "events", "logs", "model", "items", "children")
+    pages = ("/now", "/runs", "/inbox", "/batches", "/limits", "/fleet", "/audit")
+    paths = [f"/runs/{run_id}/{tab}" for tab in tabs] + [f"/inbox/{waiting}/1/review", *pages]
+
+    wide = []
+    for path in paths:
+        narrow.page.goto(f"{narrow.origin}{path}")
+        narrow.page.locator("main h1").first.wait_for()
+        width = narrow.page.evaluate("document.documentElement.scrollWidth")
+        wide += [(path, width)] if width > 320 else []
+
+    assert wide == []
+    assert narrow.complaints.all == []
+    narrow.context.close()
+
+
+def test_a_keyboard_is_enough_and_the_address_holds_the_view(
+    engine: Engine, site: ServedSite, person: Person
+) -> None:
+    run_id = engine.finish(GRAPH, FILES, answers={"review": ["no"]}).run_id
+    page = person.open("/runs")
+
+    page.keyboard.press("/")
+    page.keyboard.type(run_id[:8])
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run_id}")
+    page.locator('.graph a.node[data-node="review"]').focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**?node=review")
+    page.get_by_role("heading", name="review").wait_for()
+    page.reload()
+    page.get_by_role("heading", name="review").wait_for()
+    page.go_back()
+    page.wait_for_url(f"**/runs/{run_id}")
+
+    assert person.complaints.all == []

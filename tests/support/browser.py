@@ -1,0 +1,68 @@
+"""Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+# Waiting costs nothing where it ends early; machines that run tests are busy.
+PATIENCE_MS = 60_000
+
+
+def find_chromium() -> str:
+    """The program; where there is none the test is skipped, on CI it fails."""
+    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None:
+        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        give_up("Browsers were not tested: Chromium is missing (apt-get install chromium)")
+    return found
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser; its contexts share nothing."""
+    program = find_chromium()
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="Browsers were not tested: playwright is missing (make setup)"
+    )
+    with playwright.sync_playwright() as started:
+        # Whoever runs tests may be root, and containers have small shared memory.
+        browser = started.chromium.launch(
+            executable_path=program,
+            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+            timeout=PATIENCE_MS,
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Complaints:
+    """What a context's pages said that they should not: errors, dialogs, requests elsewhere."""
+
+    def __init__(self, context: Any, origin: str) -> None:
+        self.all: list[str] = []
+        self._origin = origin
+        context.on("console", self._hear)
+        context.on("weberror", lambda error: self.all.append(f"error: {error.error}"))
+        context.on("dialog", self._refuse)
+        context.on("request", self._see)
+
+    def _hear(self, message: Any) -> None:
+        if message.type == "error":
+            self.all.append(f"console: {message.text}")
+
+    def _refuse(self, dialog: Any) -> None:
+        self.all.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _see(self, request: Any) -> None:
+        if not request.url.startswith((self._origin, "data:")):
+            self.all.append(f"request: {request.url}")
