@@ -247,3 +247,32 @@ def test_it_ends_when_told_to(start: Start) -> None:
     monitor.process.send_signal(signal.SIGTERM)
 
     assert monitor.process.wait(timeout=90) == 0
+
+
+def test_users_see_flower_s_pages_too_and_nobody_else_does(
+    start: Start, sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    made = sleipnir("monitor", "--new-user", "api-bot", "read")
+    (tmp_path / "users").write_text(made.stdout)
+    token = made.stderr.rpartition(" ")[2].strip()
+    monitor = start("--users", str(tmp_path / "users"))
+
+    pages = ("/runs", "/workers", "/metrics")
+    found = [monitor.get(page, Authorization=f"Bearer {token}")[0] for page in pages]
+
+    assert found == [200] * 3
+    assert [monitor.get(page)[0] for page in pages] == [401] * 3
+    assert monitor.get("/healthz")[0] == 200
+
+
+def test_the_link_that_is_printed_opens_the_pages(start: Start, sleipnir: Sleipnir) -> None:
+    monitor = start()
+
+    assert monitor.process.stderr is not None
+    link = monitor.process.stderr.readline().rpartition(" ")[2].strip()
+
+    port = monitor.url.rpartition(":")[2]
+    assert sleipnir("monitor", "--link", "--port", port).stdout.strip() == link
+    key = link.partition("key=")[2]
+    assert monitor.get("/runs", Authorization=f"Bearer {key}")[0] == 200
+    assert monitor.get("/runs")[0] == 401

@@ -11,6 +11,8 @@ from hashlib import sha256
 from typing import Literal
 from urllib.parse import urlsplit
 
+from sleipnir.scheduler.config.monitor_users import API_PREFIX, MonitorUsers
+
 
 class Role(IntEnum):
     """What somebody may do; each includes those before it."""
@@ -36,27 +38,40 @@ STRANGER = Visitor("somebody", Role.LOCAL, "nothing")
 
 
 class Access:
-    """Knows visitors by the key of the link, or by a password; exactly one of them is used.
+    """Knows visitors by the key of the link, by a password, or by a file of users.
 
     Args:
         key: of the link; whoever has none is a stranger, and may see what a stranger may.
         password: `USER:PASSWORD`; whoever does not know it sees nothing.
+        users: the same with a role for each.
     """
 
-    def __init__(self, *, key: str | None = None, password: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        key: str | None = None,
+        password: str | None = None,
+        users: MonitorUsers | None = None,
+    ) -> None:
         self._key = None if key is None else key.encode()
         self._password = None if password is None else password.encode()
+        self._users = users
 
     @property
     def wants_password(self) -> bool:
-        return self._password is not None
+        return self._key is None
+
+    @property
+    def has_users(self) -> bool:
+        return self._users is not None
 
     def visitor(self, headers: Mapping[str, str], cookie: str | None) -> Visitor | None:
-        """Who sent a request; None if nobody we know."""
+        """Who sent a request; None if nobody we know. May take as long as a password's check."""
         scheme, _, credentials = headers.get("Authorization", "").strip().partition(" ")
+        scheme, credentials = scheme.lower(), credentials.strip()
         if self._key is None:
             return self._by_password(scheme, credentials)
-        if scheme.lower() == "bearer" and _equal(credentials.strip().encode(), self._key):
+        if scheme == "bearer" and _equal(credentials.encode(), self._key):
             return Visitor("operator", Role.OPERATE, "key")
         if cookie is not None and _equal(cookie.encode(), self.cookie.encode()):
             return Visitor("operator", Role.OPERATE, "link", self._derived("form"))
@@ -72,14 +87,23 @@ class Access:
         return self._derived("cookie")
 
     def _by_password(self, scheme: str, credentials: str) -> Visitor | None:
-        assert self._password is not None, "neither a key nor a password"
+        if scheme == "bearer" and credentials.startswith(API_PREFIX):
+            name, _, secret = credentials.rpartition(".")
+            return self._user(name, secret, "key")
         try:
             given = b64decode(credentials, validate=True)
         except ValueError:
             return None
-        if scheme.lower() != "basic" or not _equal(given, self._password):
+        if scheme != "basic":
             return None
-        return Visitor(given.partition(b":")[0].decode(errors="replace"), Role.OPERATE, "password")
+        name, _, password = given.decode(errors="replace").partition(":")
+        if self._password is not None and _equal(given, self._password):
+            return Visitor(name, Role.OPERATE, "password")
+        return self._user(name, password, "password")
+
+    def _user(self, name: str, password: str, via: Literal["key", "password"]) -> Visitor | None:
+        found = None if self._users is None else self._users.find(name, password)
+        return None if found is None else Visitor(name, Role[found.role.upper()], via)
 
     def _derived(self, purpose: str) -> str:
         assert self._key is not None, "there is no link"

@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import REGISTRY
@@ -25,6 +26,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.monitor_key import link, monitor_key
+from sleipnir.scheduler.config.monitor_users import MonitorUsers
 from sleipnir.scheduler.config.settings import Settings, load_settings
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
@@ -33,7 +35,7 @@ from sleipnir.worker.monitor.access import Access, comes_from_elsewhere
 from sleipnir.worker.monitor.hosts import Hosts, is_loopback
 from sleipnir.worker.monitor.metrics import EngineMetrics
 from sleipnir.worker.monitor.routes import rules
-from sleipnir.worker.monitor.site import Site
+from sleipnir.worker.monitor.site import Site, TooOften
 
 # They read the command line's definitions when they are imported.
 with lazy_imports():
@@ -50,6 +52,9 @@ _OTHER_HOST = (
     "list the name in the setting monitor_hosts.\n"
 )
 
+# What says nothing but that the monitor is alive.
+_OPEN = ("/healthz", "/healthcheck")
+
 # Flower keeps what it has seen in memory; our history is in Redis.
 _TASKS_IN_MEMORY = 20_000
 
@@ -59,6 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="sleipnir-monitor")
     parser.add_argument("--address", required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--users", type=Path, help="file of users with their roles")
     parser.add_argument("--quiet", action="store_true", help="do not say where it listens")
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -68,19 +74,23 @@ def main() -> int:
     for chatty in ("tornado.access", "tornado.general", "flower.inspector"):
         logging.getLogger(chatty).setLevel(logging.ERROR)
     auth = os.environ.get(AUTH_VARIABLE)
-    if problem := _exposure(arguments.address, auth):
+    if problem := _exposure(arguments.address, auth, has_users=arguments.users is not None):
         return _refuse(problem, 2)
     try:
         settings = load_settings().values
         assert settings.redis_url is not None
         connect(settings.redis_url)  # Flower itself would try for ever
-        key = None if auth else monitor_key(data_dir())
+        users = None if arguments.users is None else MonitorUsers(arguments.users)
+        key = None if auth or users else monitor_key(data_dir())
         client = Client.connect(settings, agent_search(settings))
     except SleipnirError as error:
         return _refuse(str(error), 7)
     place = ListenPlace(arguments.address, arguments.port, auth, None if arguments.quiet else key)
     return serve(
-        settings, place, Site(client, Access(key=key, password=auth)), quiet=arguments.quiet
+        settings,
+        place,
+        Site(client, Access(key=key, password=auth, users=users)),
+        quiet=arguments.quiet,
     )
 
 
@@ -98,7 +108,7 @@ def serve(settings: Settings, place: ListenPlace, site: Site, *, quiet: bool = F
     """Serve our pages and Flower's."""
     figures = EngineMetrics(site.client.store, settings)
     REGISTRY.register(figures)
-    flower = _flower(settings, place, figures)
+    flower = _flower(settings, place, figures, site)
     flower.add_handlers(".*", list(rules(site)))
     try:
         port = flower.start_http_server()
@@ -125,7 +135,7 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
 
 
-def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics) -> Any:
+def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site: Site) -> Any:
     options = flower_options.options
     options.address = place.address
     options.port = place.port
@@ -138,10 +148,10 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics) -> A
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
     hosts = Hosts(place.address, settings.monitor_hosts)
     celery = make_app(broker_url, settings.concurrency)
-    return _guarded(hosts, figures)(capp=celery, options=options, **urls.settings)
+    return _guarded(hosts, figures, site)(capp=celery, options=options, **urls.settings)
 
 
-def _guarded(hosts: Hosts, figures: EngineMetrics) -> type[Any]:
+def _guarded(hosts: Hosts, figures: EngineMetrics, site: Site) -> type[Any]:
     """Flower that answers to its own names only, and shows figures to whom it shows pages."""
 
     class OtherHost(web.RequestHandler):  # type: ignore[misc]  # no stubs
@@ -160,6 +170,15 @@ def _guarded(hosts: Hosts, figures: EngineMetrics) -> type[Any]:
             self.set_header("Content-Type", "text/plain")
             self.finish("A page of another site sent this.\n")
 
+    class Unknown(web.RequestHandler):  # type: ignore[misc]  # no stubs
+        """Somebody who is not in the file of users."""
+
+        def prepare(self) -> None:
+            self.set_status(401)
+            self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
+            self.set_header("Content-Type", "text/plain")
+            self.finish("A user name and a password are required.\n")
+
     class Figures(monitor.Metrics):  # type: ignore[misc]  # no stubs
         """Flower serves them to everybody."""
 
@@ -177,6 +196,8 @@ def _guarded(hosts: Hosts, figures: EngineMetrics) -> type[Any]:
             acts = request.method not in ("GET", "HEAD", "OPTIONS")
             if acts and comes_from_elsewhere(request.headers, request.host):
                 return self.get_handler_delegate(request, OtherSite)
+            if site.access.has_users and not _may_enter(site, request):
+                return self.get_handler_delegate(request, Unknown)
             if request.path == "/metrics":
                 return self.get_handler_delegate(request, Figures)
             return super().find_handler(request, **arguments)
@@ -184,14 +205,25 @@ def _guarded(hosts: Hosts, figures: EngineMetrics) -> type[Any]:
     return HostChecked
 
 
-def _exposure(address: str, auth: str | None) -> str | None:
+def _may_enter(site: Site, request: Any) -> bool:
+    """Whether somebody may see Flower's pages; ours find out themselves."""
+    if request.path in _OPEN:
+        return True
+    try:
+        return site.visitor(request.headers, None, request.remote_ip or "") is not None
+    except TooOften:
+        return False
+
+
+def _exposure(address: str, auth: str | None, *, has_users: bool) -> str | None:
     """Why this address must not be served, if so."""
     if auth is not None and not all(auth.partition(":")):
         return "--basic-auth takes USER:PASSWORD"
-    if auth is None and not is_loopback(address):
+    if auth is None and not has_users and not is_loopback(address):
         return (
             f"{address} can be reached from other machines, and the monitor would show them "
-            "every run; give --basic-auth USER:PASSWORD, or leave --address at 127.0.0.1"
+            "every run; give --basic-auth USER:PASSWORD or --users FILE, or leave --address at "
+            "127.0.0.1"
         )
     return None
 

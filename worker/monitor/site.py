@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 from tornado.template import Loader
 
 from sleipnir.scheduler.client import Client
-from sleipnir.worker.monitor.access import Access
+from sleipnir.worker.monitor.access import Access, Visitor
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.rates import ACTS, FAILED_SIGN_INS, READS, VisitorRates
@@ -25,6 +25,14 @@ T = TypeVar("T")
 _HERE = Path(__file__).parent
 # Reads of Redis that are under way at once; Flower has threads of its own.
 _THREADS = 4
+
+
+class TooOften(Exception):
+    """Somebody has tried too many wrong keys or passwords; says for how many seconds to wait."""
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
 
 
 class Site:
@@ -41,6 +49,23 @@ class Site:
         self.topics = Topics(self)
         self.hub = Hub(self.topics.look_at)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
+
+    def visitor(
+        self, headers: Mapping[str, str], cookie: str | None, address: str
+    ) -> Visitor | None:
+        """Who sent a request, as `Access.visitor`; wrong keys and passwords are counted.
+
+        Raises:
+            TooOften: too many came from that address.
+        """
+        shows_something = "Authorization" in headers
+        # Before a password is checked: that takes time on purpose.
+        if shows_something and (wait_s := self.failed_sign_ins.wait_s(address)):
+            raise TooOften(wait_s)
+        found = self.access.visitor(headers, cookie)
+        if shows_something and (found is None or found.via == "nothing"):
+            self.failed_sign_ins.take(address)
+        return found
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """What a function returns that reads Redis or computes for long: a thread calls it."""

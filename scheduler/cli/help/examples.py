@@ -155,8 +155,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("More workers, no monitor", "up --processes 4 --no-monitor"),
     ),
     "monitor": (
-        ("Workers and nodes as they come", "monitor --redis redis://db:6379/0"),
+        ("Runs and workers on web pages", "monitor --redis redis://db:6379/0"),
         ("For other machines", "monitor --address 0.0.0.0 --basic-auth me:secret"),
+        ("For several people", "monitor --address 0.0.0.0 --users users.txt"),
     ),
     "bench": (
         ("What a node costs here", "bench --only hop"),

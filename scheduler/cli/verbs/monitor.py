@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -20,7 +21,9 @@ from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
 
 with lazy_imports():
-    from sleipnir.scheduler.config import monitor_key
+    import secrets
+
+    from sleipnir.scheduler.config import monitor_key, monitor_users
 
 
 @click.command
@@ -33,21 +36,48 @@ with lazy_imports():
     help="Required login; mandatory on an address that other machines can reach.",
 )
 @click.option(
+    "--users",
+    "users_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Users with their roles; mandatory login, in place of the link.",
+)
+@click.option(
+    "--new-user",
+    nargs=2,
+    metavar="NAME ROLE",
+    help="Only print the line of a user for that file: read, answer or operate.",
+)
+@click.option(
     "--link", "prints", is_flag=True, help="Only print the link that opens the pages, and exit."
 )
 @common_options()
-def monitor(options: Options, port: int, address: str, basic_auth: str | None, prints: bool) -> int:
+def monitor(
+    options: Options,
+    port: int,
+    address: str,
+    basic_auth: str | None,
+    users_file: Path | None,
+    new_user: tuple[str, str] | None,
+    prints: bool,
+) -> int:
     """Serve web pages: runs, how far each is in its graph, and Flower's of workers.
 
-    Without --basic-auth the pages of runs open with the link that is printed at the start.
+    Without --basic-auth and --users the pages of runs open with the link that is printed at the
+    start.
     Stops on Ctrl-C or SIGTERM.
     """
+    if new_user is not None:
+        _print_user(options, *new_user)
+        return 0
     if prints:
         click.echo(monitor_key.link(address, port, monitor_key.monitor_key(data_dir())))
         return 0
     # -P: a directory of the user's that happens to be called `worker` is not ours.
     command = [sys.executable, "-P", "-m", "sleipnir.worker.monitor.server"]
     command += ["--address", address, "--port", str(port)]
+    if users_file is not None:
+        command += ["--users", str(users_file.absolute())]
     if options.quiet:
         command.append("--quiet")
     # Not an argument: everybody can read command lines.
@@ -58,6 +88,17 @@ def monitor(options: Options, port: int, address: str, basic_auth: str | None, p
     with attach(data_dir(), settings, workers=False) as engine:
         found = replace(settings, redis_url=engine.redis_url)
         return _run(command, {**environment_of(found), **secret})
+
+
+def _print_user(options: Options, name: str, role: str) -> None:
+    """The line for the file on stdout; a program's secret is made here, and told once."""
+    monitor_users.require_user(name, role)
+    if name.startswith(monitor_users.API_PREFIX):
+        password = secrets.token_urlsafe(32)
+        options.say(f"its token: {name}.{password}")
+    else:
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    click.echo(monitor_users.new_line(name, role, password))
 
 
 def _become(command: list[str], environment: dict[str, str]) -> NoReturn:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from sleipnir.scheduler.config.monitor_key import monitor_key
+from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_line
+from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.routes import ROUTES
 from tests.support.engine import Engine
@@ -139,3 +141,58 @@ def test_what_is_not_there_is_said_without_a_traceback(path: str, site: ServedSi
 
     assert answer.status == 404
     assert "Traceback" not in answer.text
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    """A file with somebody of each role, and a program."""
+    file = tmp_path / "users"
+    roles = [(f"{role}r", role) for role in ROLES] + [("api-bot", "answer")]
+    lines = [new_line(name, role, f"pass:{name}") for name, role in roles]
+    file.write_text("\n".join(["# ours", "", *lines]))
+    return file
+
+
+def statuses_of(site: ServedSite, headers: dict[str, str]) -> list[int]:
+    """What a visitor may: see runs, answer, cancel."""
+    run = "0123456789abcdef"
+    asked = (
+        site.ask("/runs", headers=headers),
+        site.ask(f"/inbox/{run}/1/a", "POST", headers=headers, form={"answer": "x"}),
+        site.ask(f"/runs/{run}/cancel", "POST", headers=headers, form={}),
+    )
+    return [answer.status for answer in asked]
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"}
+
+
+def test_users_may_do_what_their_role_says(engine: Engine, users: Path) -> None:
+    with ServedSite(engine.client, Access(users=MonitorUsers(users))) as site:
+        found = {role: statuses_of(site, basic(f"{role}r", f"pass:{role}r")) for role in ROLES}
+        bot = statuses_of(site, {"Authorization": "Bearer api-bot.pass:api-bot"})
+        stranger = statuses_of(site, {})
+        users.write_text(new_line("readr", "operate", "another"))
+        later = statuses_of(site, basic("readr", "another"))
+        gone = site.ask("/runs", headers=basic("operater", "pass:operater")).status
+
+    # There is no such run: 404 is what those are told who may.
+    assert found == {
+        "read": [200, 403, 403],
+        "answer": [200, 404, 403],
+        "operate": [200, 404, 404],
+    }
+    assert (bot, stranger, later, gone) == ([200, 404, 403], [401] * 3, [200, 404, 404], 401)
+
+
+def test_lines_that_are_wrong_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_text("ada operate hunter2\n")
+
+    with pytest.raises(SettingInvalid, match="users:1: expected NAME ROLE SCRYPT"):
+        MonitorUsers(file)
+    with pytest.raises(SettingInvalid, match="'boss' is not a role"):
+        new_line("ada", "boss", "x")
+    with pytest.raises(SettingInvalid, match="'a b' is not a valid name"):
+        new_line("a b", "read", "x")

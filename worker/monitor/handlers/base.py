@@ -16,7 +16,7 @@ from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Role, Visitor, comes_from_elsewhere
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
-from sleipnir.worker.monitor.site import Site, asset
+from sleipnir.worker.monitor.site import Site, TooOften, asset
 
 COOKIE = "sleipnir_monitor"
 TOKEN_FIELD = "_token"
@@ -67,7 +67,11 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         method = "GET" if self.request.method == "HEAD" else self.request.method
         if method not in self.needs:
             raise Refused(Problem(405, "method", f"{self.request.path} does not take {method}"))
-        self.visitor = self.site.access.visitor(self.request.headers, self.get_cookie(COOKIE))
+        cookie, address = self.get_cookie(COOKIE), self.request.remote_ip or ""
+        try:
+            self.visitor = self.site.visitor(self.request.headers, cookie, address)
+        except TooOften as error:
+            self.refuse_for(error.wait_s)
         self._require_rate(method)
         self._require(self.needs[method])
         if method not in _READS:
@@ -100,17 +104,12 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
             raise Refused(Problem(403, "origin", "the form is out of date; load its page again"))
 
     def _require_rate(self, method: str) -> None:
-        """Nobody keeps others from being served, or guesses a key or a password."""
-        address = self.request.remote_ip or ""
-        wait_s = 0.0
-        if "Authorization" in self.request.headers:
-            wait_s = self.site.failed_sign_ins.wait_s(address)
-            if self.visitor is None or self.visitor.via == "nothing":
-                self.site.failed_sign_ins.take(address)
-        if self.visitor is not None:
-            rates = self.site.reads if method in _READS else self.site.acts
-            wait_s = wait_s or rates.take(f"{self.visitor.via} {self.visitor.name} {address}")
-        if wait_s:
+        """Nobody keeps others from being served."""
+        if self.visitor is None:
+            return
+        rates = self.site.reads if method in _READS else self.site.acts
+        name = f"{self.visitor.via} {self.visitor.name} {self.request.remote_ip}"
+        if wait_s := rates.take(name):
             self.refuse_for(wait_s)
 
     def refuse_for(self, wait_s: float) -> NoReturn:
