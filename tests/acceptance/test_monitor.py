@@ -276,3 +276,4 @@ def test_the_link_that_is_printed_opens_the_pages(start: Start, sleipnir: Sleipn
     key = link.partition("key=")[2]
     assert monitor.get("/runs", Authorization=f"Bearer {key}")[0] == 200
     assert monitor.get("/runs")[0] == 401
+    assert 'href="/now">Sleipnir' in monitor.get("/workers")[1]

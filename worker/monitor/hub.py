@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 log = logging.getLogger(__name__)
@@ -122,7 +123,7 @@ class Hub:
         while True:
             try:
                 found = await look(version)
-            except SleipnirError as error:
+            except (SleipnirError, RedisError) as error:
                 log.debug("cannot look at %s: %s", topic, error)
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue

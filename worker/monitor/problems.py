@@ -20,6 +20,8 @@ from sleipnir.scheduler.errors import (
     SleipnirError,
     TransitionRefused,
 )
+from sleipnir.scheduler.store.connection import describe
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.views.visits import NoSuchMap
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,8 @@ def problem_of(error: BaseException | None) -> Problem:
     if isinstance(error, SleipnirError):
         status, code = next((s, c) for kind, s, c in _OF_ERRORS if isinstance(error, kind))
         return Problem(status, code, str(error))
+    if isinstance(error, RedisError):
+        return Problem(503, "redis", describe(error), "pages come back when it does")
     number = secrets.token_hex(4)
     log.error("request failed, %s", number, exc_info=error)
     return Problem(

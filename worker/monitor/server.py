@@ -32,8 +32,16 @@ from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.app import make_app
 from sleipnir.worker.monitor.access import Access, comes_from_elsewhere
+from sleipnir.worker.monitor.flower_pages import FlowerTemplates
 from sleipnir.worker.monitor.hosts import Hosts, is_loopback
 from sleipnir.worker.monitor.metrics import EngineMetrics
+from sleipnir.worker.monitor.refusals import (
+    OTHER_HOST,
+    OTHER_SITE,
+    UNKNOWN,
+    Refusal,
+    RefusalHandler,
+)
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site, TooOften
 
@@ -46,11 +54,6 @@ with lazy_imports():
 
 # Not an argument: everybody can read command lines.
 AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
-
-_OTHER_HOST = (
-    "This monitor does not serve this host name. Use the address it listens on, or "
-    "list the name in the setting monitor_hosts.\n"
-)
 
 # What says nothing but that the monitor is alive.
 _OPEN = ("/healthz", "/healthcheck")
@@ -148,36 +151,16 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
     hosts = Hosts(place.address, settings.monitor_hosts)
     celery = make_app(broker_url, settings.concurrency)
-    return _guarded(hosts, figures, site)(capp=celery, options=options, **urls.settings)
+    return _guarded(hosts, figures, site)(
+        capp=celery,
+        options=options,
+        template_loader=FlowerTemplates(urls.settings["template_path"]),
+        **urls.settings,
+    )
 
 
 def _guarded(hosts: Hosts, figures: EngineMetrics, site: Site) -> type[Any]:
     """Flower that answers to its own names only, and shows figures to whom it shows pages."""
-
-    class OtherHost(web.RequestHandler):  # type: ignore[misc]  # no stubs
-        """Somebody took us for another server, or wants their page to read ours."""
-
-        def prepare(self) -> None:
-            self.set_status(421)
-            self.set_header("Content-Type", "text/plain")
-            self.finish(_OTHER_HOST)
-
-    class OtherSite(web.RequestHandler):  # type: ignore[misc]  # no stubs
-        """A page of another site wants something done here."""
-
-        def prepare(self) -> None:
-            self.set_status(403)
-            self.set_header("Content-Type", "text/plain")
-            self.finish("A page of another site sent this.\n")
-
-    class Unknown(web.RequestHandler):  # type: ignore[misc]  # no stubs
-        """Somebody who is not in the file of users."""
-
-        def prepare(self) -> None:
-            self.set_status(401)
-            self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
-            self.set_header("Content-Type", "text/plain")
-            self.finish("A user name and a password are required.\n")
 
     class Figures(monitor.Metrics):  # type: ignore[misc]  # no stubs
         """Flower serves them to everybody."""
@@ -189,20 +172,26 @@ def _guarded(hosts: Hosts, figures: EngineMetrics, site: Site) -> type[Any]:
 
     class HostChecked(app.Flower):  # type: ignore[misc]  # not known before it is imported
         def find_handler(self, request: Any, **arguments: Any) -> Any:
-            stream = request.connection.stream.socket
-            local = stream.getsockname()[0] if stream is not None else None
-            if not hosts.include(request.headers.get("Host"), local):
-                return self.get_handler_delegate(request, OtherHost)
-            acts = request.method not in ("GET", "HEAD", "OPTIONS")
-            if acts and comes_from_elsewhere(request.headers, request.host):
-                return self.get_handler_delegate(request, OtherSite)
-            if site.access.has_users and not _may_enter(site, request):
-                return self.get_handler_delegate(request, Unknown)
+            refusal = _refusal_of(request, hosts, site)
+            if refusal is not None:
+                return self.get_handler_delegate(request, RefusalHandler, {"refusal": refusal})
             if request.path == "/metrics":
                 return self.get_handler_delegate(request, Figures)
             return super().find_handler(request, **arguments)
 
     return HostChecked
+
+
+def _refusal_of(request: Any, hosts: Hosts, site: Site) -> Refusal | None:
+    """Why a request gets no further, whatever it is for."""
+    stream = request.connection.stream.socket
+    local = stream.getsockname()[0] if stream is not None else None
+    if not hosts.include(request.headers.get("Host"), local):
+        return OTHER_HOST
+    acts = request.method not in ("GET", "HEAD", "OPTIONS")
+    if acts and comes_from_elsewhere(request.headers, request.host):
+        return OTHER_SITE
+    return UNKNOWN if site.access.has_users and not _may_enter(site, request) else None
 
 
 def _may_enter(site: Site, request: Any) -> bool:

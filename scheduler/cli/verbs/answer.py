@@ -8,6 +8,7 @@ import click
 
 from sleipnir.scheduler.cli.arguments import complete_asking_nodes, run_argument
 from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
+from sleipnir.scheduler.cli.many import audit
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.prompts import ask
 from sleipnir.scheduler.cli.terminal import is_terminal
@@ -35,6 +36,7 @@ def answer(options: Options, run_id: str, text: str | None, node: str | None) ->
         question = client.open_question(client.queries.resolve(run_id), node)
         text = ask(question) if text is None else text
         client.answer(question.run_id, text, question.place, by=user_name(), via="cli")
+        audit.note(client, "answer", [question.question_id])
         if options.json:
             found = {"run_id": question.run_id, "node": question.node}
             click.echo(json.dumps(found, ensure_ascii=False))

@@ -10,6 +10,7 @@ import click
 from sleipnir.scheduler.cli.arguments import complete_runs
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode, report
+from sleipnir.scheduler.cli.many import audit
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.errors import ActionRefused
 
@@ -28,6 +29,7 @@ def cancel(options: Options, run_ids: Sequence[str]) -> ExitCode:
                 found = {"run_id": run_id, "cancelled": cancelled, "status": status}
                 click.echo(json.dumps(found))
             if cancelled:
+                audit.note(client, "cancel", [run_id])
                 options.say(f"cancelled run {run_id}")
             else:
                 refusal = ActionRefused(f"run {run_id} has already ended ({status})")

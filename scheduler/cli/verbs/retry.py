@@ -19,6 +19,7 @@ from sleipnir.scheduler.cli.arguments import (
 )
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.many import audit
 from sleipnir.scheduler.cli.many.filters import (
     batch_option,
     label_option,
@@ -106,6 +107,7 @@ def retry(
         if not run_ids:
             return _retry_chosen(client, options, call, yes=yes)
         found = [client.queries.resolve(prefix) for prefix in run_ids]
+        audit.note(client, "retry", found, outcome="begun")
         if wait:
             return _stay(client, options, found[0], call)
         return many_retries.retry_all(client, options, found, call.request)
@@ -164,6 +166,7 @@ def _retry_chosen(client: Client, options: Options, call: _Call, *, yes: bool) -
     if not yes and not agreement.agree("go on?", "add --yes to let these runs go on"):
         options.say("nothing was retried")
         return ExitCode.FAILED
+    audit.note(client, "retry", list(selection.run_ids), outcome="begun")
     return many_retries.retry_all(client, options, selection.run_ids, call.request)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.monitor.hub import MOST_STREAMS, Hub, Look, Looking
 from sleipnir.worker.monitor.problems import Refused
-from tests.support.engine import Engine
+from tests.support.engine import Clock, Engine
 from tests.support.on_asyncio import run_in_thread
+from tests.support.redis_server import RedisServer
 from tests.support.site import ServedSite
 from tests.support.wait import wait_until
 
@@ -104,3 +107,20 @@ def test_who_cannot_keep_up_is_told_to_load_the_page_again() -> None:
         await hub.close()
 
     run_in_thread(program())
+
+
+def test_pages_say_that_redis_is_away_and_come_back(tmp_path: Path, own_directories: None) -> None:
+    with (
+        RedisServer(tmp_path / "redis") as server,
+        connect(server.url) as client,
+        ServedSite(Engine(client, Clock(), tmp_path).client) as site,
+    ):
+        assert site.ask("/readyz").status == 200
+        server.kill()
+        away = site.ask("/api/v1/runs")
+        statuses = site.ask("/readyz").status, site.ask("/healthz").status
+        server.start()
+        wait_until(lambda: site.ask("/readyz").status == 200, "Redis is back")
+
+    assert (away.status, away.json["error"]["code"]) == (503, "redis")
+    assert statuses == (503, 200)

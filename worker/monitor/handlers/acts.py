@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.audit.log import Act, AuditLog
 from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.problems import problem_of
 
@@ -46,7 +48,9 @@ class ActingHandler(MonitorHandler):
             address=self.request.remote_ip or "",
             detail=detail,
         )
-        await self.site.call(AuditLog(self.site.client.store.client).add, act)
+        # A Redis that is full keeps nobody from cancelling.
+        with suppress(RedisError):
+            await self.site.call(AuditLog(self.site.client.store.client).add, act)
 
 
 class SteerHandler(ActingHandler):

@@ -70,7 +70,7 @@ class ReadyHandler(MonitorHandler):
     """Whether pages can be made: 503 with the reason if not."""
 
     async def get(self) -> None:
-        await self.site.call(self.site.client.queries.now_ms)
+        await self.site.call(self.site.client.queries.count_questions)
         self.give_text("ok\n")
 
 

@@ -1,0 +1,28 @@
+"""What commands do to runs is noted where the monitor's pages note it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.config.user import user_name
+from sleipnir.scheduler.store.errors import RedisError
+
+with lazy_imports():
+    from sleipnir.scheduler.store.audit import log
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+# A list of runs is told by its first ones.
+_MOST_NAMED = 10
+
+
+def note(client: Client, act: str, targets: list[str], *, outcome: str = "done") -> None:
+    """Note an act of the user of this machine; a Redis that is full keeps nobody from acting."""
+    more = len(targets) - _MOST_NAMED
+    named = " ".join(targets[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    done = log.Act(user_name(), "operate", "cli", act, named, outcome)
+    with suppress(RedisError):
+        log.AuditLog(client.store.client).add(done)

@@ -1,0 +1,38 @@
+"""Answers to requests that reach no page: plain text, before anything is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tornado import web  # type: ignore[attr-defined]  # no stubs
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A status and why."""
+
+    status: int
+    text: str
+
+
+OTHER_HOST = Refusal(
+    421,
+    "This monitor does not serve this host name. Use the address it listens on, or "
+    "list the name in the setting monitor_hosts.\n",
+)
+OTHER_SITE = Refusal(403, "A page of another site sent this.\n")
+UNKNOWN = Refusal(401, "A user name and a password are required.\n")
+
+
+class RefusalHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
+    """Answers so to every method."""
+
+    def initialize(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+
+    def prepare(self) -> None:
+        self.set_status(self.refusal.status)
+        if self.refusal.status == 401:
+            self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
+        self.set_header("Content-Type", "text/plain")
+        self.finish(self.refusal.text)
