@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.user import user_name
-from sleipnir.scheduler.store.errors import RedisError
 
 with lazy_imports():
+    from sleipnir.scheduler.store import errors
     from sleipnir.scheduler.store.audit import log
 
 if TYPE_CHECKING:
@@ -24,5 +24,5 @@ def note(client: Client, act: str, targets: list[str], *, outcome: str = "done")
     more = len(targets) - _MOST_NAMED
     named = " ".join(targets[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
     done = log.Act(user_name(), "operate", "cli", act, named, outcome)
-    with suppress(RedisError):
+    with suppress(errors.RedisError):
         log.AuditLog(client.store.client).add(done)

@@ -39,7 +39,7 @@ with lazy_imports():
     "--users",
     "users_file",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="Users with their roles; mandatory login, in place of the link.",
 )
 @click.option(
