@@ -10,6 +10,7 @@ from sleipnir.scheduler.runs.model import Question, Run, Status
 from sleipnir.scheduler.views.inbox import answer_of_choices
 from sleipnir.worker.monitor.access import Access
 from tests.support.engine import Engine
+from tests.support.invariants import assert_consistent
 from tests.support.site import KEY, ServedSite
 
 ACCESS = Access(key=KEY)
@@ -130,6 +131,7 @@ def test_runs_are_cancelled_and_retried_and_all_of_it_is_noted(
     ]
     assert {act["who"] for act in acts} == {"operator"}
     assert "a &lt;mistake&gt;" in site.ask("/audit").text
+    assert_consistent(engine.redis, runs=1)
 
 
 def test_several_options_are_chosen_as_a_list() -> None:
