@@ -11,6 +11,8 @@ from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
 from sleipnir.scheduler.runs.events import ChildrenDropped
 from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.runs import runs_page
 from tests.support.conversations import converses, results, turn_of
 from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
@@ -237,6 +239,8 @@ def test_a_run_takes_its_children_with_it(engine: Engine, server: ModelServer) -
     engine.drive()
     (middle,) = children(engine, run_id)
     (bottom,) = children(engine, middle.run_id)
+    (listed,) = runs_page(engine.client, RunFilter(), limit=9, tree=True)["runs"]
+    assert listed["children"][0]["children"][0]["run_id"] == bottom.run_id
     engine.client.cancel(run_id)
 
     statuses = [engine.run(each).status for each in (run_id, middle.run_id, bottom.run_id)]
