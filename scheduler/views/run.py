@@ -19,6 +19,7 @@ from sleipnir.scheduler.views.documents import (
     question_document,
     row_document,
 )
+from sleipnir.scheduler.views.why import why_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -46,7 +47,7 @@ def headline_document(client: Client, run: Run) -> Document:
         "converses": run.context.converses,
         "prompt": prompt[:_MOST_OF_PROMPT] if isinstance(prompt, str) else None,
         "node": None if run.is_final else ", ".join(run.frontier),
-        "waits_for": client.waits_for([run]).get(run.run_id),
+        "why": why_document(client, run),
         "error": error_document(run, failures),
         "failures": failure_documents(failures),
         "failed_nodes": run.failed_nodes,

@@ -122,3 +122,28 @@ def test_secrets_of_a_run_are_on_no_page(engine: Engine, site: ServedSite) -> No
     assert [answer.status for answer in answers] == [200] * 8
     assert "got" in answers[2].text
     assert [answer for answer in answers if canary in answer.text] == []
+
+
+def test_a_run_that_does_not_move_says_why(engine: Engine, site: ServedSite) -> None:
+    retried = """
+    start: try
+    nodes:
+      try: {type: script, script: try.sh, max_attempts: 3, next: z}
+      z: {type: end}
+    """
+    asked = engine.finish(GRAPH, FILES).run_id
+    resting = engine.submit(retried, {"try.sh": "echo 'not <yet>' >&2; exit 1"})
+    engine.work_once()
+    queued = engine.submit(retried, {"try.sh": "echo '{}'"})
+
+    found = {
+        run_id: site.ask(f"/api/v1/runs/{run_id}/why").json for run_id in (asked, resting, queued)
+    }
+
+    assert found[asked]["reason"] == "a person has to answer what 'review' asks"
+    assert "'try' rests: " in found[resting]["reason"]
+    assert found[resting]["until"] is not None
+    assert "no worker is running" in found[queued]["reason"]
+    assert "Why it waits: " in site.ask(f"/runs/{resting}").text
+    engine.client.cancel(queued)
+    assert site.ask(f"/api/v1/runs/{queued}/why").json == {"reason": None, "until": None}

@@ -11,7 +11,7 @@ from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import MapNode
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.views import graph, run, timeline, visits
+from sleipnir.scheduler.views import graph, run, timeline, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
@@ -130,6 +130,8 @@ class RunApi(RunHandler):
     async def _part(self, of: Run, part: str | None) -> Document:
         if part is None:
             return await self.shown(run.headline_document, of)
+        if part == "why":
+            return await self.shown(why.why_document, of)
         if part == "graph":
             return await self.graph(of, self.step_argument())
         if part == "items":
