@@ -202,10 +202,7 @@ class Submission:
 
     def choose_build(self, client: Client) -> ChooseBuild | None:
         """Who is asked about knowledge bases that nobody has built."""
-        if self.headless or not is_terminal():
-            return None
-        providers = client.store.settings.models.own_providers
-        return functools.partial(knowledge_questions.choose_build, providers)
+        return None if self.headless else knowledge_questions.questions_here(client.store.settings)
 
     def _request(self, client: Client, prepared: PreparedAgent, run_id: str) -> Request:
         answers: dict[str, list[str]] = defaultdict(list)

@@ -185,3 +185,18 @@ def test_each_message_to_a_graph_is_a_run_of_its_own(sleipnir: Sleipnir) -> None
     refused = sleipnir("chat", "release", "--session", "ada")
     assert refused.returncode == 2
     assert "'release' is a graph agent" in refused.stderr
+
+
+def test_the_documents_of_an_answer_are_named(sleipnir: Sleipnir) -> None:
+    directory = sleipnir.project / "agents" / "reader"
+    directory.mkdir()
+    (directory / "config.yaml").write_text("model: openai:m\ndocuments: [dogs.md]\n")
+    (directory / "dogs.md").write_text("Dogs bark in the park.")
+
+    lines = "which dogs bark?\n.sources rag\n.sources\n"
+    done = sleipnir("chat", "reader", stdin=lines, SLEIPNIR_RAG_EMBEDDING_MODEL="none")
+
+    assert (done.returncode, done.stdout) == (0, "The first reply.\n"), done.stderr
+    assert "./dogs.md\n" in done.stderr
+    assert ".sources takes what they are of: .sources rag" in done.stderr
+    assert (directory / "rag.yaml").exists()

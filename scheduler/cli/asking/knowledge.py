@@ -18,7 +18,8 @@ from sleipnir.graphs.knowledge.build_settings import (
 )
 from sleipnir.graphs.models import is_known_model
 from sleipnir.scheduler.cli.prompts import ask_for_consent
-from sleipnir.scheduler.cli.terminal import read_line, show
+from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
+from sleipnir.scheduler.config.settings import Settings
 
 _CHUNK_SIZE = 1000
 _OVERLAP_SHARE = 20  # of a chunk
@@ -31,6 +32,31 @@ _QUESTIONS = {
 
 class _NotAccepted(Exception):
     """What was typed cannot be used; the text says why."""
+
+
+class BuildQuestions:
+    """Asks about each knowledge base once; as `ChooseBuild` has it.
+
+    Args:
+        providers: as `choose_build` has it.
+    """
+
+    def __init__(self, providers: Collection[str]) -> None:
+        self._providers = providers
+        self._answers: dict[tuple[str, str], dict[str, Any] | None] = {}
+
+    def __call__(
+        self, agent: str, base: DescribedBase, defaults: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        name = agent, base.node_id
+        if name not in self._answers:
+            self._answers[name] = choose_build(self._providers, agent, base, defaults)
+        return self._answers[name]
+
+
+def questions_here(settings: Settings) -> BuildQuestions | None:
+    """Questions to the person at this terminal; None if nobody is."""
+    return BuildQuestions(settings.models.own_providers) if is_terminal() else None
 
 
 def choose_build(

@@ -17,6 +17,7 @@ from sleipnir.graphs.variables import resolve_variables
 from sleipnir.scheduler.agents.memory import SOURCES
 from sleipnir.scheduler.agents.rendering import render
 from sleipnir.scheduler.cli import exit_codes, run_result
+from sleipnir.scheduler.cli.asking import knowledge
 from sleipnir.scheduler.cli.attach import Attachment, explain
 from sleipnir.scheduler.cli.chat.commands import UnknownCommand, help_lines, is_command, obey
 from sleipnir.scheduler.cli.chat.narrator import ChatNarrator
@@ -70,7 +71,8 @@ class Chat:
         self._client = client
         self._options = options
         self._wishes = wishes
-        prepared = client.prepare(wishes.agent, wishes.workdir)
+        self._choose = knowledge.questions_here(client.store.settings)
+        prepared = client.prepare(wishes.agent, wishes.workdir, self._choose)
         self.agent = prepared.name
         self._starters = prepared.graph.conversation_starters
         self._config = config_of(prepared.graph)
@@ -172,7 +174,7 @@ class Chat:
     def _send(self, message: str) -> None:
         session = self._found_session()
         run_id = new_run_id_in(session)
-        prepared = self._client.prepare(self._wishes.agent, self._wishes.workdir)
+        prepared = self._client.prepare(self._wishes.agent, self._wishes.workdir, self._choose)
         directory = (self._wishes.workdir or Path()).absolute()
         request = Request(
             prompt=message,
@@ -212,6 +214,7 @@ class Chat:
         except Terminated:
             say_run_goes_on(self._options, run_id)
             raise
+        self._client.knowledge_notes.write()
         self._last = run
         self._usage += run.usage
         self._code = exit_codes.exit_code_of(run.status)
