@@ -14,7 +14,6 @@ from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.errors import ArtifactStoreFailed
-from sleipnir.scheduler.store.run_store import RunStore
 
 # Most agents have no knowledge base.
 with lazy_imports():
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.knowledge.build_settings import BuildSettings
     from sleipnir.graphs.knowledge.pointer import Pointer
     from sleipnir.scheduler.store.knowledge.indexes import Indexes
+    from sleipnir.scheduler.store.run_store import RunStore
 
 
 @dataclass(frozen=True, slots=True)

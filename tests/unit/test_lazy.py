@@ -103,12 +103,23 @@ def test_help_of_all_verbs_imports_nothing_heavy() -> None:
     assert done.stdout.split() == []
 
 
-def test_a_worker_reads_a_graph_without_what_checks_files() -> None:
-    code = (
-        "import sys; from sleipnir.worker import process; from sleipnir.graphs.bundles import "
-        "parsed; from sleipnir.worker.executors import end, script; "
-        "print(*({'pydantic', 'jsonschema', 'litellm', 'faiss', 'mcp'} & set(sys.modules)))"
-    )
+@pytest.mark.parametrize(
+    ("modules", "without"),
+    [
+        # A worker reads the graphs of bundles, which have been checked.
+        (
+            "sleipnir.worker.process, sleipnir.graphs.bundles.parsed, "
+            "sleipnir.worker.executors.end, sleipnir.worker.executors.script",
+            {"pydantic", "jsonschema", "litellm", "faiss", "mcp"},
+        ),
+        # `validate` looks at files.
+        ("sleipnir.scheduler.preparation", {"redis", "celery", "litellm", "faiss", "mcp"}),
+    ],
+)
+def test_what_is_started_often_does_without_what_it_does_not_use(
+    modules: str, without: set[str]
+) -> None:
+    code = f"import sys, {modules}; print(*({without!r} & set(sys.modules)))"
 
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
