@@ -77,3 +77,22 @@ def test_nothing_that_is_there_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["two words", ".hidden", "../"])
 def test_a_name_that_no_agent_can_have_is_refused(tmp_path: Path, name: str) -> None:
     assert Sleipnir(tmp_path)("init", name).returncode == 2
+
+
+def test_a_copy_of_a_shipped_agent_is_valid_and_has_the_new_name(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+
+    made = sleipnir("init", "mine", "--from", "log-digest")
+
+    assert (made.returncode, made.stdout) == (0, "agents/mine\n"), made.stderr
+    assert sleipnir("validate", "mine", "--strict").returncode == 0
+    copy = sleipnir.project / "agents" / "mine"
+    assert "\nname: mine\n" in (copy / "graph.yaml").read_text()
+    assert (copy / "scripts" / "find_log.py").exists()
+    assert not list(copy.rglob("__pycache__"))
+    again = sleipnir("init", "mine", "--from", "log-digest")
+    both = sleipnir("init", "other", "--from", "log-digest", "--template", "llm")
+    nobody = sleipnir("init", "other", "--from", "nobody")
+    assert [done.returncode for done in (again, both, nobody)] == [2, 2, 2]
+    assert "no agent named 'nobody'" in nobody.stderr
+    assert not (sleipnir.project / "agents" / "other").exists()

@@ -7,15 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from sleipnir.scheduler.cli.arguments import complete_agents
+from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.output_files import write_file
 from sleipnir.scheduler.cli.schema_file import modeline, schema_text
+from sleipnir.scheduler.config.agents import agent_search
 
 _TEMPLATES = Path(__file__).parents[2] / "templates"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _PLACEHOLDER = "__NAME__"
 _SCHEMA_FILE = "graph.schema.json"
+_NOT_COPIED = frozenset({"__pycache__", ".git", ".venv"})
 
 
 @click.command
@@ -27,12 +32,20 @@ _SCHEMA_FILE = "graph.schema.json"
     show_default=True,
     help="Example to start from: a script that routes, a model with a fallback, or an approval.",
 )
+@click.option(
+    "--from",
+    "copied",
+    metavar="AGENT",
+    shell_complete=complete_agents,
+    help="Copy this agent, to change it, in place of a template.",
+)
 @common_options()
-def init(options: Options, name: str, template: str) -> None:
+def init(options: Options, name: str, template: str, copied: str | None) -> None:
     """Create an agent in ./agents/NAME, or in the directory that NAME is a path to.
 
-    It runs without a model and without an API key.
+    An agent made from a template runs without a model and without an API key.
     """
+    source = None if copied is None else _to_copy(options, copied)
     directory = Path(name) if "/" in name else Path("agents", name)
     if not _NAME.fullmatch(directory.name):
         raise click.BadParameter(
@@ -40,13 +53,44 @@ def init(options: Options, name: str, template: str) -> None:
             param_hint="NAME",
         )
     _make(directory)
-    for file, text in _files(template, directory.name):
+    made = _files(template, directory.name) if source is None else _copies(source, directory.name)
+    for file, content in made:
         path = directory / file
-        path.parent.mkdir(exist_ok=True)
-        write_file(path, text.encode())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
     click.echo(directory)
     reference = name if "/" in name else directory.name
-    options.say(f"try it: sleipnir run {reference} 'hello there'\nthen edit {directory}/graph.yaml")
+    if source is None:
+        options.say(
+            f"try it: sleipnir run {reference} 'hello there'\nthen edit {directory}/graph.yaml"
+        )
+    else:
+        options.say(f"change it, then: sleipnir validate {reference}")
+
+
+def _to_copy(options: Options, reference: str) -> Path:
+    """The directory of the agent that is copied."""
+    template = click.get_current_context().get_parameter_source("template")
+    if template is ParameterSource.COMMANDLINE:
+        raise click.UsageError("give either --template or --from")
+    return agent_search(settings_of(options)).find(reference)
+
+
+def _copies(source: Path, name: str) -> Iterator[tuple[Path, bytes]]:
+    """Every file of an agent; where it says its own name, that is the copy's."""
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        place = file.relative_to(source)
+        if _NOT_COPIED.isdisjoint(place.parts):
+            content = file.read_bytes()
+            if file.suffix == ".yaml" and (file.parent == source or place.parts[0] == "tests"):
+                content = _renamed(content.decode(), source.name, name).encode()
+            yield place, content
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    """The field `name` of an agent, and the keys of its tests that stand for it."""
+    text = re.sub(rf"(?m)^name: {re.escape(old)}$", f"name: {new}", text)
+    return re.sub(rf"(?<![\w-]){re.escape(old)}(?=: )", new, text)
 
 
 def _make(directory: Path) -> None:
@@ -62,12 +106,12 @@ def _make(directory: Path) -> None:
         raise click.FileError(str(directory), error.strerror) from error
 
 
-def _files(template: str, name: str) -> Iterator[tuple[Path, str]]:
-    """What goes into the agent's directory: relative path and text."""
+def _files(template: str, name: str) -> Iterator[tuple[Path, bytes]]:
+    """What goes into the agent's directory: relative path and content."""
     source = _TEMPLATES / template
     for file in sorted(path for path in source.rglob("*") if path.suffix in (".yaml", ".py")):
         text = file.read_text(encoding="utf-8").replace(_PLACEHOLDER, name)
         if file.name == "graph.yaml":
             text = f"{modeline(_SCHEMA_FILE)}\n{text}"
-        yield file.relative_to(source), text
-    yield Path(_SCHEMA_FILE), schema_text()
+        yield file.relative_to(source), text.encode()
+    yield Path(_SCHEMA_FILE), schema_text().encode()
