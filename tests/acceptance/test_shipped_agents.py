@@ -55,6 +55,18 @@ def test_a_shipped_agent_passes_its_tests(engine: Sleipnir, agent: str) -> None:
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, TESTED[agent]), done.stdout
 
 
+def test_an_agent_is_shown_with_what_it_lacks_here(engine: Sleipnir, tmp_path: Path) -> None:
+    nothing_set = Sleipnir(tmp_path).json("agents", "deep-research")["missing"]
+    enough = engine.json("agents", "demo")["missing"]
+
+    assert [text.partition(":")[0] for text in nothing_set] == [
+        "a model",
+        "MCP server 'ddg-search' is unavailable; its functions are missing",
+        "rag node 'knowledge_lookup'",
+    ]
+    assert enough == []
+
+
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What scripts/recordings would ship now."""

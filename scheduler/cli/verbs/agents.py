@@ -20,12 +20,17 @@ from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
     from sleipnir.graphs import skills as skill_files
+    from sleipnir.graphs import validator
     from sleipnir.graphs.document import loader
     from sleipnir.scheduler import preparation
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
     from sleipnir.graphs.schema import Graph, Variable
+    from sleipnir.graphs.validator import Resources
+
+# A knowledge base that cannot be built, an embedding model and a server that are not there.
+_LACKS = ("E208", "E211", "W021", "W601")
 
 
 @click.command
@@ -33,9 +38,12 @@ if TYPE_CHECKING:
 @common_options(json=True)
 def agents(options: Options, name: str | None) -> None:
     """List the agents that can be named, or show one."""
-    search = agent_search(settings_of(options))
+    settings = settings_of(options)
+    search = agent_search(settings)
     if name is not None:
-        _show(options, loader.load_agent(search.find(name), os.environ))
+        agent = loader.load_agent(search.find(name), os.environ)
+        resources = preparation.resources_of(settings, search, require_knowledge=True)
+        _show(options, agent, list(_missing(agent, resources)))
         return
     rows = [_row(agent_name, directory) for agent_name, directory in search.names().items()]
     if options.json:
@@ -67,12 +75,22 @@ def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0]
 
 
-def _show(options: Options, agent: Agent) -> None:
+def _missing(agent: Agent, resources: Resources) -> Iterator[str]:
+    """What a run of the agent would lack here and now."""
+    found = validator.validate(agent, resources)
+    without_model = agent.normal is not None and not (agent.normal.model or resources.default_model)
+    if without_model or any(finding.code == "E212" for finding in found):
+        yield "a model: set `model` in config.yaml, or SLEIPNIR_MODEL"
+    yield from (finding.message for finding in found if finding.code in _LACKS)
+
+
+def _show(options: Options, agent: Agent, missing: list[str]) -> None:
     document = {
         "name": agent.name,
         "kind": _kind(agent),
         "directory": str(agent.directory),
         **_definition(agent),
+        "missing": missing,
     }
     if options.json:
         click.echo(json.dumps(document, ensure_ascii=False))
@@ -136,6 +154,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     nodes = [(node["id"], node["type"], node["description"]) for node in document.get("nodes", ())]
     yield from _section("nodes", columns(("", "", ""), nodes)[1:])
     yield from _section("tools", document.get("tools", ()))
+    yield from _section("missing here", document["missing"])
     skills = [f"{s['name']}: {_first_line(s['description'])}" for s in document.get("skills", ())]
     yield from _section("skills", skills)
     yield from _section("conversation starters", document.get("conversation_starters", ()))
