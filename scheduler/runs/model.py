@@ -362,6 +362,7 @@ class RunRow:
     usage: Usage
     machine: str | None  # the only one whose workers may take the run
     parent: str | None
+    root: str  # itself, if it has no parent
     batch: str | None
     labels: Mapping[str, str]
     failed_nodes: int = 0  # that it outlives

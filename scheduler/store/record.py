@@ -55,6 +55,7 @@ def record_fields(run: NewRun) -> list[str]:
         "timeout_ms": None if run.timeout_s is None else str(int(run.timeout_s * 1000)),
         "machine": run.context.machine,
         "parent": run.parent,
+        "root": None if run.parent is None else run.context.root,
         "batch": run.batch,
         "of_batch": None if run.context.batch is None else "1",
         "item": run.item,

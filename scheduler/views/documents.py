@@ -80,6 +80,7 @@ def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> D
         "item": run.item,
         "labels": dict(run.labels),
         "parent": run.parent,
+        "root": run.root,
         "created_at": to_rfc3339(run.created_at),
         "age_s": (now_ms - run.created_at) / 1000,
         "elapsed_s": elapsed_s(run, now_ms),

@@ -272,7 +272,7 @@ def documents() -> dict[str, dict[str, Any]]:
         item=None,
         visits={},
     )
-    row = RunRow("r", "ask", Status.WAITING, ("review",), 0, NO_USAGE, None, None, None, {})
+    row = RunRow("r", "ask", Status.WAITING, ("review",), 0, NO_USAGE, None, None, "r", None, {})
     batch = BatchRow("b", "ask", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0.0)
     of_run = run_document(run, {}, steps=0, now_ms=0)
     times = NodeTimes("draft", 1, 1, 1, NO_USAGE)

@@ -21,8 +21,8 @@ _USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost", 
 _SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
 # All but what may be large: output, error, context.
 _ROW_FIELDS = (
-    *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "batch"),
-    *("labels", "item", "failed_nodes"),
+    *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "root"),
+    *("batch", "labels", "item", "failed_nodes"),
     "try",
     *_USAGE_FIELDS,
 )
@@ -228,6 +228,7 @@ def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
         usage=_usage(fields),
         machine=fields.get("machine"),
         parent=_parent(fields),
+        root=fields.get("root", run_id),
         batch=fields.get("batch"),
         labels=json.loads(fields.get("labels", "{}")),
         failed_nodes=int(fields.get("failed_nodes", 0)),

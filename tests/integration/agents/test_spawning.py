@@ -240,7 +240,11 @@ def test_a_run_takes_its_children_with_it(engine: Engine, server: ModelServer) -
     (middle,) = children(engine, run_id)
     (bottom,) = children(engine, middle.run_id)
     (listed,) = runs_page(engine.client, RunFilter(), limit=9, tree=True)["runs"]
-    assert listed["children"][0]["children"][0]["run_id"] == bottom.run_id
+    (below,) = listed["children"][0]["children"]
+    assert (below["run_id"], below["parent"], below["root"]) == (
+        *(bottom.run_id, middle.run_id),
+        run_id,
+    )
     engine.client.cancel(run_id)
 
     statuses = [engine.run(each).status for each in (run_id, middle.run_id, bottom.run_id)]
