@@ -89,15 +89,10 @@ def test_a_conversation_comes_from_a_pipe_and_goes_on_in_a_run(
     assert "the last answer was not made from documents\n" in done.stderr
     assert "session   ada\n" in done.stderr
     assert sleipnir("run", "-q", "talker", "So?", "--session", "ada").stdout == "One more reply.\n"
-    (session,) = (json.loads(line) for line in sleipnir("sessions", "--json").stdout.splitlines())
-    assert (session["agent"], session["session"], session["status"]) == (
-        "talker",
-        "ada",
-        "succeeded",
-    )
+    listed = [json.loads(line) for line in sleipnir("sessions", "--json").stdout.splitlines()]
+    found = [(each["agent"], each["session"], each["status"]) for each in listed]
+    assert ("talker", "ada", "succeeded") in found
     assert sleipnir("sessions", "talker", "--remove", "ada").returncode == 0
-    assert sleipnir("chat", "talker", stdin="Hi\n").stdout == "The first reply.\n"
-    assert sleipnir("sessions", "--json").stdout == ""  # a chat without a name leaves none
 
 
 def test_messages_are_edited_recalled_and_pasted(sleipnir: Sleipnir, server: ModelServer) -> None:
@@ -165,6 +160,8 @@ def test_an_unanswered_question_survives_leaving_and_coming_back(
     assert second.end() == (0, "Painted.\nThe second reply.\n")
     assert asked(server.requests[-1]) == ["Please paint", "Thanks"]
     assert '{"answer":"red"}' in server.requests[-1].text
+    # A conversation without a name ends with its chat, if no question is left open.
+    assert "temp-" not in sleipnir("sessions").stdout
 
 
 def test_each_message_to_a_graph_is_a_run_of_its_own(sleipnir: Sleipnir) -> None:
@@ -182,9 +179,6 @@ def test_each_message_to_a_graph_is_a_run_of_its_own(sleipnir: Sleipnir) -> None
     terminal.type(CTRL_D)
 
     assert terminal.end() == (0, "shipped it\n")
-    refused = sleipnir("chat", "release", "--session", "ada")
-    assert refused.returncode == 2
-    assert "'release' is a graph agent" in refused.stderr
 
 
 def test_the_documents_of_an_answer_are_named(sleipnir: Sleipnir) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import getpass
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,6 +174,7 @@ class Chat:
 
     def _send(self, message: str) -> None:
         session = self._found_session()
+        is_new = session is None or session.run is None
         run_id = new_run_id_in(session)
         prepared = self._client.prepare(self._wishes.agent, self._wishes.workdir, self._choose)
         directory = (self._wishes.workdir or Path()).absolute()
@@ -181,20 +183,18 @@ class Chat:
             run_id=run_id,
             session=self._session,
             without_todos=self._clears_todos,
-            variables=self._variables,
+            variables=self._variables if is_new else dict(self._wishes.variables),
             workdir=str(directory),
             machine=self._client.machine_with_files(),
             confirmed=self._wishes.confirmed,
             streamed=self._options.streams_replies,
             labels={_LABEL: _user()},
         )
-        self._client.submit(prepared, request)
+        # Ctrl-C finds a run that goes on already, although we do not know yet that it was accepted.
+        self._follow(run_id, begin=partial(self._client.submit, prepared, request))
         self._clears_todos = False
-        if self._config is not None:
-            self._variables = {}
-        self._follow(run_id)
 
-    def _follow(self, run_id: str) -> None:
+    def _follow(self, run_id: str, begin: Callable[[], object] = lambda: None) -> None:
         """Show a run to its end, or to a question that nobody here answers."""
         narrator = ChatNarrator(self._options) if self._config is not None else None
         attachment = Attachment(
@@ -207,6 +207,7 @@ class Chat:
             narrator=narrator or Narrator(self._options),
         )
         try:
+            begin()
             run = attachment.follow()
         except KeyboardInterrupt:
             self._code = run_result.cancelled(self._client, attachment, self._options)
