@@ -150,6 +150,12 @@ def ids(pages: Sequence[Page[Any]]) -> list[str]:
 # ---- runs
 
 
+@pytest.fixture(autouse=True)
+def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search ends when it has looked at as much as it may, however busy the machine is."""
+    monkeypatch.setattr(indexes, "MOST_SECONDS", 60.0)
+
+
 @pytest.fixture
 def world(engine: Engine) -> World:
     world = World(engine, random.Random(11))
