@@ -28,6 +28,8 @@ SleipnirError
     ├── NotOver           the run goes on, or has gone on since the caller looked
     ├── RunGone           nothing is left of the run, or not enough to go on with
     ├── IdTaken           another child of the run has an id with the same last digits
+    ├── NotReachable      a message is addressed to a run that this one may not write to
+    ├── NotOpen           a message is addressed to a run that is over
     ├── NotWaiting        the visit does not wait for that (any more)
     ├── StepFailing       a sibling failed for good; this visit must not park any more
     └── StateTooLarge     the state would exceed its limit; nothing was written

@@ -13,6 +13,7 @@ the first did; history, forks and retries see it as they see any state.
     summary          of a session: what stands for all that was said before its first turn here; the
                      prompt ends with it
     sources          of what its documents said about the prompt, once they were searched
+    tasks            the task queue, once there is one
     agents           the children that its model knows of, once there were any
     all texts        at the end of a child's run all that its model has said, if that is more than
                      its result
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sleipnir.graphs.state import Snapshot
 from sleipnir.scheduler.agents.roster import Roster
+from sleipnir.scheduler.agents.tasks import TaskQueue
 from sleipnir.scheduler.agents.todo import TodoList
 
 Message: TypeAlias = Mapping[str, Any]
@@ -38,6 +40,7 @@ SUMMARY = "summary"
 SOURCES = "sources"
 # What a session's next run takes over as it is.
 _LASTING = (SKILLS, INSTRUCTIONS, SUMMARY)
+TASKS = "tasks"
 AGENTS = "agents"
 TEXTS = "all texts"
 _TURN = "turn "
@@ -110,12 +113,17 @@ def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """What people are shown of a conversation in the place of a state."""
     todos = todos_of(state).shown()["todos"]
     messages = sum(len(state[turn_key(number)]) for number in _turns_in(state))
-    return {"messages": messages, "todos": todos, "tasks": []}
+    return {"messages": messages, "todos": todos, "tasks": tasks_of(state).shown()}
 
 
 def todos_of(state: Mapping[str, Any]) -> TodoList:
     """The todo list."""
     return TodoList.from_json(state[TODOS]) if TODOS in state else TodoList()
+
+
+def tasks_of(state: Mapping[str, Any]) -> TaskQueue:
+    """The task queue."""
+    return TaskQueue.from_json(state.get(TASKS, ()))
 
 
 def roster_of(state: Mapping[str, Any], run_id: str) -> Roster:

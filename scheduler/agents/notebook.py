@@ -10,21 +10,25 @@ from sleipnir.scheduler.agents.memory import (
     AGENTS,
     MESSAGES_READ,
     SKILLS,
+    TASKS,
     TODOS,
     roster_of,
+    tasks_of,
     todos_of,
 )
 from sleipnir.scheduler.agents.roster import NOBODY, Roster
+from sleipnir.scheduler.agents.tasks import TaskQueue
 from sleipnir.scheduler.agents.todo import TodoList
 
 
 @dataclass(slots=True)
 class Notebook:
-    """What the run remembers besides the conversation: children, todo list, messages, skills."""
+    """What the run remembers besides the conversation: children, todos, messages, skills, tasks."""
 
     todos: TodoList = field(default_factory=TodoList)
     messages_read: int = 0  # how many
     skills: tuple[str, ...] = ()  # by name, in the order of loading
+    tasks: TaskQueue = field(default_factory=TaskQueue)
     roster: Roster = NOBODY  # of its children
 
     @classmethod
@@ -34,6 +38,7 @@ class Notebook:
             todos_of(state),
             state.get(MESSAGES_READ, 0),
             tuple(state.get(SKILLS, ())),
+            tasks_of(state),
             roster_of(state, run_id),
         )
 
@@ -46,6 +51,8 @@ class Notebook:
             writes[MESSAGES_READ] = self.messages_read
         if self.skills != before.skills:
             writes[SKILLS] = list(self.skills)
+        if self.tasks != before.tasks:
+            writes[TASKS] = self.tasks.to_json()
         if self.roster != before.roster:
             writes[AGENTS] = self.roster.to_json()
         return writes

@@ -23,7 +23,7 @@ EXPIRING = (
     *("state", "history", "events", "logs", "children", "failures", "messages"),
     *("transcripts", "superseded", "spawned"),
 )
-TRANSIENT = ("visits", "pending", "questions")
+TRANSIENT = ("visits", "pending", "questions", "escalations")
 # What stays of a step that was not completed, for another try.
 SET_ASIDE = ("staged", "kept")
 # The statuses that have an index of their own.
@@ -245,6 +245,8 @@ def _indexes_name_what_is_open(run: RunSnapshot) -> Iterator[str]:
             is_asked = row.is_open and row.kind == "question"
             if (row.asked_at is not None or row.has_question) and not is_asked:
                 yield f"visit {trace.visit} is {status} and has a question"
+            if is_asked and row.detail and row.escalated_at is None:
+                yield f"visit {trace.visit} asks {row.detail}, which is not told of it"
         has_row = any(row.kind == "map" for row in trace.waits)
         if trace.map is not None and not has_row and not trace.kept:
             yield f"visit {trace.visit} is {status} and has a map"

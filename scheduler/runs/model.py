@@ -172,10 +172,16 @@ class RunContext:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     converses: bool = False  # its agent is a normal one
     handle: str = ""  # what models call it, if one has started it
+    supervised: bool = False  # the model of its root may answer what it asks
     model: str | None = None  # of the parent: that of a normal agent which names none
     # What prompts may say of the machine that submitted it, by name; none if no prompt can.
     facts: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None  # of a normal agent: the conversation that the run goes on with
+
+    @property
+    def is_unattended(self) -> bool:
+        """Whether nobody answers what it asks."""
+        return self.headless and not self.supervised
 
     def to_json(self) -> str:
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -251,7 +257,7 @@ class Lease:
     token: str
 
 
-WaitKind = Literal["question", "child", "map", "timer", "message", "escalation"]
+WaitKind = Literal["question", "child", "map", "timer", "message"]
 WaitMode = Literal["all", "first"]
 
 

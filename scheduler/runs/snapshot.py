@@ -36,11 +36,12 @@ class WaitRow:
     call: str
     kind: str  # "" where only an index names it
     is_open: bool
-    detail: str  # of an open one: of a child its run id
+    detail: str  # of an open one: of a child its run id, of a question the root that may answer
     is_timed: bool  # its timer is to be there
     timer: int | None = None  # ms
     asked_at: int | None = None  # ms, in the inbox
     has_question: bool = False
+    escalated_at: int | None = None  # ms, among what that root's model may answer
 
     @classmethod
     def parse(cls, call: str, text: str) -> WaitRow:

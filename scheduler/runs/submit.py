@@ -279,8 +279,7 @@ def child_run(
     Args:
         run_id: a new one of `new_child_id`; None: any.
         state: seeds over the graph's `initial_state`.
-        model: that its parent names; None: whatever its parent's parent does.
-        handle: what the model that starts it calls it.
+        model, handle: that its parent names, else its parent's parent; that its parent gives it.
 
     Raises:
         SubmissionRefused: if a variable of the child has no value.
@@ -304,6 +303,7 @@ def child_run(
             **({} if may_spawn(graph) else _without_agents(parent)),
             converses=is_normal(graph),
             handle=handle,
+            supervised=parent.supervised or (parent.depth == 0 and parent.converses),
             model=model or parent.model,
             session=None,
         ),

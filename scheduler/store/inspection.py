@@ -200,8 +200,9 @@ def _waits(rows: Sequence[Sequence[Any]]) -> tuple[WaitRow, ...]:
             timer=_instant(timer),
             asked_at=_instant(asked),
             has_question=bool(question),
+            escalated_at=_instant(escalated),
         )
-        for call, text, timer, asked, question in rows
+        for call, text, timer, asked, question, escalated in rows
     )
 
 

@@ -28,6 +28,8 @@ Of a run, gone with its end at the latest (`waits`, `map`, `turns` stay of visit
     visits    hash    open visits, packed as lua/lib/store.lua says
     pending   list    visits that the step's window holds back
     questions hash    visit, or `<visit> <call id>` if it has several → open question
+    escalations zset  of a root: `<run> <question>` of its descendants, which its model may answer
+                      → asked at, ms
     waits     hash    (`:<run> <visit>`) what a visit waits for, and what came of it, by call id,
                       as lua/lib/waiting.lua says
     map       hash    (`:<run> <visit>`) items, results and window of a map

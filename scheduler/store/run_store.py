@@ -11,6 +11,7 @@ import redis
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.agents.children import Children
+from sleipnir.scheduler.store.agents.escalations import Escalations
 from sleipnir.scheduler.store.agents.messages import Messages
 from sleipnir.scheduler.store.batches import Batches
 from sleipnir.scheduler.store.bundles import Bundles
@@ -26,7 +27,7 @@ class RunStore(Transitions):
     """Everything that changes runs, by what it changes."""
 
     # Their methods are what failpoints can be set at.
-    PARTS = (Runs, Visits, Parking, Children, Messages, Partitions, Bundles)
+    PARTS = (Runs, Visits, Parking, Children, Messages, Escalations, Partitions, Bundles)
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class RunStore(Transitions):
         self.visits = Visits(self)
         self.parking = Parking(self)
         self.messages = Messages(self)
+        self.escalations = Escalations(self)
         self.partitions = Partitions(self)
         self.bundles = Bundles(self)
         self.batches = Batches(self)

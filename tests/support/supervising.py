@@ -43,6 +43,9 @@ def agents_in(request: Request) -> list[str]:
             names[result["id"]] = None
         elif _takes_off(function["name"], result):
             names.pop(json.loads(function["arguments"])["id"], None)
+        for started in result.get("auto_dispatched", ()):
+            if started["status"] == "ok":
+                names[started["id"]] = None
     return list(names)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Never, TypeVar
 
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
-from sleipnir.scheduler.errors import NotReachable, SubmissionRefused
+from sleipnir.scheduler.errors import NotReachable, NotWaiting, SubmissionRefused
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
@@ -128,6 +128,12 @@ class NoTeam:
 
     def messages(self, _first: int) -> Sequence[Never]:
         return ()
+
+    def escalations(self) -> Sequence[Never]:
+        return ()
+
+    def replying(self, *_: object) -> Never:
+        raise NotWaiting
 
 
 @dataclass

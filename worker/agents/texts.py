@@ -30,16 +30,27 @@ You can hand work to other agents. Each works in parallel to you, as soon as a w
 
 | tool | parameters | what it does |
 |---|---|---|
-| `agent__spawn` | agent, prompt | start an agent; returns its id at once |
+| `agent__spawn` | agent, prompt, task_id | start an agent, for a task or not; returns its id |
 | `agent__collect` | id | wait until it is done; returns its result |
 | `agent__check` | id | look whether it is done; returns its result if so |
 | `agent__list` | | list the agents you have not collected or cancelled |
 | `agent__cancel` | id | cancel it, with all agents of its own |
+| `agent__task_create` | subject, description, blocked_by, agent, prompt | queue a task |
+| `agent__task_list` | | list the tasks |
+| `agent__task_complete`, `agent__task_fail` | task_id | say what became of a task |
+| `agent__reply_escalation` | escalation_id, reply | answer a question of an agent |
 
 Spawn, go on with work of your own, then collect. Spawn what does not depend on each other in one
 reply, not one after the other. An agent sees nothing but its prompt: put into it all that it needs.
 Nothing reports back by itself: collect or cancel every agent before you end. To collect costs
 nothing while you wait, so do not check again and again.
+
+For work with an order use the task queue: a task waits for those in blocked_by. One with an agent
+and a prompt starts that agent by itself as soon as nothing blocks it; collect the agent, then
+complete or fail its task, which starts what waited for it.
+
+A result with pending_escalations means that agents below you wait for an answer, and not for long.
+Reply at once from what you know, or ask the user first; then collect again.
 
 The agents:
 

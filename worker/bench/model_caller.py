@@ -119,6 +119,12 @@ class _NoTeam:
     def messages(self, _first: int) -> tuple[()]:
         return ()
 
+    def escalations(self) -> tuple[()]:
+        return ()
+
+    def replying(self, *_: object) -> Never:
+        raise AssertionError("a model is asked, nothing else")
+
 
 class _NoTools:
     def resolve(self, _visit: object) -> Toolset:

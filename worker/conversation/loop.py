@@ -7,7 +7,7 @@ another worker takes over, or that parked on a question, goes on where it was.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
@@ -93,18 +93,23 @@ def converse(
 
 
 def carry_out(
-    calls: ModelCalls, toolset: Toolset, reply: Reply, refused: Mapping[str, Any] = _NONE
+    calls: ModelCalls,
+    toolset: Toolset,
+    reply: Reply,
+    refused: Mapping[str, Any] = _NONE,
+    finally_: Callable[[Any], Any] = lambda value: value,
 ) -> list[Message]:
     """What the last reply adds to the conversation: itself, and the result of each of its calls.
 
     Args:
         refused: calls that are not carried out, by id, and what they get for a result.
+        finally_: what the model is shown of the last result, once all calls are carried out.
 
     Raises:
         ConversationTooLarge, Parked: as `converse`.
     """
     reply = _without_repeated_ids(reply)
-    return [reply.message, *_Turn(calls, toolset, reply, refused).results()]
+    return [reply.message, *_Turn(calls, toolset, reply, refused, finally_).results()]
 
 
 def _without_repeated_ids(reply: Reply) -> Reply:
@@ -123,7 +128,12 @@ class _Turn:
     """
 
     def __init__(
-        self, calls: ModelCalls, toolset: Toolset, reply: Reply, refused: Mapping[str, Any]
+        self,
+        calls: ModelCalls,
+        toolset: Toolset,
+        reply: Reply,
+        refused: Mapping[str, Any],
+        finally_: Callable[[Any], Any],
     ) -> None:
         self._visit = calls.visit
         self._timeout_s = calls.timeout_s
@@ -132,6 +142,7 @@ class _Turn:
         self._places = _places(reply.calls, toolset.aliases)
         self._awaited: list[Asked | ChildEnd] = []
         self._refused = refused
+        self._finally = finally_
         limits = self._visit.limits
         self._calls = reply.calls[: limits.calls]
         # These are not carried out, so there is nothing of them to record.
@@ -159,12 +170,14 @@ class _Turn:
             self._tell_of_surplus()
             self._carry_out(left)
         if self._awaited:
-            raise Parked(Awaiting(tuple(self._awaited)))
-        for call in self._calls:
-            yield _tool_message(call, self._values[call.call_id])
+            done = tuple(self._places[call_id].wait_id for call_id in self._values)
+            raise Parked(Awaiting(tuple(self._awaited), done))
         refused = _refused(self._refusal()).value
-        for call in self._surplus:
-            yield _tool_message(call, refused)
+        results = [(call, self._values[call.call_id]) for call in self._calls]
+        results += [(call, refused) for call in self._surplus]
+        *others, (last, value) = results
+        yield from (_tool_message(call, each) for call, each in others)
+        yield _tool_message(last, self._finally(value))
 
     def _refusal(self) -> str:
         most = self._visit.limits.calls
@@ -206,7 +219,7 @@ class _Turn:
         for call in calls:
             began = monotonic()
             outcome = self._call(call)
-            if isinstance(outcome, NeedsConfirmation) and self._visit.context.headless:
+            if isinstance(outcome, NeedsConfirmation) and self._visit.context.is_unattended:
                 outcome = _refused(
                     f"{call.name}: declined, no person is available: {outcome.question}"
                 )

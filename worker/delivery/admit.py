@@ -101,7 +101,7 @@ def _visit_services(
         narration=StoredNarration(store.runs, lease.run_id, node_id, index),
         knowledge=services.knowledge,
         children=StoredChildren(services, lease, node_id, context),
-        team=StoredTeam(store.messages, lease),
+        team=StoredTeam(store.messages, store.escalations, lease),
         run_log=RunLog(services.limits.log_bytes),
         exchanges=Exchanges(),
     )

@@ -16,7 +16,9 @@ from sleipnir.scheduler.store.visits import Visits
 from sleipnir.worker.visit.run_log import head_and_tail
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.agents.escalation import Escalation
     from sleipnir.scheduler.agents.messages import Letter, Teammate
+    from sleipnir.scheduler.store.agents.escalations import Escalations
     from sleipnir.scheduler.store.agents.messages import Messages
     from sleipnir.worker.conversation.tool_set import Recorder
 
@@ -57,10 +59,11 @@ class StoredConversation:
 class StoredTeam:
     """The runs that a run works with, for a visit that is leased."""
 
-    __slots__ = ("_lease", "_messages")
+    __slots__ = ("_escalations", "_lease", "_messages")
 
-    def __init__(self, messages: Messages, lease: Lease) -> None:
+    def __init__(self, messages: Messages, escalations: Escalations, lease: Lease) -> None:
         self._messages = messages
+        self._escalations = escalations
         self._lease = lease
 
     def teammates(self) -> Sequence[Teammate]:
@@ -80,6 +83,20 @@ class StoredTeam:
     def messages(self, first: int) -> Sequence[dict[str, Any]]:
         """What others have sent the run, from the `first` on."""
         return self._messages.read(self._lease.run_id, first)
+
+    def escalations(self) -> Sequence[Escalation]:
+        """What runs below this root ask, oldest first."""
+        return self._escalations.pending(self._lease.run_id)
+
+    def replying(self, escalation: Escalation, reply: str) -> Recorder:
+        """What answers one of these with the record of the call that does."""
+
+        def record(
+            position: int, entry: Mapping[str, Any], event: Event | None, _usage: Usage
+        ) -> None:
+            self._escalations.reply(self._lease, position, encode(entry), escalation, reply, event)
+
+        return record
 
 
 class StoredNarration:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
@@ -25,6 +26,7 @@ from sleipnir.scheduler.agents.memory import (
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.runs.events import Continued
 from sleipnir.worker.agents.builtin.agents import agent_tools
+from sleipnir.worker.agents.builtin.escalations import told
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
@@ -73,7 +75,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
         else:
             _require_another_turn(visit, calls)
             refused = repeated(bounds_at(visit.context.depth), before, reply)
-            added += carry_out(calls, toolset, reply, refused)
+            added += carry_out(calls, toolset, reply, refused, partial(told, visit, notebook))
             writes = _writes(visit, added, notebook)
             outcome = Wrote(writes, visit.node.targets, usage=calls.usage)
     except ModelCallFailed as error:

@@ -87,6 +87,8 @@ class Awaiting:
     """The visit parks until all of these have come about."""
 
     things: tuple[Asked | ChildEnd, ...]
+    # Calls that wait no more, whatever becomes of what they have waited for.
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

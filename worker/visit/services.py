@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from sleipnir.graphs.knowledge.bases import DescribedBase
     from sleipnir.graphs.tools.function import Function
+    from sleipnir.scheduler.agents.escalation import Escalation
     from sleipnir.scheduler.agents.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.model import Usage
@@ -91,6 +92,15 @@ class TeamService(Protocol):
 
     def messages(self, first: int) -> Sequence[dict[str, Any]]:
         """What others have sent it, from the `first` on, counted from 0."""
+
+    def escalations(self) -> Sequence[Escalation]:
+        """What runs below it ask, oldest first."""
+
+    def replying(self, escalation: Escalation, reply: str) -> Recorder:
+        """What answers one of these with the record of the call that does.
+
+        It raises `NotWaiting` where it cannot.
+        """
 
 
 class SecretService(Protocol):

@@ -26,6 +26,13 @@ instructions: You are the boss.
 can_spawn_agents: true
 """
 WORKER = "instructions: You work.\n"
+# What the node of a graph asks is for people alone.
+ASKER = """
+start: i
+nodes:
+  i: {type: input, question: "How?", next: z, state_updates: {said: "{{input}}"}}
+  z: {type: end, output: "{{said}}"}
+"""
 GRAPH = """
 start: z
 nodes:
@@ -91,8 +98,9 @@ def test_a_model_is_told_which_agents_there_are(engine: Engine, server: ModelSer
 def test_a_run_that_waits_for_its_children_says_what_it_is(
     engine: Engine, server: ModelServer
 ) -> None:
-    converses(server, "Lead.", spawns("Ask."), collects_all, says("Done."))
-    converses(server, "Ask.", calls(("user__input", {"question": "How?"})), says("So."))
+    engine.write("asker", ASKER)
+    lead = spawns("Ask.", agent="asker")
+    converses(server, "Lead.", lead, collects_all, says("Done."))
 
     run_id = submit(engine)
     engine.drive()
@@ -103,7 +111,7 @@ def test_a_run_that_waits_for_its_children_says_what_it_is(
     engine.drive()
 
     assert engine.run(run_id).status == "succeeded"
-    assert told(server)[1]["output"] == "So."
+    assert told(server)[1]["output"] == "like this"
     assert_consistent(engine.redis, runs=2)
 
 
@@ -347,8 +355,9 @@ def test_a_model_that_forgets_its_agents_is_reminded(engine: Engine, server: Mod
 
 
 def test_an_agent_that_is_collected_needs_no_reminder(engine: Engine, server: ModelServer) -> None:
-    converses(server, "Lead.", spawns("Dig."), says("Wait."), collects_all, says("Done."))
-    converses(server, "Dig.", calls(("user__input", {"question": "?"})), says("A hole."))
+    engine.write("asker", ASKER)
+    lead = spawns("Dig.", agent="asker")
+    converses(server, "Lead.", lead, says("Wait."), collects_all, says("Done."))
 
     run_id = submit(engine)
     engine.drive()
@@ -410,8 +419,9 @@ def test_a_run_that_failed_goes_on_with_its_agents(engine: Engine, server: Model
         fails(400, "no"),
         collects_all,
     )
-    converses(server, "Lead.", spawns("Ask."), collects_all, says("Done."))
-    converses(server, "Ask.", calls(("user__input", {"question": "How?"})), says("So."))
+    engine.write("asker", ASKER)
+    lead = spawns("Ask.", agent="asker")
+    converses(server, "Lead.", lead, collects_all, says("Done."))
 
     run_id = submit(engine)
     engine.drive()
@@ -425,6 +435,6 @@ def test_a_run_that_failed_goes_on_with_its_agents(engine: Engine, server: Model
     engine.drive()
 
     assert engine.run(run_id).output == "Done."
-    assert told(server)[1]["output"] == "So."
-    assert engine.run(run_id).usage.prompt_tokens == 50
+    assert told(server)[1]["output"] == "like this"
+    assert engine.run(run_id).usage.prompt_tokens == 30
     assert_consistent(engine.redis, runs=2)

@@ -150,6 +150,22 @@ def spawned_and_cancelled(engine: Engine) -> None:
     engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
 
+def an_escalation(engine: Engine) -> None:
+    """A child asks what the model of its root may answer, which waits for it."""
+    fanned_out(engine, "a", "b")
+    context = RunContext(depth=1, root=RUN, supervised=True)
+    child = a_run(CHILD, parent=f"{RUN} 2/a", context=context)
+    engine.store.children.start(begin(engine, "2/a"), child, 4)
+    engine.store.parking.park(held("2/a"), [Wait("agent__collect", "child", detail=CHILD)])
+    begin(engine, "1/s", run_id=CHILD)
+
+
+def an_open_escalation(engine: Engine) -> None:
+    an_escalation(engine)
+    engine.store.parking.ask(held("1/s", CHILD), ESCALATED)
+    begin(engine, "2/a", "t2")
+
+
 def a_late_child(engine: Engine) -> None:
     a_child(engine)
     engine.clock.move(300)
@@ -275,6 +291,7 @@ BESIDE = "01bbbbbbbbbbbbbb"
 WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
 EVENT = QuestionAnswered("a")
+ESCALATED = a_question("1/s", CHILD, call="user__ask", allowed_s=60)
 CANCELLED = Failure("cancelled", "enough", None)
 LAST_STEP = '{"at":2,"step":1,"frontier":["a","b","c","d","e"],"nodes":{},"writes":{"k":"v"}}'
 AGAIN = AnotherTry(RUN, 1, 3, RunRetried(2, ("a",), 2))
@@ -415,6 +432,20 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "send_message": (
         a_sender,
         lambda e: e.store.messages.send(held("2/b"), 0, "{}", Letter(CHILD, "tested", "x"), EVENT),
+    ),
+    "park_visit on a question to the root": (
+        an_escalation,
+        lambda e: e.store.parking.ask(held("1/s", CHILD), ESCALATED),
+    ),
+    "close_wait of a question to the root": (
+        an_open_escalation,
+        lambda e: e.store.parking.answer(CHILD, "1/s", "yes", call="user__ask"),
+    ),
+    "reply_escalation": (
+        an_open_escalation,
+        lambda e: e.store.escalations.reply(
+            held_again("2/a"), 0, "{}", e.store.escalations.pending(RUN)[0], "yes", EVENT
+        ),
     ),
     "requeue_visit": (started, lambda e: e.store.visits.requeue(held("1/s"))),
     "requeue_visit for later": (started, lambda e: e.store.visits.requeue(held("1/s"), 5)),

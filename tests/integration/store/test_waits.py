@@ -38,8 +38,8 @@ from tests.support.runs import CHILD, RUN, a_run, begin, started, status, unchan
 
 CALLS = ("c1", "c2", "c3", "c4")
 # A map's row is opened with its invocations only.
-KINDS: tuple[WaitKind, ...] = ("question", "child", "timer", "message", "escalation")
-PERSONAL = ("question", "message", "escalation")
+KINDS: tuple[WaitKind, ...] = ("question", "child", "timer", "message")
+PERSONAL = ("question", "message")
 VISIT = "1/s"
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.scheduler.agents.escalation import Escalation, pending
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.agents.roster import Member
+from sleipnir.scheduler.agents.tasks import TaskRefused
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.agents.builtin.declaring import Parameter, checked
+from sleipnir.worker.agents.builtin.escalations import escalation_tool, open_escalations
+from sleipnir.worker.agents.builtin.tasks import task_tools
 from sleipnir.worker.agents.children import Children
+from sleipnir.worker.agents.dispatch import Dispatcher, with_dispatched
 from sleipnir.worker.conversation.tool_set import (
     CallOutcome,
     Effect,
@@ -31,7 +37,10 @@ def agent_tools(
     visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls
 ) -> Iterator[ResolvedTool]:
     """The functions, for one turn."""
-    acts = _Acts(visit, Children(visit, notebook, calls))
+    children = Children(visit, notebook, calls)
+    dispatcher = Dispatcher(notebook, children)
+    escalations = cache(partial(open_escalations, visit, notebook))
+    acts = _Acts(visit, notebook, children, dispatcher, escalations)
     which = {"id": Parameter("string", "The id that agent__spawn returned.")}
     yield checked(
         "agent__spawn",
@@ -39,6 +48,7 @@ def agent_tools(
         {
             "agent": Parameter("string", "The agent's name."),
             "prompt": Parameter("string", "What it is to do; it sees nothing else of yours."),
+            "task_id": Parameter("string", "The task it works on, if any.", required=False),
         },
         acts.spawn,
         in_commit=True,
@@ -67,6 +77,8 @@ def agent_tools(
         acts.cancel,
         in_commit=True,
     )
+    yield from task_tools(notebook, dispatcher)
+    yield escalation_tool(visit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,28 +86,53 @@ class _Acts:
     """In a turn that is taken up a call whose result is known changes the roster alone."""
 
     visit: Visit[TurnNode]
+    notebook: Notebook
     children: Children
+    dispatcher: Dispatcher
+    # As found once a try: what is asked later wakes the visit.
+    escalations: Callable[[], Sequence[Escalation]]
 
     def spawn(self, call: ToolInvocation) -> Completed:
         order = call.arguments["agent"], call.arguments["prompt"], call.key
-        if call.known is not None:
-            self.children.has_spawned(*order, call.known)
-            return Completed(call.known)
-        return Completed(self.children.spawn(*order))
+        if call.known is None:
+            result = self.children.spawn(*order)
+        else:
+            result = call.known
+            self.children.has_spawned(*order, result)
+        return Completed(self._claiming(call.arguments.get("task_id"), result))
+
+    def _claiming(self, task_id: str | None, result: dict[str, Any]) -> dict[str, Any]:
+        """The result of a spawn, its task claimed; a task that cannot be is a warning."""
+        if task_id is None or result.get("status") != "ok":
+            return result
+        try:
+            self.notebook.tasks = self.notebook.tasks.claimed(task_id, result["id"])
+        except TaskRefused as refused:
+            return {**result, "warnings": [str(refused)]}
+        return result
 
     def check(self, call: ToolInvocation) -> CallOutcome:
-        taken = self._taken(call)
-        return taken or self._kept(*self.children.check(call.arguments["id"], call.key))
+        if call.known is not None:
+            return self._taken(call)
+        found, usage = self.children.check(call.arguments["id"], call.key)
+        if found["status"] == "pending":
+            return Completed({**found, **pending(self.escalations())})
+        return self._kept(self._freed(call, found), usage)
 
     def collect(self, call: ToolInvocation) -> CallOutcome:
-        taken = self._taken(call)
-        if taken is not None:
-            return taken
+        if call.known is not None:
+            return self._taken(call)
         name = call.arguments["id"]
         if call.arrived is not None:
-            return self._kept(*self.children.collect(name, json.loads(call.arrived), call.key))
-        found = self.children.begin_to_collect(name)
-        return Waits(ChildEnd(found.run_id)) if isinstance(found, Member) else Completed(found)
+            end = json.loads(call.arrived)
+            found, usage = self.children.collect(name, end, call.key)
+            return self._kept(self._freed(call, found), usage)
+        if self.escalations():  # it has to know of these, and cannot as long as it waits
+            return self.check(call)
+        member = self.children.begin_to_collect(name)
+        if isinstance(member, Member):
+            return Waits(ChildEnd(member.run_id))
+        return Completed(member)
 
     def _kept(self, result: dict[str, Any], usage: Usage) -> CallOutcome:
         """A result that is recorded with what a model used for it."""
@@ -114,10 +151,16 @@ class _Acts:
         return Completed(self.children.listed())
 
     def cancel(self, call: ToolInvocation) -> Completed:
-        return self._taken(call) or Completed(self.children.cancel(call.arguments["id"]))
+        if call.known is not None:
+            return self._taken(call)
+        return Completed(self._freed(call, self.children.cancel(call.arguments["id"])))
 
-    def _taken(self, call: ToolInvocation) -> Completed | None:
-        if call.known is None:
-            return None
+    def _taken(self, call: ToolInvocation) -> Completed:
         self.children.has_taken(call.arguments["id"], call.known)
-        return Completed(call.known)
+        return Completed(self._freed(call, call.known))
+
+    def _freed(self, call: ToolInvocation, result: dict[str, Any]) -> dict[str, Any]:
+        """The result of taking a child off the list, with what could start in its place."""
+        if result.get("status") not in ("completed", "ok"):
+            return result
+        return with_dispatched(result, self.dispatcher.start_refused(call))

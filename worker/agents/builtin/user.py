@@ -67,16 +67,18 @@ class _UserTool:
         if "options" not in self.parameters:
             options = ()
         if invocation.arrived is not None:
-            return Completed(self._result(options, invocation.arrived))
+            return Completed(self._result(question, options, invocation.arrived))
         ahead = self._ahead(invocation)
         if ahead is not None:
             return Completed(answered(self.kind, options, ahead))
-        if self.visit.context.headless:
+        if self.visit.context.is_unattended:
             return Completed(no_person(self.kind, question, options))
         shown = ("yes", "no") if self.kind == "confirm" else options
         return Waits(Asked(self.kind, question, shown, allowed_s=asking_limit_s(self.visit)))
 
-    def _result(self, options: Sequence[str], arrived: str) -> dict[str, Any]:
+    def _result(self, question: str, options: Sequence[str], arrived: str) -> dict[str, Any]:
+        if not arrived and self.visit.context.headless:
+            return no_person(self.kind, question, options)
         if not arrived:
             return timed_out(self.visit.node.config.escalation_timeout)
         return answered(self.kind, options, json.loads(arrived)["answer"])

@@ -117,8 +117,8 @@ def _make_transition(delivery: Delivery, outcome: Outcome) -> None:
             step.finish(delivery, outcome)
         case Asked():
             parking.wait(delivery, outcome)
-        case Awaiting(things):
-            parking.wait(delivery, *things)
+        case Awaiting(things, known):
+            parking.wait(delivery, *things, known=known)
         case Spawned():
             refused = parking.spawn(delivery, outcome)
             if refused is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sleipnir.graphs.errors import BundleError
@@ -34,8 +35,12 @@ with lazy_imports():
     from sleipnir.scheduler.runs import submit
 
 
-def wait(delivery: Delivery, *things: Asked | ChildEnd) -> None:
-    """Put questions to people, and wait for the answers and for the ends of children."""
+def wait(delivery: Delivery, *things: Asked | ChildEnd, known: Sequence[str] = ()) -> None:
+    """Put questions to people, and wait for the answers and for the ends of children.
+
+    Args:
+        known: calls that have their results; the visit waits for nothing of theirs any more.
+    """
     waits, events, turn = [], [], ""
     for each in things:
         if isinstance(each, ChildEnd):
@@ -50,7 +55,8 @@ def wait(delivery: Delivery, *things: Asked | ChildEnd) -> None:
     for other in events[1:]:  # a transition tells one
         delivery.visit.services.narration.narrate(other)
     event = events[0] if events else None
-    delivery.services.store.parking.park(delivery.lease, waits, event=event, turn=turn)
+    parking = delivery.services.store.parking
+    parking.park(delivery.lease, waits, used=known, event=event, turn=turn)
 
 
 def _question(delivery: Delivery, asked: Asked) -> Question:

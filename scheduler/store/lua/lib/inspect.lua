@@ -50,7 +50,7 @@ local function inspect_map(run_id, visit)
 end
 
 -- The rows of what a visit waits for, and of what else some index has of it: call, row, when its
--- timer is due, asked at, whether there is a question.
+-- timer is due, asked at, whether there is a question, since when it is open to its root's model.
 local function inspect_waits(run_id, visit, calls)
   local waits = waits_of(run_id, visit)
   local named, rows = {}, {}
@@ -65,9 +65,12 @@ local function inspect_waits(run_id, visit, calls)
   end
   for i, call in ipairs(sorted(all)) do
     local question = question_of(visit, call)
-    rows[i] = {call, redis.call('HGET', waits, call) or '',
+    local row = redis.call('HGET', waits, call) or ''
+    rows[i] = {call, row,
       score(timers, wait_timer(run_id, visit, call)), score(inbox, run_id .. ' ' .. question),
-      redis.call('HEXISTS', key('questions', run_id), question)}
+      redis.call('HEXISTS', key('questions', run_id), question),
+      score(key('escalations', string.match(row, '^question open %d+ %d+ (.+)$') or ''),
+        run_id .. ' ' .. question)}
   end
   return rows
 end
@@ -187,7 +190,7 @@ local function inspect(run_id, rest, whole)
   local keys = {}
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children',
     'failures', 'messages', 'transcripts', 'superseded', 'spawned', 'kept', 'visits', 'staged',
-    'pending', 'questions'}) do
+    'pending', 'questions', 'escalations'}) do
     keys[#keys + 1] = kind
     keys[#keys + 1] = redis.call('PTTL', key(kind, run_id))
   end

@@ -5,11 +5,11 @@
 --   <kind> open <since> <allowed> <detail>   since: ms; allowed: ms until its timer is due, -1: never
 --   <kind> done <result>
 -- Kinds, and what a graph's nodes take for their ids:
---   question    a person's answer (question)
+--   question    a person's answer (question); detail is the root whose model may give it, if any's
 --   child       the end of a run, detail is its id (child)
 --   map         the last of a map's invocations (map)
 --   timer       nothing but its time (timer)
---   message, escalation   what somebody sends
+--   message     what somebody sends
 --
 -- run.busy counts the visits that can go on without a person; at 0 the run is `waiting`.
 -- run.free counts the places left in the step's window; absent when the frontier fits into it.
@@ -17,7 +17,7 @@
 local settle
 
 -- Nothing comes of these without a person; a map's invocations count for themselves.
-local STILL = {question = true, map = true, message = true, escalation = true}
+local STILL = {question = true, map = true, message = true}
 
 local function waits_of(run_id, visit)
   return key('waits', run_id .. ' ' .. visit)
@@ -57,6 +57,14 @@ local function read_rows(run_id, visit)
     rows[found[i]] = parse_row(found[i + 1])
   end
   return rows
+end
+
+-- Whether a visit waits for children that its model has spawned.
+local function collects(rows)
+  for call, row in pairs(rows) do
+    if row.kind == 'child' and not row.result and (row.call or call) ~= 'child' then return true end
+  end
+  return false
 end
 
 local function is_still(row)

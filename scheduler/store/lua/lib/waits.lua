@@ -64,6 +64,38 @@ local function result_of(child_id)
   return child_result(child_id, status, output or '', failure or '')
 end
 
+-- The root whose model may answer what a child run asks, '' where none may; it has to be in time.
+local function supervisor_of(run_id, allowed)
+  if allowed < 0 then return '' end
+  local context = cjson.decode(redis.call('HGET', key('run', run_id), 'context') or '{}')
+  return context.supervised and context.root or ''
+end
+
+-- Let the visit of a root that waits for children of its model go on: the model has to be told.
+local function interrupt(root)
+  local open = redis.call('HGETALL', key('visits', root))
+  for i = 1, #open, 2 do
+    local visit, v = open[i], parse_visit(open[i + 1])
+    if v.status == 'waiting' and collects(read_rows(root, visit)) then
+      local was_busy = is_busy(v)
+      v.fresh = v.fresh + 1
+      resume(root, visit, v)
+      count_visit(root, v, was_busy)
+    end
+  end
+end
+
+-- Tell people of a question, and the model of the root whose run it belongs to.
+local function post_question(run_id, visit, call, text, root)
+  local name = run_id .. ' ' .. question_of(visit, call)
+  add('HSET', key('questions', run_id), {question_of(visit, call), text})
+  add('ZADD', inbox, {now_ms, name})
+  if root ~= '' then
+    add('ZADD', key('escalations', root), {now_ms, name})
+    interrupt(root)
+  end
+end
+
 -- Let go of what an open row has outside of its visit, but for a child: that may go on.
 local function release(run_id, visit, call, row)
   if row.allowed >= 0 then
@@ -73,6 +105,9 @@ local function release(run_id, visit, call, row)
     local question = question_of(visit, call)
     write('HDEL', key('questions', run_id), question)
     write('ZREM', inbox, run_id .. ' ' .. question)
+    if row.detail ~= '' then
+      write('ZREM', key('escalations', row.detail), run_id .. ' ' .. question)
+    end
   end
 end
 
@@ -115,6 +150,8 @@ end
 -- call, kind, allowed and detail, which of a question is its text.
 local function open_row(run_id, visit, v, wait)
   local call, kind, allowed, detail = wait.call, wait.kind, wait.allowed or -1, wait.detail or ''
+  local row = kind == 'question' and read_row(run_id, visit, v, call)
+  if row and row.is_open and row.kind == kind then return end  -- it is asked already
   drop_row(run_id, visit, v, call)
   v.rows = v.rows + 1
   local result = kind == 'child' and result_of(detail)
@@ -132,12 +169,11 @@ local function open_row(run_id, visit, v, wait)
     add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
   end
   if kind == 'question' then
-    local question = question_of(visit, call)
-    add('HSET', key('questions', run_id), {question, detail})
-    add('ZADD', inbox, {now_ms, run_id .. ' ' .. question})
-    detail = ''
+    local root = supervisor_of(run_id, allowed)
+    post_question(run_id, visit, call, detail, root)
+    detail = root
   end
-  local row = {kind = kind, since = now_ms, allowed = allowed, detail = detail}
+  row = {kind = kind, since = now_ms, allowed = allowed, detail = detail}
   add('HSET', waits_of(run_id, visit), {call, open_text(row)})
 end
 
@@ -159,7 +195,8 @@ local function park(run_id, visit, v, mode, waits, used)
     in_place = in_place or wait.kind == 'map'  -- its invocations run in a window of their own
   end
   v.token, v.tries, v.mode = '-', 0, mode
-  if may_go_on(v) then
+  local is_told = collects(waits) and redis.call('EXISTS', key('escalations', run_id)) == 1
+  if is_told or may_go_on(v) then
     local agent, digest = unpack(redis.call('HMGET', key('run', run_id), 'agent', 'digest'))
     make_ready(run_id, visit, v, label_of(run_id, visit, agent), digest)
     return

@@ -7,7 +7,8 @@
 -- USES store listed dispatch waiting inspect
 -- OK   record visits staged pending deadline expiry children parent keys steps spawned digest indexes
 --      visits    visit, packed, its timer, waits, map, turns, and whether it is set aside
---      waits     call, row, its timer, asked at, whether there is a question
+--      waits     call, row, its timer, asked at, whether there is a question, since when it is
+--                open to its root's model
 --      map       invocations under way, next, total, halted, items that are missing
 --      children  run id, status, parent
 --      parent    status, waits of its visit, whether it lists us, whether it has us as spawned

@@ -1,0 +1,64 @@
+"""Questions of child runs to the model of their root, and what that is told of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sleipnir.scheduler.runs.consent import consent
+
+_INSTRUCTION = (
+    "Agents below you wait for answers, each for a limited time. Answer by agent__reply_escalation "
+    "from what you know, or ask the user first."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """An open question of a run below the root."""
+
+    run_id: str
+    visit: str
+    call: str
+    asker: str  # what models call the run
+    agent: str
+    node: str
+    kind: str
+    question: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def escalation_id(self) -> str:
+        """By which the root's model names it: `esc_<8 hex>`."""
+        place = f"{self.run_id} {self.visit} {self.call}"
+        return f"esc_{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+
+    def shown(self) -> dict[str, Any]:
+        """As the root's model sees it."""
+        options = {"options": list(self.options)} if self.options else {}
+        return {
+            "escalation_id": self.escalation_id,
+            "from_agent_id": self.asker,
+            "from_agent_name": self.agent,
+            "question": f"[{self.kind}] {self.question}",
+            **options,
+        }
+
+    def answer(self, reply: str) -> str:
+        """What the run is answered by a reply."""
+        return (consent(reply) or reply) if self.kind == "confirm" else reply
+
+
+def pending(escalations: Sequence[Escalation]) -> dict[str, Any]:
+    """What a result gets in addition while questions are open; nothing while none is."""
+    return {"pending_escalations": [each.shown() for each in escalations]} if escalations else {}
+
+
+def notified(result: Any, escalations: Sequence[Escalation]) -> Any:
+    """The result of a turn's last call, with what the root's model has to know."""
+    if not escalations:
+        return result
+    fields = dict(result) if isinstance(result, Mapping) else {"output": result}
+    return {**fields, **pending(escalations), "escalation_instruction": _INSTRUCTION}

@@ -1,0 +1,179 @@
+"""The task queue of a run: what its model plans for its agents, in which order, and for whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+TaskStatus: TypeAlias = Literal["pending", "blocked", "in_progress", "completed", "failed"]
+
+_FINAL = ("completed", "failed")
+_ID = re.compile(r"(?:task_)?(\d{1,9})")
+
+
+class TaskRefused(Exception):
+    """There is no such task, or it is over; the text is for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task: `pending` may be begun, `blocked` waits for the others of `blocked_by`."""
+
+    number: int
+    subject: str
+    description: str | None = None
+    status: TaskStatus = "pending"
+    owner: str | None = None
+    blocked_by: tuple[int, ...] = ()
+    agent: str | None = None  # to start as soon as it may be begun
+    prompt: str | None = None  # what that is told
+
+    @property
+    def id(self) -> str:
+        return task_id(self.number)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an agent is to be started for it."""
+        return self.status == "pending" and self.agent is not None
+
+    def announced(self) -> dict[str, Any]:
+        """As a model is told that it may be begun."""
+        return {
+            "id": self.id,
+            "subject": self.subject,
+            "description": self.description,
+            "agent": self.agent,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TaskQueue:
+    """All tasks, by number. Each waits for earlier ones only, so there are no cycles."""
+
+    tasks: tuple[Task, ...] = ()
+
+    @classmethod
+    def from_json(cls, fields: Iterable[Mapping[str, Any]]) -> TaskQueue:
+        """The reverse of `to_json`."""
+        tasks = (Task(**{**each, "blocked_by": tuple(each["blocked_by"])}) for each in fields)
+        return cls(tuple(tasks))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [asdict(task) for task in self.tasks]
+
+    def shown(self) -> list[dict[str, Any]]:
+        """As models and people see it."""
+        return [
+            {
+                "id": task.id,
+                "subject": task.subject,
+                "status": task.status,
+                "owner": task.owner,
+                "blocked_by": [task_id(number) for number in task.blocked_by],
+                "blocks": [other.id for other in self._dependents(task)],
+                "agent": task.agent,
+                "prompt": task.prompt,
+            }
+            for task in self.tasks
+        ]
+
+    def with_task(self, task: Task, blocked_by: Sequence[str] = ()) -> tuple[TaskQueue, list[str]]:
+        """The queue with one more task, and what of `blocked_by`, task ids, is left out, and why.
+
+        Args:
+            task: its number and status follow from the queue.
+        """
+        number, waits_for, warnings = len(self.tasks) + 1, list[int](), list[str]()
+        for name in dict.fromkeys(blocked_by):
+            other = self._find(name)
+            if other is not None and other.status != "completed":
+                waits_for.append(other.number)
+            elif other is None:
+                itself = _number(name) == number
+                reason = "a task cannot wait for itself" if itself else "there is no such task"
+                warnings.append(f"blocked_by '{name}' is left out: {reason}")
+        task = replace(
+            task,
+            number=number,
+            status="blocked" if waits_for else "pending",
+            blocked_by=tuple(dict.fromkeys(waits_for)),
+        )
+        return TaskQueue((*self.tasks, task)), warnings
+
+    def with_completed(self, name: str) -> tuple[TaskQueue, list[Task]]:
+        """The queue once a task is done, and those that may be begun now.
+
+        Raises:
+            TaskRefused: it is unknown, or over.
+        """
+        done = self._open(name)
+        runnable = list[Task]()
+        tasks = list(self.tasks)
+        tasks[done.number - 1] = replace(done, status="completed", blocked_by=())
+        for dependent in self._dependents(done):
+            left = tuple(number for number in dependent.blocked_by if number != done.number)
+            freed = replace(dependent, blocked_by=left)
+            if not left and dependent.status == "blocked":
+                freed = replace(freed, status="pending")
+                runnable.append(freed)
+            tasks[dependent.number - 1] = freed
+        return TaskQueue(tuple(tasks)), runnable
+
+    def with_failed(self, name: str) -> tuple[TaskQueue, list[Task]]:
+        """The queue once a task has failed, and those that wait for it, which stay blocked.
+
+        Raises:
+            TaskRefused: it is unknown, or over.
+        """
+        failed = self._open(name)
+        return self._with(replace(failed, status="failed")), self._dependents(failed)
+
+    def claimed(self, name: str, owner: str) -> TaskQueue:
+        """The queue once somebody works on a task.
+
+        Raises:
+            TaskRefused: it is unknown, or cannot be begun now.
+        """
+        task = self._find(name)
+        if task is None:
+            raise TaskRefused(f"there is no task '{name}'")
+        if task.status != "pending" or task.owner is not None:
+            of = f" by {task.owner}" if task.owner is not None else ""
+            raise TaskRefused(f"{task.id} is {task.status}{of}: it was not claimed")
+        return self._with(replace(task, status="in_progress", owner=owner))
+
+    def due(self) -> list[Task]:
+        """Those for which an agent is to be started."""
+        return [task for task in self.tasks if task.is_due]
+
+    def _with(self, task: Task) -> TaskQueue:
+        return TaskQueue(tuple(task if t.number == task.number else t for t in self.tasks))
+
+    def _dependents(self, task: Task) -> list[Task]:
+        return [other for other in self.tasks if task.number in other.blocked_by]
+
+    def _find(self, name: str) -> Task | None:
+        number = _number(name)
+        return self.tasks[number - 1] if 0 < number <= len(self.tasks) else None
+
+    def _open(self, name: str) -> Task:
+        task = self._find(name)
+        if task is None:
+            raise TaskRefused(f"there is no task '{name}'")
+        if task.status in _FINAL:
+            raise TaskRefused(f"{task.id} is {task.status} already")
+        return task
+
+
+def task_id(number: int) -> str:
+    """What models call a task."""
+    return f"task_{number}"
+
+
+def _number(name: str) -> int:
+    """Of a task's id, or its bare number; 0 for anything else."""
+    found = _ID.fullmatch(name.strip())
+    return int(found[1]) if found else 0

@@ -1,0 +1,96 @@
+"""Open questions of a tree of runs that the model of its root may answer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.state import encode
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.agents.escalation import Escalation
+from sleipnir.scheduler.runs.model import QUESTION, Lease, RunContext
+from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.transitions import Transitions
+
+# Whoever only looks at runs tells nothing.
+with lazy_imports():
+    from sleipnir.scheduler.runs import events
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.events import Event
+
+
+class Escalations:
+    """What runs below a root ask, and its model's replies."""
+
+    def __init__(self, store: Transitions) -> None:
+        self._store = store
+        self._redis: Any = store.client  # redis-py types every answer as sync or async
+
+    def pending(self, root: str) -> list[Escalation]:
+        """What is open, oldest first."""
+        names = [
+            name.partition(" ") for name in self._redis.zrange(run_key("escalations", root), 0, -1)
+        ]
+        if not names:
+            return []
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id, _, question in names:
+                pipe.hget(run_key("questions", run_id), question)
+                pipe.hget(run_key("run", run_id), "context")
+            answers = pipe.execute()
+        return [
+            _escalation(run_id, question, json.loads(text), RunContext.from_json(context))
+            for (run_id, _, question), text, context in zip(
+                names, answers[::2], answers[1::2], strict=True
+            )
+            if text is not None  # answered meanwhile
+        ]
+
+    def reply(
+        self,
+        lease: Lease,
+        position: int,
+        turn: str,
+        escalation: Escalation,
+        reply: str,
+        event: Event | None,
+    ) -> None:
+        """Answer a question and record `turn`, the result of the call that does, once.
+
+        Args:
+            position: how many entries the visit's conversation had before.
+
+        Raises:
+            NotWaiting: somebody was faster, or the time for it is over.
+            RunClosed, StaleVisit: it is somebody else's to go on.
+        """
+        self._store.call(
+            "reply_escalation",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            position,
+            turn,
+            self._store.event(event),
+            escalation.run_id,
+            escalation.visit,
+            escalation.call,
+            encode({"answer": escalation.answer(reply)}),
+            self._store.event(events.QuestionAnswered(escalation.node)),
+        )
+
+
+def _escalation(run_id: str, name: str, fields: dict[str, Any], context: RunContext) -> Escalation:
+    visit, _, call = name.partition(" ")
+    return Escalation(
+        run_id=run_id,
+        visit=visit,
+        call=call or QUESTION,
+        asker=context.handle or run_id,
+        agent=fields["agent"],
+        node=fields["node"],
+        kind=fields["kind"],
+        question=fields["text"],
+        options=tuple(fields["options"]),
+    )

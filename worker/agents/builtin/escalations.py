@@ -1,0 +1,87 @@
+"""Questions of agents below a root: its model is told of them, and may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.scheduler.agents.escalation import Escalation, notified
+from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.scheduler.errors import NotWaiting
+from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.worker.agents.builtin.declaring import Parameter, checked
+from sleipnir.worker.conversation.tool_set import (
+    Effect,
+    EffectRefused,
+    Recorder,
+    ResolvedTool,
+    ToolInvocation,
+)
+from sleipnir.worker.tools.call import Completed
+from sleipnir.worker.visit.context import Visit
+
+REPLY = "agent__reply_escalation"
+
+
+def escalation_tool(visit: Visit[TurnNode]) -> ResolvedTool:
+    """The function by which the root's model answers."""
+    return checked(
+        REPLY,
+        "Answer a question of an agent that works for you, one of the pending_escalations.",
+        {
+            "escalation_id": Parameter("string", "The question's escalation_id."),
+            "reply": Parameter("string", "The answer: one of its options, or your own words."),
+        },
+        _Acts(visit).reply,
+    )
+
+
+def open_escalations(visit: Visit[TurnNode], notebook: Notebook) -> Sequence[Escalation]:
+    """What the model of a root may answer now; without agents nobody asks it."""
+    if visit.context.depth or not notebook.roster.members:
+        return ()
+    return visit.services.team.escalations()
+
+
+def told(visit: Visit[TurnNode], notebook: Notebook, result: Any) -> Any:
+    """The last result of a turn, as the model is shown it: with what is open."""
+    return notified(result, open_escalations(visit, notebook))
+
+
+@dataclass(frozen=True, slots=True)
+class _Acts:
+    visit: Visit[TurnNode]
+
+    def reply(self, invocation: ToolInvocation) -> Effect | Completed:
+        name = invocation.arguments["escalation_id"]
+        open_now = self.visit.services.team.escalations()
+        found = next((each for each in open_now if each.escalation_id == name), None)
+        if found is None:
+            return Completed(_closed(name))
+        replied = {
+            "status": "ok",
+            "message": f"{found.asker} has the answer and goes on.",
+            "original_question": found.question,
+        }
+        return Effect(replied, self._replying(found, invocation.arguments["reply"]))
+
+    def _replying(self, escalation: Escalation, reply: str) -> Recorder:
+        answer = self.visit.services.team.replying(escalation, reply)
+
+        def record(position: int, entry: Any, event: Event | None, usage: Usage) -> None:
+            try:
+                answer(position, entry, event, usage)
+            except NotWaiting:
+                raise EffectRefused(_closed(escalation.escalation_id)) from None
+
+        return record
+
+
+def _closed(name: str) -> dict[str, Any]:
+    return {
+        "status": "error",
+        "message": f"'{name}' is not open: unknown, answered already, or its time is over",
+    }
