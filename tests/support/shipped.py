@@ -39,8 +39,13 @@ class Shipped:
         self.client.answer(run_id, text, node)
         return self.go_on(run_id)
 
-    def go_on(self, run_id: str) -> Run:
-        self.engine.drive()
+    def go_on(self, run_id: str, *, newest_first: bool = False) -> Run:
+        self.engine.drive(newest_first=newest_first)
+        if self.engine.run(run_id).status == "running":
+            # On a busy machine a call to a model may fail, and is made again after a while.
+            self.engine.clock.move(60)
+            self.engine.tick()
+            self.engine.drive(newest_first=newest_first)
         return self.engine.run(run_id)
 
     def question(self) -> str:

@@ -97,9 +97,8 @@ def test_ten_files_are_reviewed_side_by_side_by_reviewers_that_know_each_other(
     run_id = shipped.submit(
         "code-reviewer", "Review my changes.", workdir=str(repository.directory)
     )
-    engine.drive(newest_first=True)  # the roster is sent before anybody looks
+    run = shipped.go_on(run_id, newest_first=True)  # the roster is sent before anybody looks
 
-    run = engine.run(run_id)
     assert run.status == "succeeded", run.failure
     assert run.output is not None
     for file in files:
