@@ -14,6 +14,7 @@ import redis
 
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.llm.client import Endpoint, prepare
+from sleipnir.worker.llm.provider.transport import shared_transport
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer
@@ -80,6 +81,8 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     """A model server that tests script, and that the environment leads to."""
+    # It reads the proxies of the environment once: before a test names one for its tools.
+    shared_transport()
     with ModelServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")

@@ -41,11 +41,6 @@ class Shipped:
 
     def go_on(self, run_id: str, *, newest_first: bool = False) -> Run:
         self.engine.drive(newest_first=newest_first)
-        if self.engine.run(run_id).status == "running":
-            # On a busy machine a call to a model may fail, and is made again after a while.
-            self.engine.clock.move(60)
-            self.engine.tick()
-            self.engine.drive(newest_first=newest_first)
         return self.engine.run(run_id)
 
     def question(self) -> str:
