@@ -100,6 +100,7 @@ Shared:
     sleipnir:audit             stream  what people did to runs; the newest 100,000 acts
     sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in seconds
+    sleipnir:probe             string  written to see whether that is possible; expires at once
     sleipnir:workers           set     their names; expires in a day
     sleipnir                   list    the queue, if the broker is this Redis; its first lane,
                                        `sleipnir\\x06\\x16<n>` the others (lua/lib/dispatch.lua)
@@ -125,6 +126,7 @@ ALL_PARTITIONS = tuple(f"{{p{number:02d}}}" for number in range(PARTITIONS))
 BUNDLES = "sleipnir:bundles"
 AUDIT = "sleipnir:audit"
 WORKERS = "sleipnir:workers"
+PROBE = "sleipnir:probe"
 QUEUE = "sleipnir"
 # As kombu names the lists of a queue's priorities.
 LANE_SEPARATOR = "\x06\x16"

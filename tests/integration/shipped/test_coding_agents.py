@@ -83,7 +83,7 @@ def test_the_coder_changes_a_file_and_runs_the_tests(
     assert hits == "greeting.py:1:def greet(name):"
     assert similar == "farewell.py\ntest_greeting.py"
     assert text.startswith("1: def greet(name):")
-    assert failing.startswith("$ python -m unittest discover\n")
+    assert failing.startswith("$ python3 -m unittest discover\n")
     assert "AssertionError" in failing
     assert failing.endswith("\nFAILED with exit status 1")
     patched, wrote, refused, verified, passing = after

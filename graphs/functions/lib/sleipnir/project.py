@@ -77,16 +77,18 @@ def _node(directory: Path) -> Project:
 def _python(directory: Path) -> Project:
     text = _text(directory / "pyproject.toml") + _text(directory / "setup.cfg")
     run = _python_runner(directory, text)
-    tests = f"{run}python -m pytest -q"
+    # By its one name that every system has; a project's own environment has both.
+    python = f"{run}python" if run else "python3"
+    tests = f"{python} -m pytest -q"
     if "pytest" not in text and not _has_pytest_files(directory):
-        tests = f"{run}python -m unittest discover"
+        tests = f"{python} -m unittest discover"
     checks = [
         command
         for marker, command in (("[tool.ruff", "ruff check ."), ("[tool.mypy", "mypy ."))
         if marker in text
     ]
     check = " && ".join(f"{run}{command}" for command in checks)
-    return Project("python", f"{run}python -m compileall -q .", tests, check)
+    return Project("python", f"{python} -m compileall -q .", tests, check)
 
 
 def _python_runner(directory: Path, text: str) -> str:

@@ -46,14 +46,14 @@ SCRIPTS = json.dumps({"scripts": {"build": "x", "test": "x", "lint": "x"}})
             {"pyproject.toml": PYTEST},
             (
                 "python",
-                "python -m compileall -q .",
-                "python -m pytest -q",
+                "python3 -m compileall -q .",
+                "python3 -m pytest -q",
                 "ruff check . && mypy .",
             ),
         ),
         (
             {"requirements.txt": ""},
-            ("python", "python -m compileall -q .", "python -m unittest discover", ""),
+            ("python", "python3 -m compileall -q .", "python3 -m unittest discover", ""),
         ),
         (
             {"pyproject.toml": "", "uv.lock": "", "tests/conftest.py": ""},
