@@ -1,7 +1,7 @@
 """A normal agent that uses what turns are made of, and what its run must come to.
 
 A list of things to do, a program beside it; two questions side by side; a child that runs a program
-and asks a person, collected; and the end.
+and asks, answered by the model that leads it, and collected; and the end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.agents import Agents
 from tests.support.conversations import converses
-from tests.support.model_server import ModelServer, calls, says
+from tests.support.model_server import ModelServer, Reply, Request, calls, says
 from tests.support.supervising import collects_all, spawns
 
 LEADER = """
@@ -37,9 +37,9 @@ def note(text: str) -> str:
         file.write(f"{os.environ['SLEIPNIR_IDEMPOTENCY_KEY']} {text}\\n")
     return f"noted {text}"
 '''
-ANSWERS = {"user__ask": "tea", "user__confirm": "yes", "user__input": "with milk"}
+ANSWERS = {"user__ask": "tea", "user__confirm": "yes"}
 TODOS = [{"id": 1, "desc": "boil", "done": True}, {"id": 2, "desc": "pour", "done": False}]
-TURNS = 7
+TURNS = 9
 
 
 def script(server: ModelServer) -> None:
@@ -55,6 +55,8 @@ def script(server: ModelServer) -> None:
         ),
         spawns("Work."),
         collects_all,
+        _replies,
+        collects_all,
         calls(("todo__done", {"id": 1})),
         says("Served."),
     )
@@ -64,6 +66,14 @@ def script(server: ModelServer) -> None:
         calls(("note", {"text": "b"}), ("user__input", {"question": "How?"})),
         says("Poured."),
     )
+
+
+def _replies(request: Request) -> Reply:
+    """The answer to what the child asks, by the id that the model was told last."""
+    told = json.loads(request.messages[-1]["content"])
+    (asked,) = told["pending_escalations"]
+    answer = {"escalation_id": asked["escalation_id"], "reply": "with milk"}
+    return calls(("agent__reply_escalation", answer))
 
 
 class ConversationTour:
@@ -83,6 +93,8 @@ class ConversationTour:
     def answer(self) -> None:
         """Answer what it asks, if it asks."""
         for question in self._agents.inbox():
+            if question.run_id != self.run_id:  # the child's, which its parent's model answers
+                continue
             self._agents.client.answer(question.run_id, ANSWERS[question.node], node=question.place)
 
     def check(self) -> None:
@@ -93,9 +105,10 @@ class ConversationTour:
         assert state["todos"]["todos"] == TODOS
         turns = [state[f"turn {number}"] for number in range(1, TURNS + 1)]
         told = [json.loads(m["content"]) for turn in turns for m in turn if m["role"] == "tool"]
-        _, boil, pour, noted, asked, confirmed, spawned, collected, _ = told
+        _, boil, pour, noted, asked, confirmed, spawned, waiting, replied, collected, _ = told
         assert (boil["id"], pour["id"], noted) == (1, 2, {"output": "noted a"})
         assert (asked, confirmed) == ({"answer": "tea"}, {"answer": "yes"})
+        assert (waiting["status"], replied["status"]) == ("pending", "ok")
         assert (collected["id"], collected["output"]) == (spawned["id"], "Poured.")
         (child,) = self._agents.queries.children(self.run_id)
         assert child.output == "Poured."
