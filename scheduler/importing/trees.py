@@ -19,6 +19,11 @@ LEFT_OUT = frozenset(
 )
 
 
+# Deeper ones are made by mistake.
+_DEEPEST = 100
+_LONGEST = 120
+
+
 def tree(kind: str, source: Path, target: Path, limit_bytes: int) -> Imported:
     """The part that a file or a directory is.
 
@@ -68,20 +73,29 @@ def _files_of(source: Path) -> tuple[list[Path], list[str]]:
     for path in _walk(source):
         relative = path.relative_to(source)
         if inside(root, str(relative)) is None:
-            notes.append(f"{relative} is left out: it leads out of the directory")
+            notes.append(f"{_shown(relative)} is left out: it leads out of the directory")
         elif stat.S_ISREG(path.stat().st_mode):
             files.append(relative)
         else:
-            notes.append(f"{relative} is left out: it is not a file")
+            deep = len(relative.parts) >= _DEEPEST
+            why = f"more than {_DEEPEST} directories deep" if deep else "it is not a file"
+            notes.append(f"{_shown(relative)} is left out: {why}")
     return files, notes
 
 
-def _walk(directory: Path) -> Iterator[Path]:
+def _shown(relative: Path) -> str:
+    """A path as a note names it; of a long one its beginning."""
+    text = str(relative)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _walk(directory: Path, depth: int = 1) -> Iterator[Path]:
+    """What is in a directory; one that is nested too deeply as if it were a file."""
     for path in sorted(directory.iterdir()):
         if path.name in LEFT_OUT:
             continue
-        if path.is_dir() and not path.is_symlink():
-            yield from _walk(path)
+        if path.is_dir() and not path.is_symlink() and depth < _DEEPEST:
+            yield from _walk(path, depth + 1)
         elif not (path.is_symlink() and not path.exists()):
             yield path
 

@@ -162,6 +162,19 @@ def test_what_cannot_be_read_is_said_before_anything_is_written(
     assert not config_of(sleipnir).exists()
 
 
+def test_what_is_nested_too_deeply_is_left_out(sleipnir: Sleipnir, theirs: Path) -> None:
+    bottom = theirs / "agents" / "soil-lab"
+    for _ in range(1200):
+        bottom /= "d"
+        bottom.mkdir()
+
+    parts = imported(sleipnir, theirs)
+
+    assert parts["soil-lab"]["fate"] == "copied"
+    (note,) = parts["soil-lab"]["notes"]
+    assert note.endswith("… is left out: more than 100 directories deep")
+
+
 def test_links_that_lead_out_of_an_agent_are_left_out(sleipnir: Sleipnir, theirs: Path) -> None:
     (theirs / "agents" / "soil-lab" / "passwords").symlink_to("/etc/passwd")
 
