@@ -100,14 +100,18 @@ class EngineQueries(Queries):
         for queue in queues:
             lanes = [(next(answers), next(answers)) for _ in range(LANES)]
             ahead = [*(text for _, text in lanes if text not in (None, TURN_MARK)), *next(answers)]
-            oldest_ms = min(map(_published_ms, ahead), default=now_ms)
+            oldest_ms = min((_published_ms(text, now_ms) for text in ahead), default=now_ms)
             length = sum(length for length, _ in lanes)
             found[queue] = QueueState(length, max(0.0, (now_ms - oldest_ms) / 1000))
         return found
 
 
-def _published_ms(message: str) -> int:
-    return int(json.loads(message)["headers"]["published_ms"])
+def _published_ms(message: str, now_ms: int) -> int:
+    """When a message was published; of one that is not ours, now."""
+    try:
+        return int(json.loads(message)["headers"]["published_ms"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return now_ms
 
 
 def _sums(hashes: Iterable[Mapping[str, str]]) -> dict[str, int]:

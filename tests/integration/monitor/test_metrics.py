@@ -65,6 +65,15 @@ def test_runs_are_counted_by_agent_and_status(engine: Engine, clock: Clock) -> N
     assert figures(engine).get_sample_value("sleipnir_partitions_unowned") == 0
 
 
+def test_a_message_of_somebody_else_is_counted_and_no_more(engine: Engine) -> None:
+    engine.redis.lpush("sleipnir", "[" * 2_000, '{"headers": {}}')
+
+    found = figures(engine)
+
+    assert found.get_sample_value("sleipnir_queue_length", {"queue": "sleipnir"}) == 2
+    assert found.get_sample_value("sleipnir_queue_oldest_seconds", {"queue": "sleipnir"}) == 0
+
+
 def test_workers_are_counted_while_they_say_that_they_are_there(engine: Engine) -> None:
     machines = Machines(engine.redis)
     machines.announce(WorkerState("desk", 7, 32, 3, 100, 1.5, 10**8), with_queue=True)
