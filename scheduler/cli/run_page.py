@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.map_items import MapItem
 
 _ITEMS = ("INDEX", "STATE", "TOOK", "TOKENS", "COST", "REASON")
-_NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "TOKENS", "COST")
+_NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "WAITED", "PARKED", "TOKENS", "COST")
 
 
 def items(found: Sequence[MapItem]) -> Iterator[str]:
@@ -150,11 +150,12 @@ def _failures(run: Run, failures: Sequence[NodeFailure]) -> Iterator[str]:
 
 
 def _node(row: NodeTimes, types: Mapping[str, str]) -> tuple[str, ...]:
+    times = row.total_ms, row.avg_ms, row.max_ms, row.wait_ms, row.parked_ms
     return (
         row.node,
         types.get(row.node, ""),
         str(row.visits),
-        *(f"{ms / 1000:.3f}s" for ms in (row.total_ms, row.avg_ms, row.max_ms)),
+        *(f"{ms / 1000:.3f}s" for ms in times),
         tokens(row.usage),
         cost(row.usage),
     )

@@ -135,7 +135,10 @@ def _within(sizes: Sequence[int], limit_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
-    """The committed visits of one node, durations from begin to end, parking included."""
+    """The committed visits of one node, durations from begin to end, parking included.
+
+    What a map's invocations waited for and how long they were parked is not kept.
+    """
 
     node: str
     visits: int
@@ -143,36 +146,42 @@ class NodeTimes:
     max_ms: int
     usage: Usage
     failed: int = 0  # visits that failed and count all the same; of a map, items
+    wait_ms: int = 0  # from their steps' starts to their begins
+    parked_ms: int = 0  # of the total: no worker had them, for they waited for something
 
     @property
     def avg_ms(self) -> float:
         return self.total_ms / self.visits
+
+    def __add__(self, other: NodeTimes) -> NodeTimes:
+        return NodeTimes(
+            self.node,
+            self.visits + other.visits,
+            self.total_ms + other.total_ms,
+            max(self.max_ms, other.max_ms),
+            self.usage + other.usage,
+            self.failed + other.failed,
+            self.wait_ms + other.wait_ms,
+            self.parked_ms + other.parked_ms,
+        )
 
 
 def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
     """One row per node that ran, slowest total first; a map's invocations under its branch."""
     rows: dict[str, NodeTimes] = {}
 
-    def add(
-        node: str, visits: int, total_ms: int, max_ms: int, usage: Usage, failed: int = 0
-    ) -> None:
-        old = rows.get(node, NodeTimes(node, 0, 0, 0, NO_USAGE))
-        rows[node] = NodeTimes(
-            node,
-            old.visits + visits,
-            old.total_ms + total_ms,
-            max(old.max_ms, max_ms),
-            old.usage + usage,
-            old.failed + failed,
-        )
+    def add(new: NodeTimes) -> None:
+        old = rows.get(new.node)
+        rows[new.node] = new if old is None else old + new
 
     for checkpoint in history:
         for node, timing in checkpoint.nodes.items():
-            milliseconds = timing.get("ms", 0)
-            failed = timing.get("failed", 0)
-            add(node, 1, milliseconds, milliseconds, _usage(timing), failed)
+            ms, failed = timing.get("ms", 0), timing.get("failed", 0)
+            waited, parked = timing.get("wait", 0), timing.get("parked", 0)
+            add(NodeTimes(node, 1, ms, ms, _usage(timing), failed, waited, parked))
             if branch := timing.get("branch"):
-                add(branch["id"], branch["visits"], branch["ms"], branch["max_ms"], _usage(branch))
+                visits, total_ms, max_ms = branch["visits"], branch["ms"], branch["max_ms"]
+                add(NodeTimes(branch["id"], visits, total_ms, max_ms, _usage(branch)))
     return sorted(rows.values(), key=lambda row: (-row.total_ms, row.node))
 
 

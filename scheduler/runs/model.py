@@ -241,6 +241,8 @@ class Begun:
     attempt: int  # of the node
     turns: int  # entries that its conversation has recorded
     age_s: float  # since the visit first began
+    wait_ms: int  # from its step's start to then
+    parked_ms: int  # of its age; but for a map's on its items
     left_s: float | None  # until the run's deadline
     results: Mapping[str, str]  # of what it waited for, by call id
     context: RunContext
@@ -390,6 +392,6 @@ class Checkpoint:
     at: int  # ms
     writes: Mapping[str, Any]
     frontier: tuple[str, ...]
-    nodes: Mapping[str, Mapping[str, Any]]  # id → ms, usage, failure, visits, max_ms
+    nodes: Mapping[str, Mapping[str, Any]]  # id → ms, wait, parked, usage, failure, branch
     folded: bool = False  # what it wrote is told with a later one
     superseded_by: int | None = None  # the try that did it anew

@@ -64,6 +64,8 @@ class Visits:
             attempt=begun.attempt,
             turns=begun.turns,
             age_s=begun.age_ms / 1000,
+            wait_ms=begun.wait_ms,
+            parked_ms=begun.parked_ms,
             left_s=begun.left_ms / 1000 if begun.left_ms >= 0 else None,
             results=dict(zip(begun.results[::2], begun.results[1::2], strict=True)),
             context=RunContext.from_json(begun.context),

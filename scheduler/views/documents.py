@@ -149,5 +149,7 @@ def _node_document(row: NodeTimes, node_type: str | None) -> Document:
         "total_s": row.total_ms / 1000,
         "avg_s": row.avg_ms / 1000,
         "max_s": row.max_ms / 1000,
+        "waited_s": row.wait_ms / 1000,
+        "parked_s": row.parked_ms / 1000,
         "usage": row.usage.to_json(),
     }

@@ -23,12 +23,16 @@ class _Tally:
     visits: int = 0
     failed: int = 0
     ms: int = 0
+    wait_ms: int = 0
+    parked_ms: int = 0
     usage: Usage = NO_USAGE
 
     def add(self, visits: int, timing: Mapping[str, Any]) -> None:
         self.visits += visits
         self.failed += int(timing.get("failed", 0))
         self.ms += int(timing.get("ms", 0))
+        self.wait_ms += int(timing.get("wait", 0))
+        self.parked_ms += int(timing.get("parked", 0))
         self.usage += Usage(*timing["usage"]) if "usage" in timing else NO_USAGE
 
 
@@ -125,5 +129,7 @@ def _node_fields(tally: _Tally) -> Document:
         "visits": tally.visits,
         "failed": tally.failed,
         "total_s": tally.ms / 1000,
+        "waited_s": tally.wait_ms / 1000,
+        "parked_s": tally.parked_ms / 1000,
         "usage": tally.usage.to_json(),
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.runs.model import Checkpoint, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -> Document:
-    """A row for each visit, in steps from `start` on: when it began and ended, waiting included.
+    """A row for each visit, in steps from `start` on: how long it waited to begin, when it did,
+    how long it took, and how much of that it was parked: nothing worked on it meanwhile.
 
     `held_up` is the visit of a step of several that ended last. Visits that are under way begin
     with their step and have no end. `next` is the step that the next page begins with.
@@ -39,21 +40,32 @@ def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -
 
 
 def _rows_of(checkpoint: Checkpoint) -> Iterator[Document]:
-    longest = max((timing.get("ms", 0) for timing in checkpoint.nodes.values()), default=0)
+    # All visits of a step are committed together, when the last of them has ended.
+    ends = {node: _waited(timing) + _took(timing) for node, timing in checkpoint.nodes.items()}
+    longest = max(ends.values(), default=0)
     for node, timing in checkpoint.nodes.items():
-        took = int(timing.get("ms", 0))
-        # All visits of a step are committed together; the one that took longest ended last.
-        began = checkpoint.at - longest
+        waited = _waited(timing)
+        began = checkpoint.at - longest + waited
         yield {
             "step": checkpoint.step,
             "node": node,
             "state": "tolerated" if timing.get("failed") else "done",
             "began_ms": began,
             "began_at": to_rfc3339(began),
-            "took_ms": took,
+            "waited_ms": waited,
+            "took_ms": _took(timing),
+            "parked_ms": int(timing.get("parked", 0)),
             "items": timing.get("branch", {}).get("visits"),
-            "held_up": len(checkpoint.nodes) > 1 and took == longest,
+            "held_up": len(ends) > 1 and ends[node] == longest,
         }
+
+
+def _waited(timing: Mapping[str, Any]) -> int:
+    return int(timing.get("wait", 0))
+
+
+def _took(timing: Mapping[str, Any]) -> int:
+    return int(timing.get("ms", 0))
 
 
 def _open_row(run: Run, node: str, began: int) -> Document:
@@ -63,7 +75,9 @@ def _open_row(run: Run, node: str, began: int) -> Document:
         "state": "waiting" if run.status == "waiting" else "running",
         "began_ms": began,
         "began_at": to_rfc3339(began),
+        "waited_ms": 0,
         "took_ms": None,
+        "parked_ms": 0,
         "items": None,
         "held_up": False,
     }

@@ -17,6 +17,13 @@ _NAMES: Final = 190
 _BARS: Final = 760
 _ROW: Final = 22
 _TOP: Final = 24
+_THIN: Final = 0.5  # what is narrower is left out
+_PATTERNS: Final = (
+    '<defs><pattern id="waits" class="hatched" width="6" height="6" patternUnits="userSpaceOnUse">'
+    '<path d="M0 6L6 0"/></pattern>'
+    '<pattern id="parked" class="dotted" width="6" height="6" patternUnits="userSpaceOnUse">'
+    '<circle cx="3" cy="3" r="1.4"/></pattern></defs>'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +79,27 @@ def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
     """The rows of a timeline document as an SVG element."""
     if not rows:
         return ""
-    bars = [
-        (row["began_ms"], now_ms if row["took_ms"] is None else row["began_ms"] + row["took_ms"])
-        for row in rows
-    ]
-    found = stretches(bars, _BARS)
+    bars = [_instants(row, now_ms) for row in rows]
+    found = stretches([(begin, end) for begin, _, _, end in bars], _BARS)
     height = _TOP + _ROW * len(rows)
     parts = [
         f'<svg class="timeline" viewBox="0 0 {_NAMES + _BARS + 90} {height}" '
         f'width="{_NAMES + _BARS + 90}" height="{height}" role="img" '
-        f'aria-label="{len(rows)} visits over time">'
+        f'aria-label="{len(rows)} visits over time">',
+        _PATTERNS,
     ]
     parts += [_pause(stretch, height) for stretch in found if stretch.is_folded]
-    for number, (row, (begin, end)) in enumerate(zip(rows, bars, strict=True)):
-        parts.append(_bar(_TOP + number * _ROW, row, place(begin, found), place(end, found)))
+    for number, (row, instants) in enumerate(zip(rows, bars, strict=True)):
+        places = [place(instant, found) for instant in instants]
+        parts.append(_bar(_TOP + number * _ROW, row, places))
     return "\n".join([*parts, "</svg>"])
+
+
+def _instants(row: Mapping[str, Any], now_ms: int) -> tuple[int, int, int, int]:
+    """When its step began, it began, it was parked, it ended: as if it was parked but once."""
+    began = row["began_ms"]
+    end = now_ms if row["took_ms"] is None else began + row["took_ms"]
+    return began - row["waited_ms"], began, end - row["parked_ms"], end
 
 
 def _pause(stretch: Stretch, height: int) -> str:
@@ -99,17 +112,34 @@ def _pause(stretch: Stretch, height: int) -> str:
     )
 
 
-def _bar(y: int, row: Mapping[str, Any], left: float, right: float) -> str:
+def _bar(y: int, row: Mapping[str, Any], places: Sequence[float]) -> str:
+    left, begin, parked, right = (_NAMES + each for each in places)
     items = f" {row['items']:,} items" if row["items"] else ""
     took = "" if row["took_ms"] is None else span(row["took_ms"] / 1000)
+    apart = "".join(
+        f", {what} {span(row[of] / 1000)}"
+        for what, of in (("waited", "waited_ms"), ("parked", "parked_ms"))
+        if row[of]
+    )
     name = shortened(f"{row['step']} {row['node']}", 28)
-    said = shortened(f"step {row['step']}, {row['node']}, {word(row['state'])} {took}{items}", 300)
+    done = f"{word(row['state'])} {took}{items}{apart}"
+    said = shortened(f"step {row['step']}, {row['node']}, {done}", 300)
     held = " held" if row["held_up"] else ""
     return (
         f"<g><title>{escape(said)}</title>"
         f'<text class="name" x="0" y="{y + 14}" font-size="12">{escape(name)}</text>'
-        f'<rect class="bar state-{row["state"]}{held}" x="{_NAMES + left:.1f}" y="{y + 3}" '
-        f'width="{max(2.0, right - left):.1f}" height="{_ROW - 7}" rx="2"/>'
-        f'<text class="what" x="{_NAMES + right + 6:.1f}" y="{y + 14}" font-size="11">'
+        + _part("waits", y, left, begin, 'fill="url(#waits)"')
+        + _part(f"bar state-{row['state']}{held}", y, begin, max(parked, begin + 2))
+        + _part("parked", y, max(parked, begin + 2), right, 'fill="url(#parked)"')
+        + f'<text class="what" x="{right + 6:.1f}" y="{y + 14}" font-size="11">'
         f"{escape(took + items)}</text></g>"
+    )
+
+
+def _part(classes: str, y: int, left: float, right: float, more: str = "") -> str:
+    if right - left < _THIN:
+        return ""
+    return (
+        f'<rect class="{classes}" x="{left:.1f}" y="{y + 3}" width="{right - left:.1f}" '
+        f'height="{_ROW - 7}" rx="2" {more}/>'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -36,6 +37,7 @@ def test_each_visit_is_a_bar_and_the_slowest_of_a_step_is_told(
     waiting = site.ask(f"/api/v1{base}").json["rows"]
     clock.move(3_600)
     engine.client.answer(run_id, "yes")
+    clock.move(5)
     engine.drive()
     rows = site.ask(f"/api/v1{base}").json["rows"]
     page = site.ask(base).text
@@ -45,11 +47,73 @@ def test_each_visit_is_a_bar_and_the_slowest_of_a_step_is_told(
         ("quick", "waiting"),
     ]
     by_node = {row["node"]: row for row in rows if row["step"] > 0}
-    assert by_node["ask"]["took_ms"] == 3_600_000
+    assert by_node["ask"]["took_ms"] == by_node["ask"]["parked_ms"] == 3_605_000
+    assert (by_node["ask"]["waited_ms"], by_node["quick"]["parked_ms"]) == (0, 0)
     assert {name for name, row in by_node.items() if row["held_up"]} == {"ask"}
-    assert "step 2, ask, done 1 h" in page
+    assert "step 2, ask, done 1 h, parked 1 h" in page
     first = site.ask(f"/api/v1{base}?limit=1").json
     assert site.ask(f"/api/v1{base}?limit=9&from={first['next']}").json["rows"][0]["step"] > 0
+
+
+def test_waiting_to_begin_is_told_apart_from_work_and_from_rest(
+    engine: Engine, clock: Clock, site: ServedSite
+) -> None:
+    graph = """
+    start: try
+    nodes:
+      try: {type: script, script: try.sh, max_attempts: 2, next: z}
+      z: {type: end}
+    """
+    once = "[ -e tried ] && echo '{}' || { touch tried; exit 1; }"
+    run_id = engine.submit(graph, {"try.sh": once})
+    clock.move(7)
+    engine.work_once()
+    clock.move(60)  # longer than it is to rest
+    engine.tick()
+    engine.drive()
+
+    row = site.ask(f"/api/v1/runs/{run_id}/timeline").json["rows"][0]
+    node, end = site.ask(f"/api/v1/runs/{run_id}/graph").json["nodes"]
+    bars = ElementTree.fromstring(timeline_svg([row], row["began_ms"])).iter()
+
+    assert (row["waited_ms"], row["parked_ms"]) == (7_000, 60_000)
+    assert row["took_ms"] >= 60_000
+    assert (node["waited_s"], node["parked_s"], end["waited_s"]) == (7, 60, 0)
+    shown = [bar.get("class") for bar in bars if bar.tag.endswith("rect")]
+    assert shown == ["waits", "bar state-done", "parked"]
+
+
+def test_a_step_s_window_and_another_try_count_from_their_own_start(
+    engine: Engine, clock: Clock, site: ServedSite, tmp_path: Path
+) -> None:
+    graph = """
+    settings: {max_concurrency: 1, tolerate_failures: false}
+    start: fork
+    nodes:
+      fork: {type: script, script: go.sh, next: [a, b]}
+      a: {type: script, script: go.sh, state_updates: {}, next: join}
+      b: {type: script, script: go.sh, state_updates: {}, next: join}
+      join: {type: script, script: join.sh, next: z}
+      z: {type: end}
+    """
+    once = f"mkdir {tmp_path}/tried && exit 1; echo '{{}}'"
+    run_id = engine.submit(graph, {"go.sh": "echo '{}'", "join.sh": once})
+    engine.work_once()
+    engine.work_once()
+    clock.move(9)  # the second branch had no place in the window
+    engine.drive()
+    clock.move(1_000)
+    engine.client.retry(run_id)
+    clock.move(4)
+    engine.drive()
+
+    rows = site.ask(f"/api/v1/runs/{run_id}/timeline").json["rows"]
+
+    assert {row["node"]: row["waited_ms"] for row in rows} == {
+        **dict.fromkeys(("fork", "a", "z"), 0),
+        "b": 9_000,
+        "join": 4_000,
+    }
 
 
 def test_long_pauses_are_folded() -> None:
@@ -68,8 +132,9 @@ def test_long_pauses_are_folded() -> None:
 
 def test_hostile_names_stay_text() -> None:
     row = {"step": 1, "node": "<script>", "state": "done", "began_ms": 0, "took_ms": 5}
+    rest = {"waited_ms": 0, "parked_ms": 0, "items": None, "held_up": False}
 
-    drawn = timeline_svg([{**row, "items": None, "held_up": False}], 10)
+    drawn = timeline_svg([{**row, **rest}], 10)
 
     assert "<script>" not in drawn
     assert ElementTree.fromstring(drawn).tag == "svg"

@@ -120,6 +120,10 @@ def _unchanged(state: Snapshot, key: str, text: str) -> bool:
 def _timing(delivery: Delivery, usage: Usage) -> dict[str, Any]:
     visit = delivery.visit
     timing: dict[str, Any] = {"ms": round(visit.elapsed_s() * 1000)}
+    if delivery.begun.wait_ms:
+        timing["wait"] = delivery.begun.wait_ms
+    if delivery.begun.parked_ms:
+        timing["parked"] = delivery.begun.parked_ms
     usage += visit.services.conversation.recorded_usage
     if usage:
         timing["usage"] = usage.to_list()

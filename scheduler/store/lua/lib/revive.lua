@@ -81,7 +81,8 @@ local function visit_again(run_id, visit, how, packed, changes)
   for _, name in ipairs(keys_of_visit(run_id, visit)) do
     stay(name)
   end
-  v.packed, v.token, v.tries, v.began, v.published = nil, '-', 0, 0, now_ms
+  v.packed, v.token, v.tries, v.published = nil, '-', 0, now_ms
+  v.began, v.wait, v.parked, v.rests = 0, 0, 0, 0
   v.fresh, v.mode = 0, 'all'
   if how ~= 'broken' then
     v.attempt = 1
@@ -174,7 +175,8 @@ local function renew_record(run_id, r, from, change, count)
   end
   write(unpack(gone))
   local news = {'status', 'queued', 'try', tries_of(run_id) + 1, 'step', from.step,
-    'width', #from.nodes, 'busy', count, 'frontier', table.concat(from.nodes, ' ')}
+    'stepped', now_ms, 'width', #from.nodes, 'busy', count,
+    'frontier', table.concat(from.nodes, ' ')}
   for _, pair in ipairs({{'digest', change.digest}, {'context', change.context},
     {'timeout_ms', change.timeout_ms}, {'shallow', change.shallow}}) do
     if pair[2] then

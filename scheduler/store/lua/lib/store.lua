@@ -73,7 +73,9 @@ end
 --   token      of the delivery that holds the lease; '-' when nobody does
 --   tries      deliveries begun since it was last parked: what max_deliveries bounds
 --   attempt    counts from 1, plus one after each back-off
---   began      ms of the first begin; 0 before it
+--   began      ms of the first begin; 0 before it; from then on <ms>+<wait>+<parked>+<rests>, all ms:
+--              from its step's start to then; that it was parked in all, but for a map's on its
+--              items; and when it was parked last, 0 if it has gone on since
 --   published  ms of the last message
 --   turns      entries in the list `turns`: what a conversation with a model recorded so far
 -- and of what it waits for or has waited for, if there is any:
@@ -83,23 +85,27 @@ end
 --   fresh      rows closed since it last began
 --   mode       all | first: what has to come about for it to go on
 local function parse_visit(packed)
-  local status, token, tries, attempt, began, published, turns, waits =
-    string.match(packed, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  local status, token, tries, attempt, began, times, published, turns, waits =
+    string.match(packed, '^(%S+) (%S+) (%d+) (%d+) (%d+)([+%d]*) (%d+) (%d+) (.*)$')
+  local wait, parked, rests = string.match(times or '', '^%+(%d+)%+(%d+)%+(%d+)$')
   local rows, open, still, fresh, mode = 0, 0, 0, 0, 'all'
   if waits and waits ~= '' then
     rows, open, still, fresh, mode = string.match(waits, '^(%d+) (%d+) (%d+) (%d+) (%l+)$')
   end
   return {
     status = rows and status, token = token, tries = tonumber(tries), attempt = tonumber(attempt),
-    began = tonumber(began), published = tonumber(published), turns = tonumber(turns),
+    began = tonumber(began), wait = tonumber(wait) or 0, parked = tonumber(parked) or 0,
+    rests = tonumber(rests) or 0, published = tonumber(published), turns = tonumber(turns),
     rows = tonumber(rows) or 0, open = tonumber(open) or 0, still = tonumber(still) or 0,
     fresh = tonumber(fresh) or 0, mode = mode, packed = packed,
   }
 end
 
 local function pack_visit(v)
-  local packed = string.format('%s %s %d %d %.0f %.0f %d ', v.status, v.token, v.tries, v.attempt,
-    v.began, v.published, v.turns)
+  local began = v.began == 0 and '0'
+    or string.format('%.0f+%.0f+%.0f+%.0f', v.began, v.wait, v.parked, v.rests)
+  local packed = string.format('%s %s %d %d %s %.0f %d ', v.status, v.token, v.tries, v.attempt,
+    began, v.published, v.turns)
   if v.rows == 0 then return packed end
   return packed .. string.format('%d %d %d %d %s', v.rows, v.open, v.still, v.fresh, v.mode)
 end
@@ -118,8 +124,8 @@ end
 
 local function new_visit()
   return {
-    status = 'ready', token = '-', tries = 0, attempt = 1, began = 0, published = now_ms,
-    turns = 0, rows = 0, open = 0, still = 0, fresh = 0, mode = 'all',
+    status = 'ready', token = '-', tries = 0, attempt = 1, began = 0, wait = 0, parked = 0,
+    rests = 0, published = now_ms, turns = 0, rows = 0, open = 0, still = 0, fresh = 0, mode = 'all',
   }
 end
 

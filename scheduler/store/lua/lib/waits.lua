@@ -195,6 +195,7 @@ local function park(run_id, visit, v, mode, waits, used)
     in_place = in_place or wait.kind == 'map'  -- its invocations run in a window of their own
   end
   v.token, v.tries, v.mode = '-', 0, mode
+  v.rests = in_place and 0 or now_ms
   local is_told = collects(waits) and redis.call('EXISTS', key('escalations', run_id)) == 1
   if is_told or may_go_on(v) then
     local agent, digest = unpack(redis.call('HMGET', key('run', run_id), 'agent', 'digest'))

@@ -48,6 +48,7 @@ local function shift_visit(run_id, visit)
   if not v or not v.status then return end
   shifted[run_id .. visit] = true
   v.began = is_older(v.began) and v.began + gap or v.began
+  v.rests = is_older(v.rests) and v.rests + gap or v.rests
   v.published = is_older(v.published) and v.published + gap or v.published
   write_visit(run_id, visit, v)
 end

@@ -13,14 +13,14 @@
 -- ERR  state_too_large  nothing was written
 local run = key('run', run_id)
 local wanted = {'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width', 'machine',
-  'busy', 'frontier', 'of_batch', 'history_bytes', 'history_fold_at'}
+  'busy', 'frontier', 'of_batch', 'history_bytes', 'history_fold_at', 'stepped'}
 local first_node, recorded = 2 * write_count + 1, #wanted
 for i = first_node, #rest do
   wanted[#wanted + 1] = 'n:' .. rest[i]
 end
 local found = read_fields(run, wanted)
 local so_far, current, deadline, agent, digest, bytes, width, machine, busy, frontier, of_batch,
-  told, fold_at = unpack(found, 1, recorded)
+  told, fold_at, stepped = unpack(found, 1, recorded)
 pin(run_id, machine, of_batch)
 if is_over(so_far, deadline) then return {'run_closed'} end
 if current ~= step then return {'stale_step'} end
@@ -52,9 +52,14 @@ end
 if bytes > bytes_before and bytes > tonumber(state_limit) then return {'state_too_large'} end
 
 local nodes, capped = {}, nil
-local fields, first_visits = {'step', step + 1}, {'HDEL', run}
+local fields, first_visits = {'step', step + 1, 'stepped', now_ms}, {'HDEL', run}
 local replaced = {'HSET', run, 'step', step, 'width', width, 'busy', busy, 'bytes', bytes_before,
   'frontier', frontier, 'history_bytes', told or 0}
+if stepped then
+  replaced[#replaced + 1], replaced[#replaced + 2] = 'stepped', stepped
+else
+  first_visits[#first_visits + 1] = 'stepped'
+end
 for i = first_node, #rest do
   local position = i - first_node + 1
   local name, before = wanted[recorded + position], found[recorded + position]

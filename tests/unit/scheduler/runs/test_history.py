@@ -51,8 +51,8 @@ def test_times_are_summed_by_node_slowest_first() -> None:
     rows = node_times(
         [
             checkpoint(0, {}),
-            checkpoint(1, {}, {"a": {"ms": 10}, "b": {"ms": 40}}),
-            checkpoint(2, {}, {"a": {"ms": 20}, "c": {"ms": 30}}),
+            checkpoint(1, {}, {"a": {"ms": 10, "wait": 4}, "b": {"ms": 40, "parked": 39}}),
+            checkpoint(2, {}, {"a": {"ms": 20, "wait": 2}, "c": {"ms": 30}}),
         ]
     )
 
@@ -61,6 +61,7 @@ def test_times_are_summed_by_node_slowest_first() -> None:
         ("a", 2, 30, 20, 15),
         ("c", 1, 30, 30, 30),
     ]
+    assert [(row.wait_ms, row.parked_ms) for row in rows] == [(0, 39), (6, 0), (0, 0)]
 
 
 def test_invocations_of_a_map_stand_under_their_branch() -> None:
