@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from sleipnir.scheduler.config.secrets import hidden, lines_too
 
@@ -32,18 +32,35 @@ def secrets_among(environment: Mapping[str, str]) -> Iterator[str]:
 
 def mask_values(text: str, secrets: Iterable[str] = ()) -> str:
     """The text without the given secrets, those resolved here, and the worker's own keys."""
-    text = hidden(text)
-    # The longest first: one may be part of another.
-    known = lines_too((*secrets, *secrets_among(os.environ)))
-    for secret in sorted(known, key=len, reverse=True):
-        if len(secret) >= _SHORTEST:
-            text = text.replace(secret, _MASK)
-    return text
+    return _without(hidden(text), _known(secrets))
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
     """The text as people may see it: also without what only looks like a key."""
-    return "".join(_KEY_SHAPES.sub(_MASK, piece) for piece in _pieces(mask_values(text, secrets)))
+    return masker(secrets)(text)
+
+
+def masker(secrets: Iterable[str] = ()) -> Callable[[str], str]:
+    """`mask` for many texts: the worker's own keys are looked for only once."""
+    known = _known(secrets)
+
+    def masked(text: str) -> str:
+        text = _without(hidden(text), known)
+        return "".join(_KEY_SHAPES.sub(_MASK, piece) for piece in _pieces(text))
+
+    return masked
+
+
+def _known(secrets: Iterable[str]) -> list[str]:
+    """What is to be masked, the longest first: one may be part of another."""
+    known = lines_too((*secrets, *secrets_among(os.environ)))
+    return sorted((each for each in known if len(each) >= _SHORTEST), key=len, reverse=True)
+
+
+def _without(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, _MASK)
+    return text
 
 
 def _pieces(text: str) -> Iterator[str]:

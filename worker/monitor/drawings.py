@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from sleipnir.graphs.drawing.layout import Picture
+from sleipnir.graphs.drawing.outline import Outline, outline_of
 from sleipnir.graphs.drawing.page import lay_out
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.client import Client
@@ -20,6 +21,7 @@ class Drawing:
     """A graph and its layout."""
 
     graph: Graph
+    outline: Outline
     picture: Picture
 
 
@@ -43,7 +45,7 @@ class Drawings:
                 self._kept.move_to_end(run.digest)
                 return known
         graph = self._client.graph_of(run)
-        made = Drawing(graph, lay_out(graph))
+        made = Drawing(graph, outline_of(graph), lay_out(graph))
         with self._lock:
             self._kept[run.digest] = made
             while len(self._kept) > _KEPT:

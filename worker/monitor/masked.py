@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.worker.masking import mask
+from sleipnir.worker.masking import masker
 
 
 def masked(value: Any, run: Run) -> Any:
     """JSON of any depth without secrets."""
-    return _without(value, [run.context.variables.get(name, "") for name in run.context.secrets])
+    secrets = [run.context.variables.get(name, "") for name in run.context.secrets]
+    # Documents of many rows say the same again and again.
+    return _without(value, cache(masker(secrets)))
 
 
-def _without(value: Any, secrets: Sequence[str]) -> Any:
+def _without(value: Any, mask: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return mask(value, secrets)
+        return mask(value)
     if isinstance(value, dict):
-        return {mask(key, secrets): _without(each, secrets) for key, each in value.items()}
+        return {mask(key): _without(each, mask) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_without(each, secrets) for each in value]
+        return [_without(each, mask) for each in value]
     return value

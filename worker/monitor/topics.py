@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.graphs.drawing.outline import outline_of
 from sleipnir.graphs.errors import BundleError
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.model import Run
@@ -98,10 +97,10 @@ class RunTopic:
         if run.context.converses:
             return {}
         try:
-            graph = self._site.drawings.of(run).graph
+            outline = self._site.drawings.of(run).outline
         except BundleError:
             return {}
-        document = graph_document(self._site.client, run, outline_of(graph))
+        document = graph_document(self._site.client, run, outline)
         return {node["id"]: [node["state"], formats.node_line(node)] for node in document["nodes"]}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from sleipnir.graphs.drawing import to_svg
-from sleipnir.graphs.drawing.outline import outline_of
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import MapNode
@@ -58,7 +57,7 @@ class RunHandler(MonitorHandler):
         if of.context.converses:
             raise BundleError("a normal agent has no graph")
         drawing = await self.site.call(self.site.drawings.of, of)
-        return await self.shown(graph.graph_document, of, outline_of(drawing.graph), step=step)
+        return await self.shown(graph.graph_document, of, drawing.outline, step=step)
 
     async def events(self, of: Run) -> Document:
         return await self.shown(run.events_document, of, self.text_argument("after") or "0")
