@@ -171,7 +171,7 @@ class Runs:
         limit, text = self._store.settings.narration_limit, self._store.event(event)
         key = run_key("events", run_id)
         words = ("XADD", key, "NOMKSTREAM", "MAXLEN", "~", limit, "*", "e", text)
-        return Queued(words, partial(self._store.client.execute_command, *words))
+        return Queued(words, partial(self._store.send, *words))
 
     def stream(self, run_id: str, event: TextStreamed) -> None:
         """Pass on what a model says; whoever does not read along now never will."""

@@ -113,6 +113,10 @@ class Transitions(Scripts):
             client=self._own.client,
         )
 
+    def send(self, *words: str | bytes | int) -> Any:
+        """Carry out one plain command."""
+        return self._own.client.execute_command(*words)  # type: ignore[no-untyped-call] # of redis-py
+
     def call_after(
         self, commands: Sequence[Queued], name: str, run_id: str, *arguments: str | int
     ) -> Any:

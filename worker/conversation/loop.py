@@ -148,13 +148,13 @@ class _Turn:
         # These are not carried out, so there is nothing of them to record.
         self._surplus = reply.calls[limits.calls :]
         self._values: dict[str, Any] = {}
-        # The commit of the turn follows at once: it is the record of the reply and its calls.
-        self._at_once = not self._transcript.is_recorded and all(map(self._is_at_once, self._calls))
+        # The commit of the turn follows at once: it is the record of these calls.
+        self._at_once = all(map(self._is_at_once, self._calls))
 
     def results(self) -> Iterator[Message]:
         """A tool's message for each call, in the order of the calls."""
         if not self._at_once:
-            self._transcript.record()
+            self._transcript.require_recorded()
         resumed_with = self._visit.resumed_with
         if resumed_with is not None and "answer" in resumed_with:
             self._transcript.answer(resumed_with["answer"])

@@ -1,8 +1,9 @@
 """A conversation as it survives its worker: what is recorded is never asked or done again.
 
-Every reply of the model is recorded before anything is done on its account, and so is every
-result of a call. Another worker that takes the visit over asks the same questions in the same
-order, and is answered from the record as far as that goes.
+Every reply of the model is recorded as it comes, before anything is done on its account, and so is
+every result of a call, unless the commit of the turn follows at once. Another worker that takes the
+visit over asks the same questions in the same order, and is answered from the record as far as that
+goes.
 
 Entries of a visit, in the order they were made:
     {"reply": message, "usage": […]}             of the model, or of the extractor
@@ -16,6 +17,7 @@ Entries of a visit, in the order they were made:
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from threading import Lock
@@ -66,13 +68,8 @@ class Transcript:
         return self._turn
 
     @property
-    def is_recorded(self) -> bool:
-        """Whether the last reply is."""
-        return self._unrecorded is None
-
-    @property
     def unrecorded_usage(self) -> Usage:
-        """Of the last reply, if that is not in the record yet."""
+        """Of the last reply, if it was too large for the record."""
         return self._unrecorded.usage if self._unrecorded is not None else NO_USAGE
 
     def next_reply(self) -> Reply | None:
@@ -83,22 +80,26 @@ class Transcript:
         return self._replies[self._turn - 1]
 
     def took(self, reply: Reply) -> None:
-        """The model replied. `record` makes it last."""
+        """The model replied: nobody asks it for that again.
+
+        One that is too large for the record may still be the last: `require_recorded` tells.
+        """
         self._replies.append(reply)
         self._turn += 1
         self._unrecorded = reply
-
-    def record(self) -> None:
-        """Record the last reply, if it is not: what comes next is done on its account.
-
-        Raises:
-            ConversationTooLarge: as everything that records does.
-        """
-        reply = self._unrecorded
-        if reply is not None:
+        with contextlib.suppress(ConversationTooLarge):
             entry = {"reply": reply.message, "usage": reply.usage.to_list()}
             self._append(entry, usage=reply.usage)
             self._unrecorded = None
+
+    def require_recorded(self) -> None:
+        """What comes next is done on account of the last reply.
+
+        Raises:
+            ConversationTooLarge: it was too large, as everything that is recorded may be.
+        """
+        if self._unrecorded is not None:
+            raise ConversationTooLarge(self._limit_bytes)
 
     def result_of(self, call_id: str) -> tuple[bool, Any]:
         """Whether a call of the last reply has its result, and that."""

@@ -66,7 +66,7 @@ class ModelCalls:
             exchanges.add(request, replied, None)
             return replied
         self._require_time()
-        self.transcript.record()
+        self.transcript.require_recorded()
         began = monotonic()
         reply = self._reply_to(request, self._caller(str(self._asked), streamed=streamed))
         self.transcript.took(reply)

@@ -174,7 +174,7 @@ def test_what_a_lost_worker_had_noted_is_noted_once(
     assert len(server.requests) == 3
 
 
-def test_a_turn_of_the_engines_own_calls_is_recorded_by_its_commit(
+def test_a_turn_records_its_reply_and_the_engines_own_calls_with_the_commit(
     engine: Engine, server: ModelServer
 ) -> None:
     turns = 10
@@ -185,8 +185,8 @@ def test_a_turn_of_the_engines_own_calls_is_recorded_by_its_commit(
 
     engine.drive()
 
-    # Each begins, narrates its model call, and commits together with its log.
-    assert engine.redis.info("commandstats")["cmdstat_evalsha"]["calls"] <= 3 * turns + 5
+    # Each begins, records its reply, and commits together with its log.
+    assert engine.redis.info("commandstats")["cmdstat_evalsha"]["calls"] <= 4 * turns + 5
     told = [(event.tool, event.failure is None) for event in engine.events(run_id, ToolCalled)]
     assert told == [("todo__add", True), ("gone", False)] * (turns - 1)
     assert engine.run(run_id).usage.prompt_tokens == 10 * turns

@@ -61,9 +61,11 @@ def tolerated(outcome: object) -> str:
 def test_the_answer_is_the_output_and_the_route_is_next(server: ModelServer) -> None:
     server.script.add(says("hello"))
 
-    outcome = run_llm(visit({}))
+    asking = visit({})
+    outcome = run_llm(asking)
 
-    assert outcome == Wrote({}, ("done",), "hello", usage=Usage(10, 5, None))
+    assert outcome == Wrote({}, ("done",), "hello")
+    assert asking.services.conversation.recorded_usage == Usage(10, 5, None)
 
 
 def test_the_conversation_is_the_rendered_instructions_and_prompt(server: ModelServer) -> None:
@@ -190,10 +192,8 @@ def test_an_extractor_call_counts_in_the_usage(server: ModelServer) -> None:
 
     assert isinstance(outcome, Wrote)
     assert outcome.output == {"name": "Ada"}
-    assert extracting.services.conversation.recorded_usage == Usage(
-        10, 5, None
-    )  # before the extractor was asked
-    assert outcome.usage == Usage(10, 5, None)
+    assert extracting.services.conversation.recorded_usage == Usage(20, 10, None)
+    assert outcome.usage == NO_USAGE
     assert [request.body["temperature"] for request in server.requests] == [0.25, 0.25]
 
 
@@ -249,7 +249,7 @@ def test_a_map_invocation_answers_without_a_route(server: ModelServer) -> None:
 
     outcome = run_llm(visit({"prompt": "{{item}}", "next": None}, {"item": 1}, item_index=0))
 
-    assert outcome == Wrote({}, (), "one", usage=Usage(10, 5, None))
+    assert outcome == Wrote({}, (), "one")
 
 
 @pytest.mark.parametrize(
@@ -320,9 +320,11 @@ def test_a_larger_retry_after_wins(server: ModelServer, retry_after: str, delay_
 def test_a_postponed_attempt_keeps_its_usage(server: ModelServer) -> None:
     server.script.add(says(""))
 
-    outcome = run_llm(visit({"max_attempts": 2}))
+    asking = visit({"max_attempts": 2})
+    outcome = run_llm(asking)
 
-    assert outcome == Postponed(0.5, "produced no output", Usage(10, 5, None))
+    assert outcome == Postponed(0.5, "produced no output")
+    assert asking.services.conversation.recorded_usage == Usage(10, 5, None)
 
 
 def test_a_delay_ends_with_the_nodes_time_limit(server: ModelServer) -> None:
