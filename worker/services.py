@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from sleipnir.worker.delivery.known_conversations import KnownConversations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,3 +41,4 @@ class Services:
     scratch: Path  # holds a directory per run that brought none
     # For visits that lost workers; None in a process that is one visit's already.
     isolation: Isolation | None = None
+    conversations: KnownConversations = field(default_factory=KnownConversations)

@@ -43,6 +43,11 @@ _LASTING = (SKILLS, INSTRUCTIONS, SUMMARY)
 TASKS = "tasks"
 AGENTS = "agents"
 TEXTS = "all texts"
+# All that a turn may look at besides the conversation.
+BESIDES = (
+    *(PROMPT, TODOS, MESSAGES_READ, SKILLS, INSTRUCTIONS),
+    *(SUMMARY, SOURCES, TASKS, AGENTS, TEXTS),
+)
 _TURN = "turn "
 
 
@@ -61,6 +66,7 @@ class Conversation(NamedTuple):
 
     earlier: Sequence[Message]  # in runs of the same session before
     own: Sequence[Message]  # in this one; the prompt, if there is any, stands first
+    turns: Sequence[int] = ()  # the numbers of all turns, in order
 
     def messages(self, added: Sequence[Message] = ()) -> list[Message]:
         """All of it in order, the prompt first.
@@ -72,13 +78,33 @@ class Conversation(NamedTuple):
         prompt = 1 if own and own[0]["role"] == "system" else 0
         return [*own[:prompt], *self.earlier, *own[prompt:]] if self.earlier else own
 
+    def followed_by(self, state: Snapshot) -> Conversation:
+        """It, and the turns in a state that come after it."""
+        after = self.turns[-1] if self.turns else None
+        turns = [number for number in _turns_in(state) if after is None or number > after]
+        first = next((place for place, number in enumerate(turns) if number > 0), len(turns))
+        return Conversation(
+            [*self.earlier, *_messages(state, turns[:first])],
+            [*self.own, *_messages(state, turns[first:])],
+            [*self.turns, *turns],
+        )
+
+
+class Recalled(Snapshot):
+    """A state without the turns that are known already: the conversation is whole all the same."""
+
+    __slots__ = ("conversation",)
+
+    def __init__(self, texts: Mapping[str, str], conversation: Conversation) -> None:
+        super().__init__(texts)
+        self.conversation = conversation
+
 
 def conversation_of(state: Snapshot) -> Conversation:
     """The conversation so far."""
-    numbers = _turns_in(state)
-    own = [number for number in numbers if number > 0]
-    earlier = numbers[: len(numbers) - len(own)]
-    return Conversation(_messages(state, earlier), _messages(state, own))
+    if isinstance(state, Recalled):
+        return state.conversation
+    return Conversation((), ()).followed_by(state)
 
 
 def _messages(state: Snapshot, turns: Iterable[int]) -> list[Message]:
@@ -88,11 +114,6 @@ def _messages(state: Snapshot, turns: Iterable[int]) -> list[Message]:
 def _turns_in(keys: Iterable[str]) -> list[int]:
     """The numbers of all turns, in order."""
     return sorted(int(key.removeprefix(_TURN)) for key in keys if is_turn(key))
-
-
-def turn_keys(state: Iterable[str]) -> list[str]:
-    """Where all messages are."""
-    return list(map(turn_key, _turns_in(state)))
 
 
 def carried_over(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -247,6 +247,7 @@ class Begun:
     results: Mapping[str, str]  # of what it waited for, by call id
     context: RunContext
     item: str | None  # JSON text, in a map's invocation
+    life: str  # equal as long as the run does not begin anew, or go on after its end
     state: Snapshot
 
 

@@ -70,6 +70,7 @@ class Visits:
             results=dict(zip(begun.results[::2], begun.results[1::2], strict=True)),
             context=RunContext.from_json(begun.context),
             item=begun.item or None,
+            life=begun.life,
             state=Snapshot(dict(zip(begun.state[::2], begun.state[1::2], strict=True))),
         )
 

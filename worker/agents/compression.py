@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sleipnir.graphs.normal_agent import TurnNode
-from sleipnir.scheduler.agents.memory import SUMMARY, Conversation, Message, turn_key, turn_keys
+from sleipnir.scheduler.agents.memory import SUMMARY, Conversation, Message, turn_key
 from sleipnir.scheduler.agents.todo import TodoList
 from sleipnir.worker.agents.texts import SUMMARISE, summary_section
 from sleipnir.worker.llm.calls import ModelCalls
@@ -60,7 +60,7 @@ def compress(
     section = summary_section(summary, todos)
     asked_for = next(m for m in (*conversation.own, *added) if m["role"] == "user")
     kept = [_prompt_with(messages[0], before, section), asked_for, messages[-1]]
-    writes: dict[str, Any] = {key: [] for key in turn_keys(visit.state)}
+    writes: dict[str, Any] = {turn_key(turn): [] for turn in conversation.turns}
     return Compressed(writes | {turn_key(visit.step): kept, SUMMARY: section})
 
 

@@ -31,11 +31,12 @@ class PlayedModels(models.Models):
     """Models as they are, but for those of talkers and leaders: these reply at once, here."""
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
-        turn = 1 + sum(message["role"] == "assistant" for message in request.messages)
         if request.model.startswith(TALKER):
             last = int(request.model.removeprefix(TALKER))
+            turn = len(request.messages) // 2  # each has added a call and its result
             return _calls(*(("todo__list", {"turn": turn}),) if turn < last else ())
         if request.model.startswith(LEADER):
+            turn = 1 + sum(message["role"] == "assistant" for message in request.messages)
             return _led(request.messages, int(request.model.removeprefix(LEADER)), turn)
         return super().ask(request, caller, timeout_s)
 

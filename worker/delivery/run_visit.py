@@ -7,8 +7,10 @@ two round trips: begin, and one that commits, advances and enqueues.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import Begun, Failure, Lease
@@ -71,9 +73,20 @@ def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:
 
 def begin(services: Services, lease: Lease, agent: LoadedAgent) -> Begun:
     """Take the visit's lease and read the part of the state its node needs."""
-    node_id = agent.executed_node(lease.visit)
-    begun = services.store.visits.begin(lease, agent.keys_for(node_id), agent.digest)
+    keys = agent.keys_for(agent.executed_node(lease.visit))
+    if keys is None and is_normal(agent.graph):
+        begun = _begin_turn(services, lease, agent)
+    else:
+        begun = services.store.visits.begin(lease, keys, agent.digest)
     if services.leases.closed:
         services.store.visits.requeue(lease)
         raise DeliveryOver("its worker is about to stop")
     return begun
+
+
+def _begin_turn(services: Services, lease: Lease, agent: LoadedAgent) -> Begun:
+    def reading(keys: Collection[str] | None) -> Begun:
+        return services.store.visits.begin(lease, keys, agent.digest)
+
+    step = parse_visit_id(lease.visit)[0]
+    return services.conversations.begin(lease.run_id, step, reading)

@@ -15,7 +15,7 @@ from sleipnir.scheduler.runs.events import RetryScheduled, StepCommitted
 from sleipnir.scheduler.store.errors import RedisError
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
-from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.model_server import ModelServer, Reply, Request, calls, fails, says
 
 CONFIG = """
 model: openai:m
@@ -592,3 +592,33 @@ def test_what_failed_below_is_retried_from_the_top(engine: Engine, server: Model
     assert run.output == "2."
     assert len(server.requests) == 3
     assert run.usage.prompt_tokens == 20
+
+
+def test_workers_that_take_turns_know_the_whole_conversation(
+    engine: Engine, server: ModelServer, tmp_path: Path
+) -> None:
+    """Both know some of it; one of them from before the run went back."""
+    other = Engine(engine.redis, engine.clock, tmp_path / "other")
+
+    def adds(request: Request) -> Reply:
+        asked = len(server.requests)
+        return calls(("add", {"a": asked, "b": 0})) if len(request.messages) < 13 else says("Done.")
+
+    server.when(lambda _: True, adds)
+
+    def drive(*workers: Engine) -> None:
+        for worker in workers:
+            assert worker.work_once()
+
+    run_id = engine.submit_normal(CONFIG, {"tools.py": TOOLS})
+    drive(engine, engine, other, engine, other, other, engine)
+    first, asked = messages(server), [request.messages for request in server.requests]
+    engine.client.retry(run_id, 3)
+    drive(other, other, engine, other, engine)
+
+    again, asked_again = messages(server), [request.messages for request in server.requests[7:]]
+    assert engine.run(run_id).status == "succeeded"
+    assert asked == [first[: 2 * turn] for turn in range(1, 8)]
+    assert asked_again == [again[: 2 * turn] for turn in range(3, 8)]
+    assert first[:6] == again[:6]
+    assert first[7] != again[7]

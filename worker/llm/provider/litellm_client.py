@@ -5,6 +5,7 @@ Importing it takes seconds and some 130 MB, so that is done for models that need
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -115,7 +116,8 @@ def _arguments(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
         settings["tools"] = [dict(tool) for tool in request.tools]
     return {
         **_place(endpoint),
-        "messages": [dict(message) for message in request.messages],
+        # A copy: it adapts what it is given to the provider, and the conversation goes on.
+        "messages": json.loads(json.dumps([dict(message) for message in request.messages])),
         "max_retries": 0,
         # Whether a model takes a setting is the provider's to say, not litellm's tables'.
         "allowed_openai_params": list(settings),

@@ -4,17 +4,18 @@
 -- bundle: the agent that is to execute it; '' for whatever the run's is
 -- REST the state's keys to read; none for all of them
 -- USES store listed indexes dispatch waiting
--- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item state
+-- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item life state
 --      age_ms since it first began, wait_ms from its step's start to then; parked_ms of its age
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
+--      life     equal as long as the run does not begin anew or go on after its end
 --      results  call id, result pairs of what it waited for and has not used yet
 -- ERR  run_closed   the run reached a final status, or its time is over
 -- ERR  stale_visit  it is done, parked, or in other hands: nothing to do
 local run = key('run', run_id)
 local node = node_of(visit)
-local status, width, context, deadline, timeout, number, digest, stepped, created =
+local status, width, context, deadline, timeout, number, digest, stepped, created, try =
   unpack(redis.call('HMGET', run, 'status', 'width', 'context', 'deadline', 'timeout_ms',
-    'n:' .. node, 'digest', 'stepped', 'created'))
+    'n:' .. node, 'digest', 'stepped', 'created', 'try'))
 if is_over(status, deadline) then return {'run_closed'} end
 -- A message of an earlier try, which had another agent.
 if bundle ~= '' and bundle ~= digest then return {'stale_visit'} end
@@ -76,4 +77,4 @@ write_visit(run_id, visit, v)
 write_undone_by(nil, 'ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
 return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt,
   v.turns, now_ms - v.began, v.wait, v.parked, deadline and tonumber(deadline) - now_ms or -1, results, context,
-  item, state}
+  item, created .. ' ' .. (try or ''), state}

@@ -1,0 +1,110 @@
+"""What a worker process knows of conversations from turns that it has begun.
+
+A turn reads those turns alone that came since, by whichever worker: so the last one of a long
+conversation reads no more than the second.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.agents.memory import (
+    BESIDES,
+    SUMMARY,
+    Conversation,
+    Recalled,
+    is_turn,
+    turn_key,
+)
+from sleipnir.scheduler.runs.model import Begun
+
+# Of JSON texts; decoded they take a few times as much.
+_KEPT_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A conversation, and by what it is told that it is still that of its run."""
+
+    life: str
+    last_text: str  # of its last turn
+    summary: str | None
+    conversation: Conversation
+    size: int  # bytes
+
+    @property
+    def last(self) -> int:
+        return self.conversation.turns[-1]
+
+    def holds_for(self, begun: Begun) -> bool:
+        """Whether nothing has been changed of it: by a retry, by compression, by a lost write."""
+        state = begun.state
+        return (
+            begun.life == self.life
+            and state.text(turn_key(self.last)) == self.last_text
+            and state.text(SUMMARY) == self.summary
+        )
+
+
+class KnownConversations:
+    """The latest of them, by run; may be used from any thread.
+
+    Args:
+        limit_bytes: what all of them may take, as texts.
+    """
+
+    def __init__(self, limit_bytes: int = _KEPT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._size = 0
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._lock = Lock()
+
+    def begin(
+        self, run_id: str, step: int, begin: Callable[[Collection[str] | None], Begun]
+    ) -> Begun:
+        """The visit of a turn, begun, with all of its conversation.
+
+        Args:
+            begin: takes its lease and reads the state's keys, all of them for None; may be done
+                twice.
+        """
+        known = self._known.get(run_id)
+        if known is not None and known.last < step:
+            since = map(turn_key, range(known.last, step))
+            begun = begin((*BESIDES, *since))
+            if known.holds_for(begun):
+                return self._keep(run_id, begun, known.conversation, known.size)
+        return self._keep(run_id, begin(None), Conversation((), ()), 0)
+
+    def _keep(self, run_id: str, begun: Begun, before: Conversation, size: int) -> Begun:
+        if begun.staged:
+            return begun  # nobody looks at it
+        conversation = before.followed_by(begun.state)
+        self._store(run_id, begun, conversation, size + _size_of_new(begun.state, before))
+        texts = {key: begun.state.text(key) for key in begun.state if not is_turn(key)}
+        known = {key: text for key, text in texts.items() if text is not None}
+        return replace(begun, state=Recalled(known, conversation))
+
+    def _store(self, run_id: str, begun: Begun, conversation: Conversation, size: int) -> None:
+        with self._lock:
+            before = self._known.pop(run_id, None)
+            self._size -= before.size if before is not None else 0
+            if not conversation.turns or size > self._limit_bytes:
+                return
+            last_text = begun.state.text(turn_key(conversation.turns[-1])) or ""
+            summary = begun.state.text(SUMMARY)
+            self._known[run_id] = _Known(begun.life, last_text, summary, conversation, size)
+            self._size += size
+            while self._size > self._limit_bytes:
+                self._size -= self._known.popitem(last=False)[1].size
+
+
+def _size_of_new(state: Snapshot, before: Conversation) -> int:
+    """Bytes, about, of the turns in a state that are not known."""
+    last = turn_key(before.turns[-1]) if before.turns else None
+    new = (key for key in state if is_turn(key) and key != last)
+    return sum(len(state.text(key) or "") for key in new)
