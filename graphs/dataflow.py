@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from sleipnir.graphs.schema import (
@@ -20,6 +19,7 @@ from sleipnir.graphs.schema import (
     ScriptNode,
 )
 from sleipnir.graphs.template import references
+from sleipnir.records import dataclass
 
 FieldPath: TypeAlias = tuple[str, ...]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from sleipnir.records import dataclass
 
 _OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
     ">": operator.gt,

@@ -7,7 +7,7 @@ its conversation, and ends the run when the model has no calls left.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, cast
 
 from sleipnir.graphs.schema import (
@@ -19,6 +19,7 @@ from sleipnir.graphs.schema import (
     SkillFields,
 )
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 # Named in annotations, which nobody reads until a value is checked.
 with lazy_imports():

@@ -11,10 +11,11 @@ bundle has been checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 # Named in annotations, which nobody reads until a value is checked.
 with lazy_imports():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.schema import Graph, LlmNode, SkillFields
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 with lazy_imports():
     from sleipnir.graphs.document import document as documents

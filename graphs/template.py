@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 from sleipnir.graphs.errors import MissingReference, TextTooLong
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 
 Path: TypeAlias = tuple[str | int, ...]
 Layer: TypeAlias = Mapping[str, Any]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.errors import ArtifactStoreFailed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,7 @@ from sleipnir.graphs.skills import SHIPPED_SKILLS, SkillLibrary, choices_in, ser
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
 from sleipnir.scheduler.config.model_table import lacks_functions, lacks_reasoning

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import FINAL, Run, Status
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore

@@ -10,9 +10,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded.redis_server import find_server
 from tests.support.redis_server import TRIED
 

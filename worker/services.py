@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from sleipnir.records import dataclass
 from sleipnir.worker.delivery.known_conversations import KnownConversations
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import open_plain, read_text
+from sleipnir.records import dataclass
 
 BUNDLE_LIMIT_BYTES = 64 * 1024 * 1024
 # What one bundle may take on a worker's disk: a small one can unfold to a thousand times its size.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -17,6 +17,7 @@ import yaml
 
 from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.files import UnusableFile, read_bytes
+from sleipnir.records import dataclass
 
 MAX_FILE_BYTES = 1024 * 1024
 # Deeper than any schema people write, shallow enough for every recursive reader of the data.

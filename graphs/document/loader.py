@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from sleipnir.graphs.document.document import Document, read_document
@@ -15,6 +15,7 @@ from sleipnir.graphs.document.references import AGENT_FILES, GRAPH_FILE
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.normal_agent import NormalAgent, graph_of
 from sleipnir.graphs.schema import Graph
+from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

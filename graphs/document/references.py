@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from sleipnir.graphs.errors import AgentNotFound
+from sleipnir.records import dataclass
 
 GRAPH_FILE = "graph.yaml"
 CONFIG_FILE = "config.yaml"

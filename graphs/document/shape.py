@@ -7,7 +7,6 @@ does not hide the next, nor draw others after it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from sleipnir.graphs.document.document import Document, KeyPath, Located, name_p
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.schema import NODE_TYPES, Section
 from sleipnir.graphs.section_check import checked
+from sleipnir.records import dataclass
 
 S = TypeVar("S", bound=Section)
 

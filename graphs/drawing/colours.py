@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from sleipnir.graphs.drawing.outline import Box
+from sleipnir.records import dataclass
 
 INK: Final = "#1f2933"
 LINE: Final = "#64748b"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from sleipnir.graphs.drawing.outline import Arrow, Box, Kind, Outline
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 # Native code that only drawing needs.
 with lazy_imports():

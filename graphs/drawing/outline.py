@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from sleipnir.graphs.schema import (
@@ -16,6 +15,7 @@ from sleipnir.graphs.schema import (
     Node,
     ScriptNode,
 )
+from sleipnir.records import dataclass
 
 Progress: TypeAlias = Literal["done", "tolerated", "running", "waiting", "failed"]
 # The way everybody goes; one of several that are gone at once; what is taken when the usual

@@ -7,7 +7,6 @@ agent and made only once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
@@ -16,6 +15,7 @@ from sleipnir.graphs.drawing.outline import outline_of
 from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, shape_of
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.graphs.schema import Graph
+from sleipnir.records import dataclass
 
 _LINE_HEIGHT: Final = 16.0
 # Characters of the line of state; the narrowest box has room for them.

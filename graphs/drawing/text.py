@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from typing import Final
+
+from sleipnir.records import dataclass
 
 # Shares of the font size, measured on the widest of the usual sans-serif fonts.
 NARROW: Final = frozenset("fijlrtI.,:;'|!()[]{}/ \\-`")

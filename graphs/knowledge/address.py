@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
+from sleipnir.records import dataclass
 
 # Of the archive of an index; another one makes other addresses.
 INDEX_FORMAT = 2

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.knowledge.pointer import NORMAL_AGENT_NODE
 from sleipnir.graphs.schema import RagNode
+from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
+from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

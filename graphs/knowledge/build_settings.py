@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.knowledge.chunking import ChunkSizes
+from sleipnir.records import dataclass
 
 # An embedding model that is none: keywords only.
 KEYWORDS_ONLY = "none"

@@ -6,7 +6,8 @@ Recursive character splitting; all lengths are in characters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from sleipnir.records import dataclass
 
 _COMMON = ("\n\n", "\n", " ", "")
 _HTML_TAGS = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+
+from sleipnir.records import dataclass
 
 _VECTOR_WEIGHT = 1.125
 _KEYWORD_WEIGHT = 1.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
+from sleipnir.records import dataclass
 
 PLAN_FILE = "knowledge.json"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Literal
 
 from sleipnir.graphs.files import inside
+from sleipnir.records import dataclass
 
 _GLOB_CHARACTERS = frozenset("*?[{")
 _BRACES = re.compile(r"\{([^{}]*)\}")

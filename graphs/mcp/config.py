@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -20,6 +20,7 @@ from sleipnir.graphs.document.document import MAX_FILE_BYTES, Document, read_doc
 from sleipnir.graphs.document.finding import Finding, in_order
 from sleipnir.graphs.document.shape import near
 from sleipnir.graphs.files import read_text, reason
+from sleipnir.records import dataclass
 
 # In `mcp_servers`: every configured server.
 ALL_SERVERS = "all"

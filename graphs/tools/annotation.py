@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from sleipnir.graphs.tools.function import BashParameter, BashVariable, Choices
+from sleipnir.records import dataclass
 
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
 _OPTION_NAME = re.compile(rf"(?:-\w\s+)?--(?P<long>{_NAME})|-(?P<short>\w)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sleipnir.graphs.tools.annotation import (
     BadAnnotation,
@@ -17,6 +17,7 @@ from sleipnir.graphs.tools.annotation import (
 )
 from sleipnir.graphs.tools.function import BashDetails, BashParameter, BashVariable, Function
 from sleipnir.graphs.tools.source import INSTRUCTIONS, Parameter, Source
+from sleipnir.records import dataclass
 
 _ANNOTATION = re.compile(r"\s*#\s*@([A-Za-z][\w-]*)(?:\s+(.*))?")
 _COMMENT = re.compile(r"\s*#(?!!)\s?(.*)")

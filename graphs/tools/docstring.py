@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from sleipnir.records import dataclass
 
 _HEADERS = ("Args:", "Returns:", "Raises:")
 _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*+(?:\((.*?)\)\s*+)?:\s*(.*)")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+from sleipnir.records import dataclass
 
 JsonSchema: TypeAlias = Mapping[str, Any]
 

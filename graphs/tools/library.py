@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from sleipnir.graphs.tools.reader import EXTENSIONS
+from sleipnir.records import dataclass
 
 # The names of tool files: a list, or one comma-separated text.
 Members: TypeAlias = str | list[str]

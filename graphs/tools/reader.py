@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.tools.source import INSTRUCTIONS, Source
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 # Many agents have no tools, and few have them in all languages.
 with lazy_imports():

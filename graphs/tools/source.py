@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.tools.function import BashDetails, Function
+from sleipnir.records import dataclass
 
 INSTRUCTIONS = "_instructions"
 

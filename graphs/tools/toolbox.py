@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.library import Resolved, ToolLibrary
 from sleipnir.graphs.tools.reader import EXTENSIONS, ToolFile, read_tool_file
+from sleipnir.records import dataclass
 
 SERVER_PREFIX = "mcp:"
 

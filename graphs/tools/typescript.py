@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 from sleipnir.graphs.tools.function import BashDetails, Function
 from sleipnir.graphs.tools.needs import read_needs
 from sleipnir.graphs.tools.source import INSTRUCTIONS, Parameter, Source
+from sleipnir.records import dataclass
 
 # What is not closed goes on to its end: to look for the end of each anew takes too long.
 _TOKEN = re.compile(

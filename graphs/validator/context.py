@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from sleipnir.graphs.dataflow import declared_writes
@@ -23,6 +23,7 @@ from sleipnir.graphs.validator.edges import (
 )
 from sleipnir.graphs.validator.resources import Resources
 from sleipnir.graphs.validator.scripts import named_by_scripts
+from sleipnir.records import dataclass
 
 # Near names are looked for in all known names: worth it for typing errors, not for thousands.
 MAX_HINTS = 10

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from sleipnir.graphs.schema import ApprovalNode, EndNode, MapNode, Node
+from sleipnir.records import dataclass
 
 Adjacency: TypeAlias = Mapping[str, list[str]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.document.finding import Finding
@@ -32,6 +31,7 @@ from sleipnir.graphs.models import is_known_model
 from sleipnir.graphs.schema import RagNode
 from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.resources import Resources
+from sleipnir.records import dataclass
 
 _AGENT_FILE_STEMS = ("graph", "config")
 

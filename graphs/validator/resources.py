@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.limits import MAX_BRANCHES
 from sleipnir.graphs.skills import SkillLibrary
 from sleipnir.graphs.tools.library import DEFAULT_ALIASES, ToolLibrary
+from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.document.loader import Agent
@@ -10,6 +9,7 @@ from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.tools.consent import may_ask
 from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.resources import Resources
+from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

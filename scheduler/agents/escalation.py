@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.consent import consent
 
 _INSTRUCTION = (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
+
+from sleipnir.records import dataclass
 
 _PREFIX = "agent_"
 _DIGITS = 8  # of a child's run id that its parent's model sees

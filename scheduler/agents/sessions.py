@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.document.finding import printable
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.memory import TODOS, carried_over
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Run

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, TypeAlias
+
+from sleipnir.records import dataclass
 
 TaskStatus: TypeAlias = Literal["pending", "blocked", "in_progress", "completed", "failed"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TextIO
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.ledger import DuplicateId, Ledger
 from sleipnir.scheduler.batch.lines import (
     ANY_CSV,

@@ -10,10 +10,10 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, TypeAlias
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.lines import Line
 from sleipnir.scheduler.runs.reasons import Reason, ReasonCount
 from sleipnir.scheduler.temporary import OwnDirectory

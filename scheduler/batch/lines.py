@@ -6,7 +6,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from math import isfinite
 from pathlib import PurePath
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.files import MIB
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.submit import Request
 

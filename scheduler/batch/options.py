@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.limit_wait import LimitWait
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.runs.submit import Request

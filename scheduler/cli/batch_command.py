@@ -10,7 +10,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +17,7 @@ from typing import Any, TextIO
 import click
 
 from sleipnir.graphs.files import open_input, reason
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.batch.columns import known_columns
 from sleipnir.scheduler.batch.drive import Batch

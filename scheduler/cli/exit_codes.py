@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback as tracebacks
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from json import dumps
 
@@ -18,6 +18,7 @@ from sleipnir.graphs.errors import (
     MissingVariables,
 )
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler import errors
 
 # Not every error comes from a process that has loaded Redis, which takes its time.

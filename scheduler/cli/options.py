@@ -6,12 +6,12 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.terminal_output import PLAIN
 
 with lazy_imports():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 with lazy_imports():
     from sleipnir.scheduler.runs import time_bounds

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import click
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.run_result import print_json

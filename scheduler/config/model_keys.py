@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sleipnir.graphs.models import PROVIDER_KEYS
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.secrets import Secrets
 

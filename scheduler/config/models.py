@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 # Named in annotations, which nobody reads until a value is checked.
 with lazy_imports():

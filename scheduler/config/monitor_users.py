@@ -12,10 +12,10 @@ import re
 import secrets
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import scrypt, sha256
 from pathlib import Path
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SettingInvalid
 
 ROLES = ("read", "answer", "operate")

@@ -11,7 +11,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from socket import gethostname
 from typing import Any, Literal, TypeAlias
@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.limits import MAX_BRANCHES
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.secrets import Secrets

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
 from sleipnir.graphs.document.finding import printable
+from sleipnir.records import dataclass
 from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import RunContext

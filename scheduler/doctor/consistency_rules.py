@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from sleipnir.graphs.document.finding import printable
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.memory import is_turn
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace

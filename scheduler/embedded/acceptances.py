@@ -10,11 +10,11 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded.place import Place
 from sleipnir.scheduler.errors import NotKept, RunLost
 

@@ -11,9 +11,9 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import EngineUnreachable
 
 # An engine that is draining, and a Redis that loads its data, may need this long.

@@ -11,9 +11,9 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import EngineUnreachable
 
 OLDEST = (6, 2)

@@ -15,10 +15,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from types import FrameType
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded import orphans
 
 # A life shorter than this is a failed start: the next one waits, longer each time.

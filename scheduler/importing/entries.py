@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sleipnir.graphs.env_file import read_env_file
 from sleipnir.graphs.files import MIB, read_text
 from sleipnir.graphs.mcp.config import McpConfig
 from sleipnir.graphs.models import OTHER_NAMES, PROVIDER_KEYS, PROVIDERS, is_known_model
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import FIELDS, Settings, checked_setting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
 from sleipnir.graphs.tools.reader import EXTENSIONS, read_tool_file
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.settings import Settings, checked_setting
 from sleipnir.scheduler.doctor.agents import variables_not_passed_on

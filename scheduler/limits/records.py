@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.rules import Budget, Limit, Scope
 
 

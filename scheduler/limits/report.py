@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.messages import resume_command
 from sleipnir.scheduler.limits.rules import (
     BUDGET_SETTINGS,

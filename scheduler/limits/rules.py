@@ -7,11 +7,12 @@ changes are kept in Redis as texts by `NAME.SETTING`, and go before the configur
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings, RateLimits, RunBudget, SharedBudget
 from sleipnir.scheduler.errors import SettingInvalid, WrongValue
 

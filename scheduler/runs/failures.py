@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 
 # Of each kind. A map of 10,000 items may lack them all.
 KEPT_FAILURES = 100

@@ -6,10 +6,11 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
 
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Usage
 
 ItemState = Literal["done", "failed", "open", "left_out"]

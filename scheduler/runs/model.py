@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal
 
 from sleipnir.graphs.state import Snapshot
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.store.keys import parse_visit_id, place_of
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
@@ -15,6 +15,7 @@ from sleipnir.graphs.limits import MAX_BRANCHES
 from sleipnir.graphs.reducers import ABSENT, reduce_value
 from sleipnir.graphs.schema import Graph, ScriptNode
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import NO_FAILURES, NodeFailure, StepFailures
 from sleipnir.scheduler.runs.model import Failure
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import FINAL, Checkpoint
 from sleipnir.scheduler.store.keys import map_visit_of, parse_visit_id
 

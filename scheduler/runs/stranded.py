@@ -8,8 +8,8 @@ comes about all the same must not keep a run, and whoever waits for it, for ever
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.runs.snapshot import (
     ABSENT,

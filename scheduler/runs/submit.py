@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from sleipnir.graphs.document.finding import listing, printable
@@ -12,6 +12,7 @@ from sleipnir.graphs.normal_agent import is_normal, may_spawn
 from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents import asking
 from sleipnir.scheduler.agents.sessions import Session
 from sleipnir.scheduler.errors import SubmissionRefused

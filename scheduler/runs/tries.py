@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import RunContext
 

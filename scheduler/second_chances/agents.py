@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Run, RunContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from sleipnir.graphs.schema import (
     ScriptNode,
     SkillFields,
 )
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Checkpoint
 from sleipnir.scheduler.temporary import OwnDirectory
 

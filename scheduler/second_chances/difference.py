@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.history import moment_after
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import RunForked

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.errors import GraphError
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import Run, Status

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.rate_limiter import set_clock_ahead
 from sleipnir.scheduler.store.run_store import RunStore
 

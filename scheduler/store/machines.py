@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import redis
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import WORKERS, machine_key, worker_key
 
 # Several times what lies between two beats.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import redis
 
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.recording import LIMIT_BYTES, Recorded, RecordedCall, model_calls, read
 from sleipnir.scheduler.store.keys import recorded_key, recording_key, replayed_key

@@ -9,7 +9,6 @@ User and password are those of Redis; the sentinels' own are `sentinel_username`
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -17,6 +16,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelManagedConnection
+
+from sleipnir.records import dataclass
 
 SCHEME = "sentinel://"
 _PORT = 26379

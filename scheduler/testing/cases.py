@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -17,6 +17,7 @@ from sleipnir.graphs.document.document import Document, KeyPath, read_document, 
 from sleipnir.graphs.document.finding import Finding, in_order
 from sleipnir.graphs.document.shape import shape
 from sleipnir.graphs.schema import JsonObject, Section
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.recording import RecordedCall
 from sleipnir.scheduler.testing.replies import (
     ReplyFields,

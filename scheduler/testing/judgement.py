@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import takewhile
 from typing import Any
 
 from sleipnir.graphs.state import encode, same_json
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, pool
 from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked

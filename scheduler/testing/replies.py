@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from sleipnir.graphs.schema import JsonObject, Section
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.recording import RecordedCall
 
 

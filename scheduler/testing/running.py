@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
 from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.files import open_output, read_text, reason
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SubmissionRefused

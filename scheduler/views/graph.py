@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.drawing.outline import Arrow, Outline
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.store.keys import visit_id
 from sleipnir.scheduler.views.documents import Document

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from sleipnir.records import dataclass
 
 # What differs between failures of one cause: quoted values, long hex numbers, numbers.
 _VARYING = re.compile(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from sleipnir.records import dataclass
 from tests.support.command_line import Sleipnir
 from tests.support.model_server import ModelServer, Request, fails, says
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
 import pytest
 import redis
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Checkpoint
 from sleipnir.scheduler.store.connection import connect
 from tests.support.fleet import SETTINGS, Fleet, Load, under_fire

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sleipnir.records import dataclass
 from tests.support.conversations import turn_of
 from tests.support.model_server import ModelServer, Reply, Request, calls, says
 from tests.support.web_server import Page, WebServer

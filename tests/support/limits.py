@@ -6,10 +6,11 @@ import heapq
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.records import (
     Delay,
     Denied,

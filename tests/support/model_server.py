@@ -24,12 +24,13 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Literal, TypeAlias
 
+from sleipnir.records import dataclass
 from tests.support.loopback import Loopback
 
 # How often a dripping reply sends its next blank.

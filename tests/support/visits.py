@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from time import monotonic
 from typing import Any, Never, TypeVar
 
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import NotReachable, NotWaiting, SubmissionRefused
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage

@@ -6,10 +6,11 @@ import contextlib
 import socket
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from sleipnir.records import dataclass
 from tests.support.certificates import server_context
 from tests.support.loopback import Loopback
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.worker.agents.children import Children
 from sleipnir.worker.conversation.tool_set import ToolInvocation

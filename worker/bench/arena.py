@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.config.settings import load_settings
 from sleipnir.scheduler.embedded.place import Place

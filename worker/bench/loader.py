@@ -10,11 +10,11 @@ import hashlib
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import redis
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.store.keys import bundle_key, partition_of
 

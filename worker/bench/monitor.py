@@ -8,10 +8,10 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.monitor_key import monitor_key
 from sleipnir.scheduler.runs.submit import Request

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from sleipnir.records import dataclass
 
 WARM_UP = 2
 

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,6 +15,7 @@ import click
 
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.arguments import complete_agents, pairs, piped_text
 from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode

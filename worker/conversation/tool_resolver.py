@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.toolbox import ToolSelection
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.client import Declaration

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Begun, Lease
 from sleipnir.worker.services import Services
 from sleipnir.worker.visit.context import Visit

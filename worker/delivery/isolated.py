@@ -16,10 +16,10 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError, TransitionRefused
 from sleipnir.scheduler.failpoints import install_requested
 from sleipnir.scheduler.periodic import pause

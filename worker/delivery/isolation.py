@@ -16,10 +16,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.run_store import RunStore

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 
 from sleipnir.graphs.state import Snapshot
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.memory import (
     BESIDES,
     SUMMARY,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.skills import choice_of
 from sleipnir.graphs.template import render_strict
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.loop_check import bounds_at
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.worker.agents.skills import Skills

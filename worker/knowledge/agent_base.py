@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from sleipnir.graphs.knowledge.pointer import (
 from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.graphs.schema import RagNode
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.knowledge_plans import rag_defaults

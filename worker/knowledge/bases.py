@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
@@ -18,6 +17,7 @@ from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.sources import is_absolute
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import ArtifactStoreFailed
 from sleipnir.scheduler.store.connection import is_private
 from sleipnir.scheduler.store.keys import new_child_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import address_of, content_hash
@@ -12,6 +12,7 @@ from sleipnir.graphs.knowledge.build_graph import BATCH, ORDER, RESULT
 from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.model_table import embedding_input_tokens
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims

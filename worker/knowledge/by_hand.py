@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.run_store import RunStore

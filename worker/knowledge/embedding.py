@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
 
 import numpy as np
 
 from sleipnir.graphs.knowledge.address import content_hash
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.knowledge.vectors import Matrix, VectorsUnusable, normalised

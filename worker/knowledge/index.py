@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ from sleipnir.graphs.knowledge.address import (
 )
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.graphs.knowledge.chunking import split
+from sleipnir.records import dataclass
 from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
 from sleipnir.worker.knowledge.vectors import Matrix, Vectors, VectorWriter
 

@@ -7,12 +7,13 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from sleipnir.graphs.files import MIB, read_text, reason
 from sleipnir.graphs.knowledge.sources import BUILT_IN_LOADERS, SourceError
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable

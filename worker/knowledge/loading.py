@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -21,6 +21,7 @@ from sleipnir.graphs.knowledge.sources import (
     may_read,
     source_of,
 )
+from sleipnir.records import dataclass
 from sleipnir.worker.knowledge.crawl.crawling import crawl
 from sleipnir.worker.knowledge.errors import BuildFailed
 from sleipnir.worker.knowledge.index import SourceText

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import content_hash
+from sleipnir.records import dataclass
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
 from sleipnir.worker.knowledge.ledger import CallLog, caller_of
 from sleipnir.worker.llm.caller import MustWait

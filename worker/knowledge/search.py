@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from sleipnir.graphs.knowledge.build_settings import LOCAL
 from sleipnir.graphs.knowledge.chunking import split
 from sleipnir.graphs.knowledge.fusion import fuse, reranked, rounded, union
+from sleipnir.records import dataclass
 from sleipnir.worker.knowledge import local_model
 from sleipnir.worker.knowledge.index import Chunk, Index
 from sleipnir.worker.knowledge.vectors import Matrix

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import Listener
 from sleipnir.worker.visit.cancellation import Cancellation
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import Usage

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sleipnir.graphs.models import missing_keys, standard_model
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import Price
 from sleipnir.scheduler.limits.records import ProviderFailureKind
 from sleipnir.scheduler.runs.model import Usage

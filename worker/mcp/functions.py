@@ -8,7 +8,7 @@ many tools does not fill the model's context. Where a node names a tool, or the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from sleipnir.graphs.mcp.config import McpConfig, McpServer, function_suffix
 from sleipnir.graphs.tools.function import declaration_of
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.secrets import Secrets, hidden
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.schema_checks import pool as checks

@@ -11,12 +11,13 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, NoReturn
 
 import mcp.client.streamable_http
 import mcp_types
+
+from sleipnir.records import dataclass
 
 # Bytes of one message; of an event over HTTP the SDK takes 1 MiB by itself. It puts messages
 # together in memory, in a time that grows faster than they do.

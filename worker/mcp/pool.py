@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleipnir.graphs.mcp.config import McpServer
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
@@ -54,12 +54,15 @@ class McpLimits:
         return cls(start_s=settings.mcp_timeout, check_s=settings.check_timeout_s)
 
 
+_DEFAULT_LIMITS = McpLimits()
+
+
 class McpPool:
     """Starts servers when they are first needed. Any thread may use it; it never blocks others."""
 
     def __init__(
         self,
-        limits: McpLimits = McpLimits(),
+        limits: McpLimits = _DEFAULT_LIMITS,
         environment_names: Sequence[str] = (),
         clock: Callable[[], float] = monotonic,
     ) -> None:

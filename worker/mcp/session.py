@@ -10,7 +10,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ import mcp_types
 from mcp import Client, MCPError
 from pydantic import ValidationError
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.schema_checks import pool
 from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
 from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from sleipnir.graphs.mcp.config import McpServer
+from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from time import monotonic
 from types import TracebackType
@@ -24,6 +24,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from sleipnir.graphs.mcp.config import McpServer
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.worker.mcp import messages
 from sleipnir.worker.mcp.bodies import bounded

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha256
 from typing import Literal
 from urllib.parse import urlsplit
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.monitor_users import API_PREFIX, MonitorUsers
 
 

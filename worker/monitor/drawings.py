@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 
 from sleipnir.graphs.drawing.layout import Picture
 from sleipnir.graphs.drawing.outline import Outline, outline_of
 from sleipnir.graphs.drawing.page import lay_out
 from sleipnir.graphs.schema import Graph
+from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.runs.model import Run
 

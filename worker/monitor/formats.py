@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.money import dollars
 
 NONE: Final = "\N{EN DASH}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from sleipnir.records import dataclass
 
 # A name or an IPv4 address, or an IPv6 address in brackets; then the port.
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/\s]+))(?::[0-9]*)?")

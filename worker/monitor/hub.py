@@ -11,9 +11,10 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor.problems import Problem, Refused

@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.report import Report, report, scope_of

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tornado.web import HTTPError
 
 from sleipnir.graphs.errors import BundleError
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import (
     ActionRefused,
     AmbiguousRun,

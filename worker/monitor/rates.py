@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
+
+from sleipnir.records import dataclass
 
 # Visitors who are remembered; the oldest is forgotten first.
 _REMEMBERED = 10_000

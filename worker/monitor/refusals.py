@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tornado import web  # type: ignore[attr-defined]  # no stubs
+
+from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.worker.monitor.access import Role
 from sleipnir.worker.monitor.handlers.acts import AuditApi, AuditHandler, SteerApi, SteerHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler

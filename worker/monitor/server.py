@@ -15,13 +15,13 @@ import logging
 import os
 import signal
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import REGISTRY
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.directories import data_dir

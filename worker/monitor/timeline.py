@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
 from sleipnir.graphs.drawing.text import shortened
+from sleipnir.records import dataclass
 from sleipnir.worker.monitor.formats import span, word
 
 # Pauses that are longer take as much room as this one.

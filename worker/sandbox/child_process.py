@@ -12,11 +12,12 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from time import monotonic
 from typing import IO
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.program_environment import is_passed_on
 from sleipnir.worker.sandbox import programs
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits

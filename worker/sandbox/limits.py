@@ -6,9 +6,9 @@ import resource
 import signal
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import MIB, Settings
 
 # A program that goes on after SIGXCPU is killed this many CPU seconds later.

@@ -13,10 +13,10 @@ import secrets
 import signal
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded import orphans
 
 MARK = "SLEIPNIR_PROGRAM"

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.tools.function import BashDetails, BashParameter, Choices, Function
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 # It takes a tenth of a second, and tools in bash do without.
 with lazy_imports():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.tools.function import Function
+from sleipnir.records import dataclass
 from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox.child_process import Finished, run_process
 from sleipnir.worker.tools.context import ToolContext

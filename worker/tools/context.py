@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from sleipnir.graphs.tools.function import Function
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
 from sleipnir.worker.visit.cancellation import Cancellation

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from sleipnir.graphs.files import UnusableFile, open_plain
+from sleipnir.records import dataclass
 from sleipnir.scheduler.temporary import scratch
 
 # What another program compiled into bash files for its own use.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.toolbox import Toolbox
 from sleipnir.graphs.validator import validate
 from sleipnir.graphs.variables import resolve_variables
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
 from sleipnir.scheduler.config.settings import Settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.worker.visit.run_log import head_and_tail
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.worker.masking import secrets_among
 

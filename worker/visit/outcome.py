@@ -8,10 +8,11 @@ its code, any other exception is an internal error (R023). Tolerated failures of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from sleipnir.graphs.bundles.archive import Bundle
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import CHILD, NO_USAGE, QUESTION, Usage
 
 

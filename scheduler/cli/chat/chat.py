@@ -6,7 +6,6 @@ import getpass
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import click
 
 from sleipnir.graphs.normal_agent import config_of
 from sleipnir.graphs.variables import resolve_variables
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.memory import SOURCES
 from sleipnir.scheduler.agents.rendering import render
 from sleipnir.scheduler.cli import exit_codes, run_result

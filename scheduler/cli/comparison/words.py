@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from sleipnir.records import dataclass
 
 _WORD = re.compile(r"\s*\S+|\s+$")
 # Of what is the same, this much is shown beside what differs.

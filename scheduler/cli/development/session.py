@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import click
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli import exit_codes, run_result
 from sleipnir.scheduler.cli.comparison import layout
 from sleipnir.scheduler.cli.development.watching import Watch

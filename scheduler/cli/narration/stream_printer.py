@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.runs.events import TextStreamed
 

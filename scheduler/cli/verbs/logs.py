@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.arguments import complete_logged_nodes, run_argument
 from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on, say_what_is_left
 from sleipnir.scheduler.cli.options import Options, common_options

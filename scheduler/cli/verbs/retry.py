@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.arguments import (
     PositiveNumber,
     agent_option,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.runs.stranded import Defect, defects

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.run_store import RunStore
 
 

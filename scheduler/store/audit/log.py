@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import redis
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import BadCursor
 from sleipnir.scheduler.store.keys import AUDIT
 

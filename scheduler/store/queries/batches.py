@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, batch_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.indexes import Page, Span, find_page, position_of

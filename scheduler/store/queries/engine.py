@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import (
     ALL_PARTITIONS,
     LANES,

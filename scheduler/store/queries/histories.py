@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.map_items import MapItem, items_of, unpacked
 from sleipnir.scheduler.runs.model import Checkpoint, Run

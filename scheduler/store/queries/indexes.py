@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Generic, TypeVar
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.cursors import ListKind, Position, from_cursor, to_cursor

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import RunRow
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.queries.cursors import Position

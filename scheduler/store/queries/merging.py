@@ -7,9 +7,10 @@ entries at first, and only those that ran out above the end of the page are aske
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.store.queries.cursors import Position
 
 # What each index gives at first, besides its share of a page.

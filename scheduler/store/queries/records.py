@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.roster import handle, is_handle
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure

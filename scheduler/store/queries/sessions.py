@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import RunRow
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, partition_of_session, sessions_key
 from sleipnir.scheduler.store.queries.records import RecordQueries

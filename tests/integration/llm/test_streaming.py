@@ -6,10 +6,11 @@ import gc
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pytest
 
+from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import (
     OPENAI_COMPATIBLE,
     Endpoint,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import BadCursor
 from sleipnir.scheduler.runs.model import Failure, Lease, RunContext, Status
 from sleipnir.scheduler.runs.plan import Plan

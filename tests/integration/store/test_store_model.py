@@ -6,7 +6,7 @@ both with the same things and shrinks what they differ on to the shortest story.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import pytest
@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import AnswerRefused, TransitionRefused
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Question, RunContext

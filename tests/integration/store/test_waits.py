@@ -7,7 +7,7 @@ lets time pass. The model knows of each thing whether it has come about, and wha
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, get_args
 
 import pytest
@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.consistency_rules import violations
 from sleipnir.scheduler.errors import NotWaiting, RunClosed, StaleVisit

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.escalation import Escalation, pending
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.agents.roster import Member

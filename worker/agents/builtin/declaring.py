@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.tools.function import declaration_of
+from sleipnir.records import dataclass
 from sleipnir.worker.conversation.tool_set import CallOutcome, ResolvedTool, ToolInvocation
 from sleipnir.worker.tools.call import Completed
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.escalation import Escalation, notified
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.errors import NotWaiting

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.messages import Letter, addressed, delivered, unreachable
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.errors import NotOpen, NotReachable

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.agents.tasks import Task, TaskRefused
 from sleipnir.worker.agents.builtin.declaring import Parameter, checked

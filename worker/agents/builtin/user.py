@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.asking import (
     PREFIX,
     AskKind,

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TypeAlias
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.worker.knowledge.index import SourceText
 

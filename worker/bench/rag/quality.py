@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
@@ -12,6 +11,7 @@ from typing import Any, TypeAlias, get_args
 
 from sleipnir.graphs.knowledge.build_settings import LOCAL, BuildSettings
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.worker.bench.rag.corpus import PACKAGES, AnswerPlace, Corpus, corpus
 from sleipnir.worker.bench.rag.questions import Kind, KnownQuestion, questions
 from sleipnir.worker.knowledge import local_model

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from sleipnir.records import dataclass
 from sleipnir.worker.bench.rag.corpus import AnswerPlace
 
 # In the words of the text, in others but for names, in others throughout.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from html.parser import HTMLParser
 from threading import Lock
 from time import monotonic
@@ -15,6 +15,7 @@ from urllib.parse import urljoin, urlsplit
 from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Response, fetch
 from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.periodic import pause
 from sleipnir.worker.knowledge.crawl import github
 from sleipnir.worker.knowledge.crawl.scope import CrawlScope

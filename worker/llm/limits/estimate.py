@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 
+from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import ModelRequest
 
 # Of English text in most tokenizers; a rate limit needs no more than that.

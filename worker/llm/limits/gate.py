@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from weakref import WeakSet
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.limits.messages import budget_excess, reason
 from sleipnir.scheduler.limits.records import (

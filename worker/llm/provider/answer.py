@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest, Reranked
 

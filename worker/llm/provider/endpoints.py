@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sleipnir.graphs.models import is_known_model
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.errors import SecretsUnusable
 from sleipnir.worker.llm.client import (

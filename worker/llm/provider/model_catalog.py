@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.model_table import entry_key, read_entries
 from sleipnir.scheduler.config.models import Price
 from sleipnir.scheduler.runs.model import Usage

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sleipnir.graphs.models import PROVIDER_KEYS
+from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import OPENAI_COMPATIBLE, Endpoint
 
 

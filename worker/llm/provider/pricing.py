@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings, Price
 from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.by_litellm import is_installed

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -20,6 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import REPLY_LIMIT_BYTES, STALL_S, ReplyTooLarge
 from sleipnir.worker.llm.provider.network import Network
 

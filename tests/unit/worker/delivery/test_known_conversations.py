@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pytest
 
 from sleipnir.graphs.state import Snapshot, encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.agents import memory
 from sleipnir.scheduler.agents.memory import Conversation, conversation_of, turn_key
 from sleipnir.scheduler.runs.model import Begun, RunContext
