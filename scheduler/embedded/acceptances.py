@@ -109,6 +109,15 @@ class Acceptances:
         server = redis_server.PrivateRedis.at(Place(data_dir).redis_directory, redis_url)
         return cls(data_dir, server, int(retention_s * 1000))
 
+    @classmethod
+    def of_engine(cls, data_dir: Path, redis_url: str, retention_s: float) -> Acceptances | None:
+        """The same if that Redis is the one of the data directory's own engine, else None."""
+        if not redis_url.startswith("unix:") or not data_dir.is_dir():
+            return None
+        found = cls.of(data_dir.resolve(), redis_url, retention_s)
+        own = redis_server.socket_directory(data_dir)
+        return found if found.server.socket_file.parent == own else None
+
     @property
     def _file(self) -> Path:
         return self.data_dir / "accepted"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from sleipnir.graphs.drawing.layout import Picture
 from sleipnir.graphs.drawing.outline import Outline, outline_of
@@ -39,15 +40,22 @@ class Drawings:
         Raises:
             BundleError: the agent is not kept any more.
         """
+        return self._of(run.digest, lambda: self._client.graph_of(run))
+
+    def of_version(self, digest: str, graph: Graph) -> Drawing:
+        """The drawing of an agent's version."""
+        return self._of(digest, lambda: graph)
+
+    def _of(self, digest: str, load: Callable[[], Graph]) -> Drawing:
         with self._lock:
-            known = self._kept.get(run.digest)
+            known = self._kept.get(digest)
             if known is not None:
-                self._kept.move_to_end(run.digest)
+                self._kept.move_to_end(digest)
                 return known
-        graph = self._client.graph_of(run)
+        graph = load()
         made = Drawing(graph, outline_of(graph), lay_out(graph))
         with self._lock:
-            self._kept[run.digest] = made
+            self._kept[digest] = made
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return made

@@ -65,6 +65,18 @@ def span(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
+def within(seconds: float | None, of: int) -> str:
+    """A bound that so many durations were within; a dash if there were none."""
+    if not of:
+        return NONE
+    return "> 1 d" if seconds is None else f"≤ {span(seconds)}"
+
+
+def share(part: int, whole: int) -> str:
+    """A part in per cent."""
+    return f"{100 * part / whole:.3g} %" if whole else NONE
+
+
 def count(number: int) -> str:
     """A number of things; a dash for none."""
     return f"{number:,}" if number else NONE
@@ -119,6 +131,8 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "glyph": glyph,
     "word": word,
     "span": span,
+    "within": within,
+    "share": share,
     "count": count,
     "usd": usd,
     "megabytes": megabytes,

@@ -17,6 +17,11 @@ def masked(value: Any, run: Run) -> Any:
     return _without(value, cache(masker(secrets)))
 
 
+def masked_texts(value: Any) -> Any:
+    """The same of what belongs to no run."""
+    return _without(value, cache(masker(())))
+
+
 def _without(value: Any, mask: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return mask(value)

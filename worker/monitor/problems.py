@@ -9,16 +9,19 @@ from typing import Any
 
 from tornado.web import HTTPError
 
-from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import (
     ActionRefused,
     AmbiguousRun,
     AnswerRefused,
     BadCursor,
+    BudgetUsedUp,
     EngineUnreachable,
     RunNotFound,
+    SessionInUse,
     SleipnirError,
+    SubmissionRefused,
     TransitionRefused,
 )
 from sleipnir.scheduler.store.connection import describe
@@ -62,6 +65,11 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (AnswerRefused, 409, "refused"),
     (ActionRefused, 409, "refused"),
     (TransitionRefused, 409, "refused"),
+    (AgentNotFound, 404, "not_found"),
+    (InvalidAgent, 422, "invalid"),
+    (SessionInUse, 409, "refused"),
+    (BudgetUsedUp, 409, "refused"),
+    (SubmissionRefused, 422, "invalid"),
     (EngineUnreachable, 503, "redis"),
     (SleipnirError, 400, "refused"),
 )

@@ -9,6 +9,13 @@ from typing import Any
 from sleipnir.records import dataclass
 from sleipnir.worker.monitor.access import Role
 from sleipnir.worker.monitor.handlers.acts import AuditApi, AuditHandler, SteerApi, SteerHandler
+from sleipnir.worker.monitor.handlers.agents import (
+    AgentApi,
+    AgentPage,
+    AgentsApi,
+    AgentsHandler,
+    RunsApi,
+)
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.handlers.engine import (
     BatchApi,
@@ -36,7 +43,7 @@ from sleipnir.worker.monitor.handlers.inbox import (
     QuestionPage,
 )
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
-from sleipnir.worker.monitor.handlers.runs import RunsApi, RunsPage
+from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.site import Site
 
@@ -63,6 +70,8 @@ ROUTES = (
     SiteRoute(r"/now", NowHandler),
     SiteRoute(r"/batches", BatchesHandler),
     SiteRoute(r"/batches/([^/]+)", BatchHandler),
+    SiteRoute(r"/agents", AgentsHandler),
+    SiteRoute(r"/agents/([^/]+)", AgentPage, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(r"/limits", LimitsHandler),
     SiteRoute(r"/fleet", FleetHandler),
     SiteRoute(r"/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
@@ -72,6 +81,8 @@ ROUTES = (
     SiteRoute(r"/api/v1/now", NowApi),
     SiteRoute(r"/api/v1/batches", BatchesApi),
     SiteRoute(r"/api/v1/batches/([^/]+)", BatchApi),
+    SiteRoute(r"/api/v1/agents", AgentsApi),
+    SiteRoute(r"/api/v1/agents/([^/]+)", AgentApi),
     SiteRoute(r"/api/v1/limits", LimitsApi),
     SiteRoute(r"/api/v1/fleet", FleetApi),
     SiteRoute(r"/api/v1/stream", StreamHandler),
@@ -79,7 +90,7 @@ ROUTES = (
     SiteRoute(rf"/api/v1/questions/{_RUN}/(.+)/answer", AnswerApi, {"POST": Role.ANSWER}),
     SiteRoute(r"/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),
     SiteRoute(rf"/api/v1/runs/{_RUN}/(cancel|retry)", SteerApi, {"POST": Role.OPERATE}),
-    SiteRoute(r"/api/v1/runs", RunsApi),
+    SiteRoute(r"/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(rf"/api/v1/runs/{_RUN}(?:/([a-z.]+))?", RunApi),
 )
 

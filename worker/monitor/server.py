@@ -28,6 +28,7 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.monitor_key import link, monitor_key
 from sleipnir.scheduler.config.monitor_users import MonitorUsers
 from sleipnir.scheduler.config.settings import Settings, load_settings
+from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.app import make_app
@@ -85,7 +86,8 @@ def main() -> int:
         connect(settings.redis_url)  # Flower itself would try for ever
         users = None if arguments.users is None else MonitorUsers(arguments.users)
         key = None if auth or users else monitor_key(data_dir())
-        client = Client.connect(settings, agent_search(settings))
+        acceptances = Acceptances.of_engine(data_dir(), settings.redis_url, settings.retention_s)
+        client = Client.connect(settings, agent_search(settings), acceptances)
     except SleipnirError as error:
         return _refuse(str(error), 7)
     place = ListenPlace(arguments.address, arguments.port, auth, None if arguments.quiet else key)

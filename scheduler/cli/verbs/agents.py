@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import settings_of
@@ -19,14 +17,13 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
-    from sleipnir.graphs import skills as skill_files
     from sleipnir.graphs import validator
     from sleipnir.graphs.document import loader
     from sleipnir.scheduler import preparation
+    from sleipnir.scheduler.views import agents as agents_view
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
-    from sleipnir.graphs.schema import Graph, Variable
     from sleipnir.graphs.validator import Resources
 
 # A knowledge base that cannot be built, an embedding model and a server that are not there.
@@ -45,7 +42,10 @@ def agents(options: Options, name: str | None) -> None:
         resources = preparation.resources_of(settings, search, require_knowledge=True)
         _show(options, agent, list(_missing(agent, resources)))
         return
-    rows = [_row(agent_name, directory) for agent_name, directory in search.names().items()]
+    rows = [
+        agents_view.agent_row(agent_name, directory)
+        for agent_name, directory in search.names().items()
+    ]
     if options.json:
         for row in rows:
             click.echo(json.dumps(row, ensure_ascii=False))
@@ -55,20 +55,6 @@ def agents(options: Options, name: str | None) -> None:
             click.echo(line)
     else:
         options.say("no agents found; create one with `sleipnir init NAME`")
-
-
-def _row(name: str, directory: Path) -> dict[str, Any]:
-    try:
-        agent = loader.load_agent(directory, os.environ)
-    except InvalidAgent:
-        kind, description = "invalid", f"see: sleipnir validate {name}"
-    else:
-        kind, description = _kind(agent), _definition(agent)["description"]
-    return {"name": name, "kind": kind, "description": description, "directory": str(directory)}
-
-
-def _kind(agent: Agent) -> str:
-    return "graph" if agent.is_graph else "normal"
 
 
 def _first_line(text: str) -> str:
@@ -87,9 +73,9 @@ def _missing(agent: Agent, resources: Resources) -> Iterator[str]:
 def _show(options: Options, agent: Agent, missing: list[str]) -> None:
     document = {
         "name": agent.name,
-        "kind": _kind(agent),
+        "kind": agents_view.kind_of(agent),
         "directory": str(agent.directory),
-        **_definition(agent),
+        **agents_view.definition_document(agent),
         "missing": missing,
     }
     if options.json:
@@ -97,46 +83,6 @@ def _show(options: Options, agent: Agent, missing: list[str]) -> None:
         return
     for line in _lines(document):
         click.echo(line)
-
-
-def _definition(agent: Agent) -> dict[str, Any]:
-    """What the agent's file says that its user wants to know."""
-    defined = agent.graph or agent.normal
-    if defined is None:
-        return {"description": ""}
-    return {
-        "description": defined.description,
-        "variables": [_variable(variable) for variable in defined.variables],
-        "nodes": _nodes(agent.graph) if agent.graph else [],
-        "tools": [*defined.global_tools, *(f"mcp:{name}" for name in defined.mcp_servers)],
-        "skills": list(_skills(agent)),
-        "conversation_starters": list(defined.conversation_starters),
-    }
-
-
-def _variable(variable: Variable) -> dict[str, Any]:
-    default = None if variable.secret else variable.default
-    return {"name": variable.name, "description": variable.description, "default": default}
-
-
-def _skills(agent: Agent) -> Iterator[dict[str, Any]]:
-    """The skills that its models may load, as far as they are found."""
-    graph = agent.runnable
-    choices = list(skill_files.choices_in(graph)) if graph is not None else []
-    library = skill_files.SkillLibrary(preparation.skill_directories()) if choices else None
-    for name, file in library.chosen(choices).items() if library else ():
-        try:
-            description = skill_files.read_skill(file).description
-        except skill_files.UnusableSkill as error:
-            description = f"cannot be loaded: {error}"
-        yield {"name": name, "description": description, "file": str(file)}
-
-
-def _nodes(graph: Graph) -> list[dict[str, Any]]:
-    return [
-        {"id": key, "type": node.type, "description": node.description or ""}
-        for key, node in graph.nodes.items()
-    ]
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:

@@ -136,6 +136,13 @@ class RecordQueries(Queries):
                 pipe.hget(run_key("run", run_id), "error")
             return [Failure(**json.loads(text)) if text else None for text in pipe.execute()]
 
+    def digests(self, run_ids: Sequence[str]) -> list[str | None]:
+        """The bundles of runs, in one round trip; None for those that are gone."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hget(run_key("run", run_id), "digest")
+            return list(pipe.execute())
+
     def children(self, run_id: str) -> list[Run]:
         """The child runs, in the order they were started."""
         ids = self._redis.lrange(run_key("children", run_id), 0, -1)

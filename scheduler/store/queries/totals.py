@@ -89,6 +89,13 @@ class TotalQueries(IndexQueries):
         runs = self._count([f"agent:{agent}" for agent in agents], Span())
         return {**found, "open and waiting": runs - sum(found.values())}
 
+    def tally(self) -> dict[str, int]:
+        """The sums over root runs that are over, as keys.py says of `tally`."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.hgetall(f"{partition}:tally")
+            return _add_up(pipe.execute())
+
     def batch_tallies(self, batches: Sequence[str]) -> list[dict[str, int]]:
         """What is counted of batches, summed over their runs."""
         with self._redis.pipeline(transaction=False) as pipe:

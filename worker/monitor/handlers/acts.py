@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ T = TypeVar("T")
 _REASON = "cancelled on the monitor's page"
 _MOST_REASON = 500
 _PAGE = 100
+_RUN_ID = re.compile("[0-9a-f]{16}")
 
 
 class ActingHandler(MonitorHandler):
@@ -34,9 +36,10 @@ class ActingHandler(MonitorHandler):
             outcome = problem_of(error).message
             raise
         finally:
-            await self._note(name, target, detail, outcome)
+            await self.note(name, target, detail, outcome)
 
-    async def _note(self, name: str, target: str, detail: str, outcome: str) -> None:
+    async def note(self, name: str, target: str, detail: str, outcome: str) -> None:
+        """Note an act, and what came of it."""
         assert self.visitor is not None
         act = Act(
             who=self.visitor.name,
@@ -98,5 +101,7 @@ class AuditApi(AuditHandler):
     gives_json = True
 
 
-def _fields(act: Act) -> dict[str, str]:
-    return {name: getattr(act, name) for name in Act.__slots__}
+def _fields(act: Act) -> dict[str, str | None]:
+    run_id = act.target.partition("/")[0]
+    fields = {name: getattr(act, name) for name in Act.__slots__}
+    return {**fields, "run_id": run_id if _RUN_ID.fullmatch(run_id) else None}

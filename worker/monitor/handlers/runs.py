@@ -51,15 +51,6 @@ class RunsHandler(MonitorHandler):
             raise bad_request(f"{name}: {error}") from error
 
 
-class RunsApi(RunsHandler):
-    """GET /api/v1/runs"""
-
-    gives_json = True
-
-    async def get(self) -> None:
-        self.give_json(await self.documents())
-
-
 class RunsPage(RunsHandler):
     """The page; a search for the beginning of an id leads to its run."""
 

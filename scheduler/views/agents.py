@@ -1,0 +1,186 @@
+"""Agents: those that can be named here, and those that runs are of."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sleipnir.graphs import skills as skill_files
+from sleipnir.graphs.document import loader
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.scheduler import preparation
+from sleipnir.scheduler.runs.model import FINAL, RunRow, Status
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.documents import Document, elapsed_s
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.document.loader import Agent
+    from sleipnir.graphs.schema import Graph, Variable
+    from sleipnir.scheduler.client import Client
+
+# The newest runs of an agent that are read to tell what is usual.
+MOST_RUNS = 1_000
+_WEEK_MS = 7 * 86_400_000
+
+
+def agent_row(name: str, directory: Path) -> Document:
+    """An agent that can be named, in short."""
+    try:
+        agent = loader.load_agent(directory, os.environ)
+    except InvalidAgent:
+        kind, description = "invalid", f"see: sleipnir validate {name}"
+    else:
+        kind, description = kind_of(agent), definition_document(agent)["description"]
+    return {"name": name, "kind": kind, "description": description, "directory": str(directory)}
+
+
+def kind_of(agent: Agent) -> str:
+    """What `sleipnir agents` calls it."""
+    return "graph" if agent.is_graph else "normal"
+
+
+def definition_document(agent: Agent | None) -> Document:
+    """What the agent's file says that its user wants to know; None: it cannot be read."""
+    defined = None if agent is None else agent.graph or agent.normal
+    if agent is None or defined is None:
+        lists = ("variables", "nodes", "tools", "skills", "conversation_starters")
+        return {"description": "", **{name: [] for name in lists}}
+    return {
+        "description": defined.description,
+        "variables": [_variable_document(variable) for variable in defined.variables],
+        "nodes": _nodes(agent.graph) if agent.graph else [],
+        "tools": [*defined.global_tools, *(f"mcp:{name}" for name in defined.mcp_servers)],
+        "skills": list(_skills(agent)),
+        "conversation_starters": list(defined.conversation_starters),
+    }
+
+
+def _variable_document(variable: Variable) -> Document:
+    default = None if variable.secret else variable.default
+    return {
+        "name": variable.name,
+        "description": variable.description,
+        "default": default,
+        "secret": variable.secret,
+        "required": variable.default is None,
+    }
+
+
+def _nodes(graph: Graph) -> list[Document]:
+    return [
+        {"id": key, "type": node.type, "description": node.description or ""}
+        for key, node in graph.nodes.items()
+    ]
+
+
+def _skills(agent: Agent) -> Iterator[Document]:
+    """The skills that its models may load, as far as they are found."""
+    graph = agent.runnable
+    choices = list(skill_files.choices_in(graph)) if graph is not None else []
+    library = skill_files.SkillLibrary(preparation.skill_directories()) if choices else None
+    for name, file in library.chosen(choices).items() if library else ():
+        try:
+            description = skill_files.read_skill(file).description
+        except skill_files.UnusableSkill as error:
+            description = f"cannot be loaded: {error}"
+        yield {"name": name, "description": description, "file": str(file)}
+
+
+def models_of(graph: Graph, default: str | None) -> list[str]:
+    """The models that its nodes name, else it, else the engine's default."""
+    found = {
+        getattr(node, "model", None) or graph.model or default
+        for node in graph.nodes.values()
+        if hasattr(node, "model")
+    }
+    return sorted(filter(None, found))
+
+
+# ---- use
+
+
+def agents_document(client: Client) -> Document:
+    """Every agent that can be named here or that stored runs are of, with its use.
+
+    `runs` are those that are over, `failed` those of them that failed or timed out; `took_s` the
+    bounds within which half and 95 % of them stayed (null: more than a day), `cost_usd` what they
+    cost on average.
+    """
+    here = client.search.names()
+    tally = client.queries.tally()
+    used = {field[2] for name in tally if (field := _ended_field(name)) is not None}
+    rows = {name: agent_row(name, directory) for name, directory in here.items()}
+    unknown = {"kind": None, "description": "", "directory": None}
+    return {
+        "agents": [
+            {**rows.get(name, {"name": name, **unknown}), **_use_by_tally(tally, name)}
+            for name in sorted({*rows, *used})
+        ]
+    }
+
+
+def _use_by_tally(tally: Mapping[str, int], agent: str) -> Document:
+    statuses: Counter[str] = Counter()
+    durations: Counter[str] = Counter()
+    for name, count in tally.items():
+        field = _ended_field(name)
+        if field is not None and field[2] == agent:
+            statuses[field[0]] += count
+            durations[field[1]] += count
+    runs = statuses.total()
+    unpriced = bool(tally.get(f"unpriced {agent}"))
+    cost = tally.get(f"cost {agent}", 0) / 1e9
+    return {
+        "runs": runs,
+        "failed": statuses[Status.FAILED] + statuses[Status.TIMED_OUT],
+        "took_s": {name: _bound(durations, share) for name, share in _SHARES.items()},
+        "cost_usd": None if unpriced or not runs else cost / runs,
+    }
+
+
+def _ended_field(name: str) -> tuple[str, str, str] | None:
+    """Status, duration and agent of a count of runs that are over; None for other sums."""
+    status, _, rest = name.partition(" ")
+    duration, _, agent = rest.partition(" ")
+    return (status, duration, agent) if status in FINAL and agent else None
+
+
+_SHARES = {"p50": 0.5, "p95": 0.95}
+
+
+def _bound(durations: Counter[str], share: float) -> int | None:
+    """The least of the tally's bounds that so many durations are below."""
+    left = ceil(durations.total() * share)
+    for most in sorted((each for each in durations if each != "inf"), key=int):
+        left -= durations[most]
+        if left <= 0:
+            return int(most)
+    return None
+
+
+def typical_document(rows: Sequence[RunRow], now_ms: int) -> Document:
+    """What a run of an agent usually takes and costs, of those of the last week that are over."""
+    ended = [run for run in rows if run.is_final and run.created_at >= now_ms - _WEEK_MS]
+    took = [elapsed_s(run, now_ms) for run in ended]
+    costs = [run.usage.cost_usd for run in ended if run.usage.cost_usd is not None]
+    failed = sum(run.status in (Status.FAILED, Status.TIMED_OUT) for run in ended)
+    return {
+        "runs": len(ended),
+        "failed": failed,
+        "elapsed_s": {name: percentile(took, share) for name, share in _SHARES.items()},
+        "cost_usd": {name: percentile(costs, share) for name, share in _SHARES.items()},
+    }
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The least of the values that so many of them do not exceed; None if there are none."""
+    return sorted(values)[max(0, ceil(len(values) * share) - 1)] if values else None
+
+
+def newest_runs(client: Client, agent: str) -> tuple[RunRow, ...]:
+    """The newest root runs of an agent."""
+    return client.queries.list_runs(RunFilter(agents=(agent,)), MOST_RUNS).entries

@@ -1,0 +1,155 @@
+"""Submitting by page and API: what somebody wants of an agent becomes a run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.errors import BundleError
+from sleipnir.records import dataclass
+from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
+from sleipnir.scheduler.runs.submit import Request, new_run_id_in
+from sleipnir.scheduler.views.run import type_name
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.agents.sessions import Session
+    from sleipnir.scheduler.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRun:
+    """What a submission says."""
+
+    agent: str  # a name, not a path: who submits from afar has no say in which files are run
+    prompt: str = ""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, list[str]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    workdir: str | None = None
+    key: str | None = None  # the same one gives the same run
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRun:
+    """A run that is stored."""
+
+    run_id: str
+    is_new: bool  # False: the same submission was accepted before
+
+
+def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
+    """Accept a run.
+
+    Args:
+        by: whose `key` it is; that of somebody else is another one.
+
+    Raises:
+        AgentNotFound, InvalidAgent: there is no such agent, or it cannot run as it is.
+        SubmissionRefused, SessionInUse: it is not accepted as it is wanted.
+        NotKept: it was stored, and may be lost.
+    """
+    if "/" in wanted.agent or wanted.agent.startswith("."):
+        raise SubmissionRefused(
+            f"'{printable(wanted.agent)}' is a path; the monitor submits agents by their names, "
+            "which `sleipnir agents` lists"
+        )
+    workdir = _directory(wanted.workdir)
+    try:
+        prepared = client.prepare(wanted.agent, workdir)
+    except BundleError as error:
+        raise SubmissionRefused(str(error)) from error
+    require_types(prepared.graph, wanted.state)
+    request = Request(
+        prompt=wanted.prompt,
+        state=wanted.state,
+        variables=wanted.variables,
+        answers=wanted.answers,
+        labels=wanted.labels,
+        workdir=None if workdir is None else str(workdir),
+        machine=None if workdir is None else client.machine_with_files(),
+    )
+    session = client.session_for(prepared, request)
+    run_id = new_run_id_in(session) if wanted.key is None else _id_of(by, wanted.key, session)
+    if wanted.key is not None and _is_stored(client, run_id):
+        return AcceptedRun(run_id, is_new=False)
+    client.submit(prepared, replace(request, run_id=run_id))
+    return AcceptedRun(run_id, is_new=True)
+
+
+def _id_of(by: str, key: str, session: Session | None) -> str:
+    """An id that the same key of the same person always gives."""
+    digest = sha256(f"{by}\n{key}".encode(errors="surrogatepass")).hexdigest()[:16]
+    # The first two digits choose the partition, which a session has chosen already.
+    return digest if session is None else new_run_id_in(session)[:2] + digest[2:]
+
+
+def _is_stored(client: Client, run_id: str) -> bool:
+    try:
+        client.queries.run(run_id)
+    except RunNotFound:
+        return False
+    return True
+
+
+def _directory(text: str | None) -> Path | None:
+    if not text:
+        return None
+    directory = Path(text)
+    if not directory.is_absolute() or not directory.is_dir():
+        raise SubmissionRefused(
+            f"the working directory '{printable(text)}' must be the absolute path of a directory "
+            "on the monitor's machine"
+        )
+    return directory
+
+
+def require_types(graph: Graph, state: Mapping[str, Any]) -> None:
+    """Check that values for keys of `initial_state` are of the types that those there have.
+
+    Raises:
+        SubmissionRefused: one is not.
+    """
+    for key, value in state.items():
+        declared = graph.initial_state.get(key)
+        if declared is None or value is None or type_name(value) == type_name(declared):
+            continue
+        raise SubmissionRefused(
+            f"the value of '{printable(key)}' is a {type_name(value)}; in `initial_state` it is a "
+            f"{type_name(declared)}"
+        )
+
+
+def command_of(wanted: WantedRun, secrets: frozenset[str]) -> str:
+    """The command that submits the same.
+
+    Args:
+        secrets: variables whose values are left to the shell's environment.
+    """
+    words = ["sleipnir", "run", wanted.agent]
+    for key, value in wanted.state.items():
+        words += ["--set", f"{key}={json.dumps(value, ensure_ascii=False)}"]
+    for name, value in wanted.variables.items():
+        if name not in secrets:
+            words += ["--var", f"{name}={value}"]
+    if wanted.workdir:
+        words += ["--workdir", wanted.workdir]
+    hidden = [name for name in wanted.variables if name in secrets]
+    prompt = ["--", wanted.prompt] if wanted.prompt.startswith("-") else [wanted.prompt]
+    parts = [
+        shlex.join(words),
+        *(f'--var {shlex.quote(name)}="${_variable(name)}"' for name in hidden),
+        *([shlex.join(prompt)] if wanted.prompt else []),
+    ]
+    return " ".join(parts)
+
+
+def _variable(name: str) -> str:
+    return "".join(char if char.isalnum() and char.isascii() else "_" for char in name).upper()

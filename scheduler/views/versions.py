@@ -1,0 +1,276 @@
+"""Versions of agents: the files that runs were submitted with, and how two versions differ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sleipnir.graphs.bundles import archive, layout, packed
+from sleipnir.graphs.document import loader
+from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
+from sleipnir.graphs.files import read_text
+from sleipnir.records import dataclass
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.preparation import Preparation
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.temporary import OwnDirectory
+from sleipnir.scheduler.views import agents
+from sleipnir.scheduler.views.documents import Document
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.document.loader import Agent
+    from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.model import RunRow
+
+_MOST_FILES = 500
+# Of one file; what is longer is shown by its size alone, as what is not text.
+_MOST_BYTES = 64 * 1024
+_MOST_DIFF_LINES = 2_000
+_README = "README.md"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentVersion:
+    """The files of an agent, as they are here or as runs were submitted with."""
+
+    document: Document  # what its file says that its user wants to know
+    graph: Graph | None  # None: it cannot be run
+    sizes: Mapping[str, int]  # of every file, by path
+    texts: Mapping[str, str]  # of those that are short and text
+
+    @property
+    def readme(self) -> str | None:
+        return self.texts.get(_README)
+
+
+def current_version(client: Client, name: str) -> AgentVersion | None:
+    """The version that a submission would run now; None if no agent of that name is found.
+
+    Its document says in `problem` why it cannot be submitted, if so; then it has no files.
+    """
+    try:
+        agent = loader.load_agent(client.search.find(name), os.environ)
+    except AgentNotFound:
+        return None
+    except InvalidAgent as error:
+        return AgentVersion({**_definition(None), **_unusable(error)}, None, {}, {})
+    bundles: dict[str, bytes] = {}
+    settings = client.store.settings
+    try:
+        ready = Preparation(settings, client.search, bundles.__setitem__).prepare(name)
+    except (InvalidAgent, BundleError, SubmissionRefused) as error:
+        return AgentVersion({**_definition(agent), **_unusable(error)}, None, {}, {})
+    return _unpacked(bundles[ready.digest], ready.digest, name)
+
+
+def _definition(agent: Agent | None) -> Document:
+    kind = "invalid" if agent is None else agents.kind_of(agent)
+    return {"kind": kind, **agents.definition_document(agent)}
+
+
+def _unusable(error: Exception) -> Document:
+    return {"digest": None, "problem": str(error)}
+
+
+def stored_version(client: Client, name: str, digest: str) -> AgentVersion:
+    """The version that a bundle holds.
+
+    Raises:
+        BundleError: it is not stored any more, or of another agent.
+    """
+    data = client.store.bundles.get(digest)
+    if data is None:
+        raise BundleError(f"the files of version {digest[:12]} of '{name}' are no longer stored")
+    return _unpacked(data, digest, name)
+
+
+def _unpacked(data: bytes, digest: str, name: str) -> AgentVersion:
+    with OwnDirectory() as scratch:
+        root = scratch.path / "bundle"
+        archive.unpack(data, digest, root)
+        directory = layout.agent_directory(root)
+        if directory.name != name:
+            raise BundleError(f"version {digest[:12]} is of agent '{directory.name}'")
+        try:
+            graph, _ = packed.packed_agent(root)
+            agent = loader.load_agent(directory, {})
+        except InvalidAgent as error:
+            raise BundleError(f"version {digest[:12]} cannot be read: {error}") from error
+        sizes, texts = _files(directory)
+        document = _definition(agent)
+    return AgentVersion({**document, "digest": digest, "problem": None}, graph, sizes, texts)
+
+
+def _files(directory: Path) -> tuple[dict[str, int], dict[str, str]]:
+    """The files of an unpacked agent; those that begin with a dot may hold secrets."""
+    sizes: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    for path in sorted(directory.rglob("*")):
+        name = path.relative_to(directory)
+        if not path.is_file() or any(part.startswith(".") for part in name.parts):
+            continue
+        if len(sizes) == _MOST_FILES:
+            break
+        sizes[str(name)] = path.stat().st_size
+        if sizes[str(name)] <= _MOST_BYTES:
+            with suppress(OSError, UnicodeDecodeError):
+                texts[str(name)] = read_text(path, _MOST_BYTES)
+    return sizes, texts
+
+
+def versions_of(client: Client, runs: Sequence[RunRow], current: str | None) -> list[Document]:
+    """The versions that runs are of, newest first, each with how many and its newest run.
+
+    Args:
+        current: the version that a submission would take; it is listed even without a run.
+    """
+    found: dict[str, Document] = {}
+    digests = client.queries.digests([run.run_id for run in runs])
+    for run, digest in zip(runs, digests, strict=True):
+        if digest is None:
+            continue
+        entry = found.setdefault(
+            digest,
+            {
+                "digest": digest,
+                "runs": 0,
+                "last_at": to_rfc3339(run.created_at),
+                "run_id": run.run_id,
+                "is_current": digest == current,
+            },
+        )
+        entry["runs"] += 1
+        entry["first_at"] = to_rfc3339(run.created_at)
+    if current is not None and current not in found:
+        none = dict.fromkeys(("last_at", "run_id", "first_at"))
+        fresh = {"digest": current, "runs": 0, "is_current": True, **none}
+        return [fresh, *found.values()]
+    return list(found.values())
+
+
+def files_document(shown: AgentVersion) -> list[Document]:
+    """The files of a version; `text` is null of those that are long or not text."""
+    return [
+        {"path": path, "bytes": size, "text": shown.texts.get(path)}
+        for path, size in shown.sizes.items()
+    ]
+
+
+def difference(old: AgentVersion, new: AgentVersion) -> list[Document]:
+    """The files that differ between two versions, with the lines that do.
+
+    `change` is added, removed or changed; `lines` is null of files that are long or not text.
+    """
+    return [
+        {"path": path, "change": change, "lines": _lines(old, new, path)}
+        for path in sorted({*old.sizes, *new.sizes})
+        if (change := _change(old, new, path)) is not None
+    ]
+
+
+def _change(old: AgentVersion, new: AgentVersion, path: str) -> str | None:
+    if path not in old.sizes:
+        return "added"
+    if path not in new.sizes:
+        return "removed"
+    same = (old.sizes[path], old.texts.get(path)) == (new.sizes[path], new.texts.get(path))
+    return None if same else "changed"
+
+
+def _lines(old: AgentVersion, new: AgentVersion, path: str) -> list[str] | None:
+    if any(path in each.sizes and path not in each.texts for each in (old, new)):
+        return None
+    before, after = (each.texts.get(path, "").splitlines() for each in (old, new))
+    return list(_first(unified_diff(before, after, lineterm="", n=3)))
+
+
+def _first(lines: Iterator[str]) -> Iterator[str]:
+    """Without the two lines that name the files, and not all of them if they are too many."""
+    for number, line in enumerate(lines):
+        if number >= _MOST_DIFF_LINES:
+            yield "…"
+            return
+        if number >= 2:
+            yield line
+
+
+def agent_document(
+    client: Client, name: str, digest: str | None = None
+) -> tuple[Document, Graph | None]:
+    """An agent as it is here, or a version of it; with its use, its versions and its files.
+
+    With it comes the graph to draw, if it has one.
+
+    Args:
+        digest: the beginning of a version's; None: the current one, else the newest of a run.
+
+    Raises:
+        AgentNotFound: no agent of that name is here, and no stored run is of one.
+        BundleError: the version is not stored any more.
+    """
+    current, runs = current_version(client, name), agents.newest_runs(client, name)
+    if current is None and not runs:
+        raise AgentNotFound(name, [])
+    versions = versions_of(client, runs, None if current is None else current.document["digest"])
+    shown = current
+    if digest is not None or shown is None:
+        wanted = _chosen(name, versions, digest)
+        shown = stored_version(client, name, wanted) if not is_of(current, wanted) else current
+    assert shown is not None
+    settings = client.store.settings
+    document = {
+        "name": name,
+        **shown.document,
+        "is_here": current is not None,
+        "is_current": shown is current,
+        "current_problem": None if current is None else current.document["problem"],
+        "models": [] if shown.graph is None else agents.models_of(shown.graph, settings.model),
+        "initial_state": {} if shown.graph is None else dict(shown.graph.initial_state),
+        "readme": shown.readme,
+        "files": files_document(shown),
+        "versions": versions,
+        "typical": agents.typical_document(runs, client.queries.now_ms()),
+    }
+    return document, shown.graph if document["kind"] == "graph" else None
+
+
+def compared_document(client: Client, name: str, old: str, new: str) -> Document:
+    """The files that differ between two versions of an agent, named by the beginnings of digests.
+
+    Raises:
+        AgentNotFound, BundleError: as `agent_document`.
+    """
+    current, runs = current_version(client, name), agents.newest_runs(client, name)
+    versions = versions_of(client, runs, None if current is None else current.document["digest"])
+
+    def version(prefix: str) -> AgentVersion:
+        digest = _chosen(name, versions, prefix)
+        if current is not None and is_of(current, digest):
+            return current
+        return stored_version(client, name, digest)
+
+    before, after = version(old), version(new)
+    return {
+        "old": before.document["digest"],
+        "new": after.document["digest"],
+        "files": difference(before, after),
+    }
+
+
+def is_of(version: AgentVersion | None, digest: str) -> bool:
+    """Whether that is the version of a digest."""
+    return version is not None and version.document["digest"] == digest
+
+
+def _chosen(name: str, versions: Sequence[Document], prefix: str | None) -> str:
+    """The digest of a version by its beginning; the newest if none is given."""
+    found = [each["digest"] for each in versions if each["digest"].startswith(prefix or "")]
+    if not found or (prefix is not None and len(found) > 1):
+        how = "several versions" if found else "no stored version"
+        raise BundleError(f"agent '{name}' has {how} that begin with '{prefix}'")
+    return str(found[0])

@@ -1,0 +1,159 @@
+"""Agents are found, looked at and submitted; versions are told apart by their files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+
+from sleipnir.scheduler.runs.model import Status
+from tests.support.engine import Engine
+from tests.support.site import Answer, ServedSite
+
+GRAPH = """
+description: greets <people>
+settings: {tolerate_failures: false}
+conversation_starters: ["say hello & more"]
+variables:
+  - {name: tone, description: how, default: warm}
+  - {name: token, description: of the door, secret: true}
+initial_state: {names: [], times: 1}
+start: greet
+nodes:
+  greet: {type: script, script: greet.sh, description: says it, next: z}
+  z: {type: end, output: "{{tone}} {{initial_prompt}} {{names}}"}
+"""
+FILES = {"greet.sh": "echo '{}'", "README.md": "# A <b>greeter</b>", ".env": "KEY=canary-7a1b"}
+SECRET = "canary-5f2c91d07e"
+
+
+@pytest.fixture
+def greeter(engine: Engine) -> None:
+    engine.write("greeter", GRAPH, FILES)
+
+
+def submit(site: ServedSite, **body: object) -> Answer:
+    return site.ask("/api/v1/runs", "POST", body=json.dumps({"agent": "greeter", **body}))
+
+
+def form(site: ServedSite, **fields: str) -> Answer:
+    return site.ask("/agents/greeter", "POST", form=fields)
+
+
+@pytest.mark.usefixtures("greeter")
+def test_an_agent_is_submitted_by_its_form(engine: Engine, site: ServedSite) -> None:
+    page = site.ask("/agents/greeter").text
+    key = re.search(r'name="key" value="(\w+)"', page)
+    assert key is not None
+    filled = {
+        "key": key[1],
+        "prompt": "you\r\nall",
+        "var-token": SECRET,
+        "state": '{"names": ["<Ada>"]}',
+    }
+
+    wrong = form(site, **filled | {"state": '{"names": "Ada"}'})
+    unreadable = form(site, **filled | {"state": "{"})
+    command = form(site, **filled, act="command")
+    done, again = form(site, **filled), form(site, **filled)
+
+    assert "say hello &amp; more" in page
+    assert "A &lt;b&gt;greeter" in page
+    assert "canary" not in page + wrong.text + command.text
+    assert (wrong.status, unreadable.status) == (422, 400)
+    assert "names&#x27; is a text; in `initial_state` it is a list" in wrong.text
+    assert "you\nall</textarea>" in wrong.text
+    shown = re.search(r"<pre data-copied>([^<]*)</pre>", command.text)
+    assert shown is not None
+    words = shlex.split(shown[1].replace("&quot;", '"').replace("&#x27;", "'").replace("&lt;", "<"))
+    assert words[:3] == ["sleipnir", "run", "greeter"]
+    assert words[-3:] == ["--var", "token=$TOKEN", "you\nall"]
+    assert done.status == again.status == 303
+    assert done.headers["Location"] == again.headers["Location"]
+    run_id = done.headers["Location"].rpartition("/")[2]
+    engine.drive()
+    assert engine.run(run_id).output == 'warm you\nall ["<Ada>"]'
+    assert engine.newest_runs() == [run_id]
+    acts = [(act["act"], act["target"]) for act in site.ask("/api/v1/audit").json["acts"]]
+    assert acts == [("submit", run_id), ("submit", "greeter")]
+
+
+@pytest.mark.usefixtures("greeter")
+def test_programs_submit_once_for_a_key(engine: Engine, site: ServedSite) -> None:
+    given = {"vars": {"token": SECRET}, "prompt": "x", "labels": {"team": "a"}, "key": "order-1"}
+
+    first, again, other = (
+        submit(site, **given),
+        submit(site, **given),
+        submit(site, **{**given, "key": "2"}),
+    )
+
+    assert (first.status, again.status, other.status) == (201, 200, 201)
+    assert first.json == again.json != other.json
+    run = engine.run(first.json["run_id"])
+    assert (run.labels, run.status) == ({"team": "a"}, Status.QUEUED)
+    refused = {
+        "no value for a variable": submit(site),
+        "a path": submit(site, agent="./greeter"),
+        "a field that is not known": submit(site, promt="x"),
+        "no such agent": submit(site, agent="greter"),
+        "no such directory": submit(site, workdir="/no/such/place"),
+    }
+    assert {why: answer.status for why, answer in refused.items()} == {
+        "no value for a variable": 422,
+        "a path": 422,
+        "a field that is not known": 400,
+        "no such agent": 404,
+        "no such directory": 422,
+    }
+    assert "promt" in refused["a field that is not known"].json["error"]["message"]
+    assert len(engine.newest_runs()) == 2
+
+
+@pytest.mark.usefixtures("greeter")
+def test_versions_of_an_agent_and_what_is_usual_for_it(engine: Engine, site: ServedSite) -> None:
+    for prompt in ("a", "b"):
+        submit(site, vars={"token": SECRET}, prompt=prompt)
+        engine.drive()
+        engine.clock.move(60)
+    old = engine.run(engine.newest_runs()[0]).digest
+    engine.write("greeter", GRAPH, {**FILES, "greet.sh": "echo '<oops>' >&2; exit 3"})
+    submit(site, vars={"token": SECRET})
+    engine.drive()
+
+    document = site.ask(f"/api/v1/agents/greeter?against={old[:12]}").json
+    page = site.ask(f"/agents/greeter?against={old[:12]}").text
+    before = site.ask(f"/agents/greeter@{old[:12]}").text
+    listed = site.ask("/api/v1/agents").json["agents"]
+
+    typical, versions = document["typical"], document["versions"]
+    assert (typical["runs"], typical["failed"]) == (3, 1)
+    assert [(each["runs"], each["is_current"]) for each in versions] == [(1, True), (2, False)]
+    (changed,) = document["compared"]["files"]
+    assert (changed["path"], changed["change"]) == ("greet.sh", "changed")
+    assert "-echo '{}'" in changed["lines"]
+    assert {file["path"] for file in document["files"]} == {"graph.yaml", "greet.sh", "README.md"}
+    assert "&lt;oops&gt;" in page
+    assert "<oops>" not in page
+    assert "not the one that is submitted now" in before
+    assert 'name="key"' not in before
+    (row,) = listed
+    assert (row["runs"], row["failed"], row["took_s"]["p50"]) == (3, 1, 1)
+    assert "greets &lt;people&gt;" in site.ask("/agents").text
+
+
+def test_agents_that_cannot_be_submitted_say_why(engine: Engine, site: ServedSite) -> None:
+    engine.finish("start: z\nnodes: {z: {type: end, output: done}}")
+    engine.write("tested", "start: nowhere\nnodes: {z: {type: end}}")
+    engine.write("broken", "start: [")
+
+    broken, gone = site.ask("/agents/broken"), site.ask("/agents/nobody")
+    page = site.ask("/agents/tested").text
+
+    assert (broken.status, gone.status) == (200, 404)
+    assert "It cannot be submitted" in broken.text
+    assert "It cannot be submitted" in page
+    assert "nowhere" in page
+    assert submit(site, agent="broken").status == 422

@@ -1,0 +1,201 @@
+"""Agents: which there are, what one is and does, and submitting it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
+from sleipnir.graphs.schema import Graph
+from sleipnir.records import dataclass
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.views import agents, engine, submission, versions
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
+from sleipnir.worker.monitor.bodies import SubmitBody
+from sleipnir.worker.monitor.handlers.acts import ActingHandler
+from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.handlers.engine import DocumentHandler
+from sleipnir.worker.monitor.handlers.runs import RunsHandler
+from sleipnir.worker.monitor.masked import masked_texts
+from sleipnir.worker.monitor.problems import Refused, problem_of
+
+_VARIABLE = "var-"
+
+
+class AgentsHandler(DocumentHandler):
+    tab, title = "agents", "Agents"
+
+    async def get(self) -> None:
+        document = await self.site.call(agents.agents_document, self.site.client)
+        self.give(masked_texts(document))
+
+
+class AgentsApi(AgentsHandler):
+    gives_json = True
+
+
+class SubmittingHandler(ActingHandler):
+    """What submitting by page and by API have in common."""
+
+    async def submit(self, wanted: WantedRun) -> AcceptedRun:
+        """Accept a run, and note who submitted it."""
+        assert self.visitor is not None
+        try:
+            accepted = await self.site.call(
+                submission.submit_run, self.site.client, wanted, self.visitor.name
+            )
+        except SleipnirError as error:
+            await self.note("submit", wanted.agent, "", problem_of(error).message)
+            raise
+        if accepted.is_new:
+            await self.note("submit", accepted.run_id, wanted.agent, "done")
+        return accepted
+
+
+class RunsApi(RunsHandler, SubmittingHandler):
+    """GET /api/v1/runs lists runs, POST submits one."""
+
+    gives_json = True
+
+    async def get(self) -> None:
+        self.give_json(await self.documents())
+
+    async def post(self) -> None:
+        body = SubmitBody.of(self.json_body())
+        fields = body.model_dump(exclude={"vars"})
+        accepted = await self.submit(WantedRun(**fields, variables=body.vars))
+        self.set_status(201 if accepted.is_new else 200)
+        self.give_json({"run_id": accepted.run_id})
+
+
+@dataclass(frozen=True, slots=True)
+class FilledForm:
+    """What somebody has entered into the form, and what came of it."""
+
+    prompt: str = ""
+    state: str = ""
+    workdir: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
+    problem: str | None = None
+    command: str | None = None
+
+
+class AgentReader(MonitorHandler):
+    """Reads agents by name, `NAME` or `NAME@DIGEST`."""
+
+    async def shown(self, reference: str) -> tuple[Document, Graph | None]:
+        """The agent's document, and the graph to draw."""
+        name, _, digest = reference.partition("@")
+        document, graph = await self.site.call(
+            versions.agent_document, self.site.client, name, digest or None
+        )
+        other = self.text_argument("against")
+        if other is not None and document["digest"] is not None:
+            new = document["digest"]
+            document["compared"] = await self.site.call(
+                versions.compared_document, self.site.client, name, other, new
+            )
+        return masked_texts(document), graph
+
+
+class AgentApi(AgentReader):
+    """GET /api/v1/agents/NAME[@DIGEST]"""
+
+    gives_json = True
+
+    async def get(self, reference: str) -> None:
+        self.give_json((await self.shown(reference))[0])
+
+
+class AgentPage(AgentReader, SubmittingHandler):
+    """/agents/NAME[@DIGEST], with the form to submit it."""
+
+    async def get(self, reference: str) -> None:
+        asked = self.get_query_arguments("prompt")
+        await self._show(reference, FilledForm(prompt=asked[0] if asked else ""))
+
+    async def post(self, reference: str) -> None:
+        name, filled = reference.partition("@")[0], self._filled()
+        document, _ = await self.shown(name)
+        declared = document["variables"]
+        hidden = frozenset(each["name"] for each in declared if each["secret"])
+        variables = {n: text for n, text in filled.variables.items() if n not in hidden}
+        # Secrets are given anew each time: no page ever has them.
+        put_back = replace(filled, variables=variables)
+        try:
+            wanted = self._wanted(name, filled)
+            if self.get_body_argument("act", "") == "command":
+                command = submission.command_of(wanted, hidden)
+                await self._show(reference, replace(put_back, command=command))
+                return
+            accepted = await self.submit(wanted)
+        except (SleipnirError, Refused) as error:
+            problem = problem_of(error)
+            self.set_status(problem.status)
+            await self._show(reference, replace(put_back, problem=problem.message))
+            return
+        self.redirect(f"/runs/{accepted.run_id}", status=303)
+
+    def _filled(self) -> FilledForm:
+        def text(name: str) -> str:
+            # Browsers send line ends as CR LF.
+            return str(self.get_body_argument(name, "", strip=False)).replace("\r\n", "\n")
+
+        names = (name for name in self.request.body_arguments if name.startswith(_VARIABLE))
+        variables = {name.removeprefix(_VARIABLE): text(name) for name in names}
+        return FilledForm(
+            prompt=text("prompt"),
+            state=text("state"),
+            workdir=text("workdir").strip(),
+            # An empty field is one that was not filled in.
+            variables={name: value for name, value in variables.items() if value},
+            key=text("key"),
+        )
+
+    def _wanted(self, name: str, filled: FilledForm) -> WantedRun:
+        try:
+            state = json.loads(filled.state) if filled.state.strip() else {}
+        except ValueError as error:
+            raise bad_request(f"the state is not valid JSON: {error}") from error
+        if not isinstance(state, dict):
+            raise bad_request("the state must be a JSON object: keys and their values")
+        return WantedRun(
+            agent=name,
+            prompt=filled.prompt,
+            state=state,
+            variables=filled.variables,
+            workdir=filled.workdir or None,
+            key=filled.key or None,
+        )
+
+    async def _show(self, reference: str, filled: FilledForm) -> None:
+        document, graph = await self.shown(reference)
+        if self.wants == "json":
+            self.give_json(document)
+            return
+        svg = None
+        if graph is not None:
+            drawing = await self.site.call(self.site.drawings.of_version, document["digest"], graph)
+            marks = {
+                node["id"]: NodeMark("untouched", href=f"#node-{number}")
+                for number, node in enumerate(document["nodes"])
+            }
+            title = f"graph of {document['name']}"
+            svg = await self.site.call(to_page_svg, drawing.picture, title, marks)
+        budgets = (await self.site.call(engine.limits_document, self.site.client))["budgets"]
+        self.give_page(
+            "agent.html",
+            tab="agents",
+            title=f"Agent {document['name']}",
+            agent=document,
+            svg=svg,
+            filled=filled,
+            # Sending the form twice submits once.
+            key=filled.key or secrets.token_hex(16),
+            budget=next((each for each in budgets if each["name"] == "day"), None),
+            against=self.text_argument("against"),
+        )
