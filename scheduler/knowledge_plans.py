@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.knowledge.bases import DescribedBase, bases_of
@@ -26,9 +26,19 @@ from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
 # full: by the agent's directory and the node's id.
 BuildChoices: TypeAlias = Mapping[tuple[Path, str], Mapping[str, Any]]
 
-# Asks what to build a knowledge base with, given its agent's name and what is known already; None:
-# it is not to be built.
-ChooseBuild: TypeAlias = Callable[[str, DescribedBase, Mapping[str, Any]], Mapping[str, Any] | None]
+
+class ChooseBuild(Protocol):
+    """Asks somebody about knowledge bases that are to be built."""
+
+    def __call__(
+        self, agent: str, base: DescribedBase, defaults: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """What is missing to build one; None: it is not to be built."""
+
+    def leaves_out(
+        self, agent: str, base: DescribedBase, failures: Sequence[tuple[str, str]]
+    ) -> bool:
+        """Whether to go on without documents, given their sources and why they cannot be read."""
 
 
 def rag_defaults(settings: Settings) -> dict[str, Any]:

@@ -12,14 +12,15 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from sleipnir.graphs.bundles.archive import Part, pack
+from sleipnir.graphs.bundles.archive import Bundle, Part, pack
 from sleipnir.graphs.bundles.layout import bundle_parts
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import AgentSearch
-from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
+from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.graphs.normal_agent import NormalAgent
@@ -28,6 +29,7 @@ from sleipnir.graphs.skills import SHIPPED_SKILLS, SkillLibrary, choices_in, ser
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
@@ -43,6 +45,10 @@ from sleipnir.scheduler.knowledge_plans import (
     unbuilt_bases,
 )
 from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
+
+# Most agents have no knowledge base.
+with lazy_imports():
+    from sleipnir.scheduler import knowledge_documents
 
 # The error that somebody at a terminal may be asked about.
 _NOT_BUILT = "E208"
@@ -85,6 +91,7 @@ class Preparation:
         self._search = search
         self._put_bundle = put_bundle
         self._choose = choose
+        self._reads_documents = True
         self._choices: dict[tuple[Path, str], Mapping[str, Any]] = {}
         self._resources = resources_of(
             settings,
@@ -117,7 +124,8 @@ class Preparation:
         digest = self._pack(agent)
         unbuilt = tuple(self._unbuilt)  # of agents that may be named nobody builds any ahead
         if self._supervises:
-            self._choose = None  # nor is anybody asked about them
+            self._choose = None  # nor is anybody asked about them, …
+            self._reads_documents = False  # … or are their commands run
             self._pack_named()
         graph = agent.runnable
         assert graph is not None, "an agent without errors can be run"
@@ -145,8 +153,7 @@ class Preparation:
     def _pack(self, agent: Agent) -> str:
         """Store the bundle of an agent and of all it may spawn; returns its digest."""
         plans = plans_of(agent, self._settings, self._choices)
-        parts = parts_of(agent, self._settings, self._library, self._resources.skills(), plans)
-        bundle = pack(parts, self._settings.bundle_limit_bytes)
+        bundle = self._bundle(agent, plans)
         self._put_bundle(bundle.digest, bundle.data)
         self._digests[agent.directory] = bundle.digest
         self._sizes[agent.name] = len(bundle.data)
@@ -160,6 +167,22 @@ class Preparation:
             for _, node in agent.graph.nodes_of(AgentNode):
                 self._pack_spawned(node.agent, agent.directory)
         return bundle.digest
+
+    def _bundle(self, agent: Agent, plans: Mapping[str, KnowledgePlan]) -> Bundle:
+        settings, brought = self._settings, list[Part]()
+        with TemporaryDirectory(prefix="sleipnir-documents-") as scratch:
+            if plans and self._reads_documents:
+                plans, brought = knowledge_documents.take_along(
+                    agent, plans, settings, self._choose, Path(scratch)
+                )
+            parts = parts_of(agent, settings, self._library, self._resources.skills(), plans)
+            try:
+                return pack([*parts, *brought], settings.bundle_limit_bytes)
+            except BundleError as error:
+                if not brought:
+                    raise
+                first = f"or build its knowledge bases first: `sleipnir kb build {agent.name}`"
+                raise BundleError(f"{error}; {first}") from error
 
     def _pack_spawned(self, name: str, directory: Path) -> None:
         """Pack what an agent in that directory spawns by that name, unless that was done."""

@@ -7,6 +7,7 @@ functions/utils/…        helpers of tools, if it has any tools
 functions/skills/<name>/ the skills it may load, a SKILL.md each
 functions/mcp.json       the servers it uses, with the names of secrets, not their values
 knowledge.json           what its knowledge bases are built with, or have been built as
+documents/<node>.jsonl   documents of a knowledge base that only the submitting machine could read
 parsed-graph.json        its graph as the submission had it, read and checked
 config.yaml              the normal agent, where the environment named another than its own
 manifest.json            its name, the aliases of tools as they were at submission, and what the

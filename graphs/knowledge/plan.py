@@ -23,6 +23,7 @@ class KnowledgePlan:
     address: str | None  # of the index that was built; None: build it from the documents
     reranker_model: str | None = None  # None: ranks are fused
     template: str | None = None  # of a normal agent's user messages; None: our own
+    without: tuple[str, ...] = ()  # sources that cannot be read, and are agreed to be left out
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -31,7 +32,13 @@ class KnowledgePlan:
             "address": self.address,
             "reranker_model": self.reranker_model,
             "template": self.template,
+            "without": self.without,
         }
+
+
+def documents_file(node: str) -> str:
+    """Where a bundle has the documents of a knowledge base that only its sender can read."""
+    return f"documents/{node}.jsonl"
 
 
 def plans_text(plans: Mapping[str, KnowledgePlan]) -> bytes:
@@ -48,7 +55,13 @@ def read_plans(root: Path) -> dict[str, KnowledgePlan]:
     try:
         found = json.loads((root / PLAN_FILE).read_bytes())
         return {
-            node: KnowledgePlan(**{**plan, "settings": BuildSettings(**plan["settings"])})
+            node: KnowledgePlan(
+                **{
+                    **plan,
+                    "settings": BuildSettings(**plan["settings"]),
+                    "without": tuple(plan.get("without", ())),
+                }
+            )
             for node, plan in found.items()
         }
     except FileNotFoundError:

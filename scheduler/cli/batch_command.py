@@ -30,6 +30,7 @@ from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.batch.results import ResultsFile, result_document, result_line
 from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.cli.arguments import json_or_text
+from sleipnir.scheduler.cli.asking.knowledge import questions_here
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.formatting import amount, usd
@@ -98,7 +99,8 @@ def run_batch(client: Client, options: Options, call: Call, processes: int) -> i
     # It may last for hours: it rides out a restart of Redis.
     client.store.client.set_retry(RETRY_OUTAGE)
     with _room_for_files(), Ledger() as ledger:
-        prepared = client.prepare(call.agent, call.workdir)
+        choose = None if call.source == _STDIN else questions_here(client.store.settings)
+        prepared = client.prepare(call.agent, call.workdir, choose)
         try:
             return _Start(options, call, client, prepared, ledger, processes)()
         finally:

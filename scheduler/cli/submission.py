@@ -257,7 +257,8 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 def submit_only(options: Options, submission: Submission) -> ExitCode:
     """Submit, print the run's id, and say what it takes for it to go on."""
     with open_client(options, workers=False) as client:
-        prepared = client.prepare(submission.agent, submission.workdir)
+        choose = submission.choose_build(client)
+        prepared = client.prepare(submission.agent, submission.workdir, choose)
         run_id = submission.new_run_id(client, prepared)
         submission.submit(client, prepared, run_id, attached=False)
         if options.json:

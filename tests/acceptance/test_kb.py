@@ -108,6 +108,7 @@ def test_on_a_terminal_a_run_asks_what_to_build_with(tmp_path: Path) -> None:
     declining.type("n\n")
     declining.wait_for("E208")
     assert declining.end() == (3, "")
+    (pointer.parent / "bad.md").write_text("nul \0 byte")
 
     asking = sleipnir.on_terminal("run", "pets", "dogs?")
     asking.wait_for("[Y/n] > ")
@@ -122,6 +123,9 @@ def test_on_a_terminal_a_run_asks_what_to_build_with(tmp_path: Path) -> None:
     asking.type("200\n")
     asking.wait_for("less than a chunk")
     asking.type("\n")
+    asking.wait_for("./bad.md: it is not text: it has NUL bytes")
+    asking.wait_for("Build without these documents? [y/N] > ")
+    asking.type("y\n")
     code, output = asking.end()
     assert code == 0
     assert output.startswith("[Source: ./dogs.md]\nDogs bark in the park.\n")
@@ -132,6 +136,7 @@ def test_on_a_terminal_a_run_asks_what_to_build_with(tmp_path: Path) -> None:
 
     # It is built again as it was, though neither the node nor a setting says how.
     (pointer.parent / "dogs.md").write_text("Hounds howl.")
+    (pointer.parent / "bad.md").unlink()
     rebuilt = sleipnir("kb", "build", "pets")
     assert "2 chunks, dimension 256" in rebuilt.stderr, rebuilt.stderr
     assert "Hounds howl." in sleipnir("run", "pets", "hounds").stdout

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.store.knowledge.indexes import Indexes
     from sleipnir.worker.knowledge.agent_base import AgentBase
     from sleipnir.worker.knowledge.by_hand import ModelsByHand
-    from sleipnir.worker.knowledge.loading import Loaded
+    from sleipnir.worker.knowledge.reading.documents import Loaded
     from sleipnir.worker.knowledge.search import Hit
 
 _LOOK_S = 1.0
@@ -204,13 +204,10 @@ def _go_on_without(loaded: Loaded) -> None:
     Raises:
         BuildFailed: they do not, or nobody is there; it names each document.
     """
-    if loaded.failures and terminal.is_terminal():
-        for source, reason in loaded.failures:
-            terminal.show(f"{source}: {reason}\n")
-        if click.confirm("Build without these documents?", err=True):
-            loaded.failed.clear()
-    if loaded.failures:
-        loaded.require_whole()
+    failures = loaded.failures
+    if failures and terminal.is_terminal() and knowledge_questions.leaves_out(failures):
+        loaded.leave_out([source for source, _ in failures])
+    loaded.require_readable()
 
 
 def _follow(options: Options, client: Client, run_id: str, node_id: str) -> Run:

@@ -32,16 +32,18 @@ from sleipnir.scheduler.knowledge_plans import rag_defaults
 from sleipnir.scheduler.knowledge_pointers import write_pointer
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import IndexDamaged, KnowledgeFailed
-from sleipnir.worker.knowledge.reach import reach_here
+from sleipnir.worker.knowledge.reading.reach import reach_here
 
 with lazy_imports():
-    from sleipnir.worker.knowledge import cache, index, loading
+    from sleipnir.worker.knowledge import cache, index
     from sleipnir.worker.knowledge import search as searching
+    from sleipnir.worker.knowledge.reading import loading
 
 if TYPE_CHECKING:
     from sleipnir.worker.knowledge.by_hand import ModelsByHand
     from sleipnir.worker.knowledge.cache import IndexCache
     from sleipnir.worker.knowledge.index import Index
+    from sleipnir.worker.knowledge.reading.documents import Loaded
     from sleipnir.worker.knowledge.search import Hit
 
 
@@ -102,7 +104,7 @@ class AgentBase:
             previous=pointer.address if pointer is not None else None,
         )
 
-    def load(self) -> loading.Loaded:
+    def load(self) -> Loaded:
         """Its local documents as they are now."""
         return self._load(self.documents)
 
@@ -141,7 +143,7 @@ class AgentBase:
         """The sources that have changed since it was built, and those that are gone."""
         built = {source: content for source, _, content in self._index(indexes).manifest["sources"]}
         pages = {source for source in built if source.startswith(("http://", "https://"))}
-        now = {document.source: document.hash.content for document in self.load().documents}
+        now = {found.source: found.content for found in self.load().documents.hashes}
         local = built.keys() - pages
         changed = [source for source in local if source in now and now[source] != built[source]]
         return sorted(changed), sorted(source for source in local if source not in now)
@@ -178,7 +180,7 @@ class AgentBase:
             raise KnowledgeFailed(why)
         return found
 
-    def _load(self, entries: Sequence[str]) -> loading.Loaded:
+    def _load(self, entries: Sequence[str]) -> Loaded:
         reach = reach_here(self.settings)
         return loading.load_local(self.agent.directory, entries, reach, lambda: False)
 

@@ -41,19 +41,20 @@ from sleipnir.worker.knowledge.errors import (
     NotYet,
 )
 from sleipnir.worker.knowledge.ledger import CallLedger, CallLog, ConversationLedger
-from sleipnir.worker.knowledge.reach import reach_elsewhere, reach_here
+from sleipnir.worker.knowledge.reading.reach import reach_elsewhere, reach_here
 from sleipnir.worker.knowledge.reranking import RerankCalls
 
 # They import faiss and whoosh, which most workers do without.
 with lazy_imports():
-    from sleipnir.worker.knowledge import cache, index, loading
+    from sleipnir.worker.knowledge import cache, index
     from sleipnir.worker.knowledge import search as searching
+    from sleipnir.worker.knowledge.reading import loading, taken_along
 
 if TYPE_CHECKING:
     from sleipnir.worker.conversation.transcript import Transcript
     from sleipnir.worker.knowledge.cache import IndexCache
     from sleipnir.worker.knowledge.index import Index
-    from sleipnir.worker.knowledge.loading import Loaded
+    from sleipnir.worker.knowledge.reading.documents import Loaded
     from sleipnir.worker.knowledge.search import Hit
     from sleipnir.worker.llm.models import Models
     from sleipnir.worker.visit.context import Visit
@@ -188,11 +189,11 @@ class KnowledgeBases:
                 return found, warnings
         if built is not None:
             raise KnowledgeFailed("the index that was just built is not stored any more")
-        loaded = self._load(visit, base)
+        loaded = self._load(visit, base, plan)
         claim = f"{visit.agent.digest}:{base.node_id}"
         if not loading.has_pages(base.documents):
             documents = loaded.require_whole()
-            claim = address_of(plan.settings, (document.hash for document in documents))
+            claim = address_of(plan.settings, documents.hashes)
             found = self._cache.get(claim)
             if found is not None:
                 self._addresses[node] = claim
@@ -233,10 +234,10 @@ class KnowledgeBases:
             claim=claim,
             bundle=visit.agent.digest,
         )
-        self._files.put(order.documents, loaded.to_bytes())
+        self._files.put(order.documents, loaded.lines())
         return NotBuilt(order, run_id)
 
-    def _load(self, visit: Visit[Any], base: DescribedBase) -> Loaded:
+    def _load(self, visit: Visit[Any], base: DescribedBase, plan: KnowledgePlan) -> Loaded:
         """The documents that are in its agent's bundle, or on this machine if it is the only one.
 
         Raises:
@@ -246,17 +247,20 @@ class KnowledgeBases:
         reach = reach_elsewhere(settings, visit.cancelled)
         if settings.redis_url is not None and is_private(settings.redis_url):
             reach = reach_here(settings, visit.cancelled)
-        elsewhere = [e for e in entries if is_absolute(reach.classify(e).target)]
+        loaded = taken_along.brought(visit.agent.root, base.node_id)
+        rest = (e for place, e in enumerate(entries) if place not in loaded.read)
+        elsewhere = [e for e in rest if is_absolute(reach.classify(e).target)]
         if elsewhere and not reach.is_here:
             raise BuildFailed(
                 f"'{elsewhere[0]}' is on the machine of the agent: build the knowledge base "
                 f"there with `sleipnir kb build {visit.graph.name} {base.node_id}`"
             )
-        loaded = loading.load_local(
-            visit.directory.resolve(), entries, reach, visit.cancelled.is_set
+        loading.load_local(
+            visit.directory.resolve(), entries, reach, visit.cancelled.is_set, loaded
         )
         if visit.cancelled.is_set():
             raise BuildFailed("cancelled: the run is over")
+        loaded.leave_out(plan.without)
         return loaded
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleipnir.graphs.knowledge.address import address_of, content_hash
 from sleipnir.graphs.knowledge.build_graph import BATCH, ORDER, RESULT
@@ -16,30 +17,36 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.model_table import embedding_input_tokens
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
-from sleipnir.scheduler.store.knowledge.build_files import BuildFiles
+from sleipnir.scheduler.store.knowledge.build_files import BuildFileGone, BuildFiles
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
 from sleipnir.worker.knowledge.errors import BuildFailed, NotYet
 from sleipnir.worker.knowledge.ledger import CallLedger
-from sleipnir.worker.knowledge.reach import reach_here
+from sleipnir.worker.knowledge.reading.reach import reach_here
 
 # They import faiss and whoosh, which most workers do without.
 with lazy_imports():
     import numpy
 
-    from sleipnir.worker.knowledge import building, embedding, index, loading, local_model
+    from sleipnir.worker.knowledge import building, embedding, index, local_model
     from sleipnir.worker.knowledge import vectors as vector_index
+    from sleipnir.worker.knowledge.reading import documents as kept_documents
+    from sleipnir.worker.knowledge.reading import loading
 
 if TYPE_CHECKING:
     from sleipnir.worker.knowledge.cache import IndexCache
-    from sleipnir.worker.knowledge.index import Chunk, EmbedChunks, SourceText
+    from sleipnir.worker.knowledge.index import Chunk, EmbedChunks
+    from sleipnir.worker.knowledge.reading.documents import Documents, Loaded
     from sleipnir.worker.knowledge.vectors import Matrix, Vectors
     from sleipnir.worker.llm.models import Models
     from sleipnir.worker.visit.context import Visit
 
+T = TypeVar("T")
+
 # How long a build rests while another one makes the same index.
 BUILT_AFTER_S = 2.0
+_LOOKED_UP_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class BuildStages:
 
     def _load(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
         documents, warnings = self._documents(visit, order)
-        address = address_of(order.settings, (document.hash for document in documents))
+        address = address_of(order.settings, documents.hashes)
         if not self._stores.claims.take(address, visit.run_id):
             raise NotYet(BUILT_AFTER_S, "its knowledge base is being built")
         if order.claim:
@@ -106,49 +113,49 @@ class BuildStages:
         writes = {"address": address, "warnings": warnings, "batches": list(range(batches))}
         return StageDone(writes, ("embed" if batches else "assemble",))
 
-    def _documents(
-        self, visit: Visit[Any], order: BuildOrder
-    ) -> tuple[Sequence[SourceText], list[str]]:
+    def _documents(self, visit: Visit[Any], order: BuildOrder) -> tuple[Documents, list[str]]:
         """All documents, and what there is to warn of; kept for the last stage."""
-        files = self._stores.files
-        content = files.get(order.documents)
-        if content is None:
-            raise BuildFailed("its documents are no longer kept; start the build again")
-        loaded = loading.Loaded.from_bytes(content)
+        loaded = self._kept(order.documents)
         if loading.has_pages(order.entries):
             reach = reach_here(self._settings, visit.cancelled)
-            loaded += loading.load_pages(order.entries, reach, visit.cancelled.is_set, loaded)
+            loading.load_pages(order.entries, reach, visit.cancelled.is_set, loaded)
             if visit.cancelled.is_set():
                 raise BuildFailed("cancelled: the run is over")
             loaded.require_whole()
-            files.put(_documents_name(visit), loaded.to_bytes())
+            self._stores.files.put(_documents_name(visit), loaded.lines())
         return loaded.require_whole(), loaded.all_warnings()
 
-    def _batches(
-        self, visit: Visit[Any], order: BuildOrder, documents: Sequence[SourceText]
-    ) -> int:
+    def _batches(self, visit: Visit[Any], order: BuildOrder, documents: Documents) -> int:
         """Keep the texts to embed, a batch in a file; returns how many batches there are."""
-        settings = order.settings
+        settings, files = order.settings, self._stores.files
         if settings.is_keyword_only or settings.embedding_model == LOCAL:
             return 0
-        texts = {content_hash(c.text): c.text for c in index.chunks_of(documents, settings)}
-        _, had = self._previous(order)
-        wanted = [digest for digest in texts if digest not in had]
-        missing = self._stores.vectors.missing(settings.embedding_model, wanted)
         tokens = embedding_input_tokens(self._settings.models, settings.embedding_model)
         size = embedding.batch_size(order.batch_size, tokens, settings.chunk_size)
-        starts = range(0, len(missing), size)
-        for number, start in enumerate(starts):
-            batch = [texts[digest] for digest in missing[start : start + size]]
-            self._stores.files.put(_batch_name(visit, number), json.dumps(batch).encode())
-        return len(starts)
+        number = -1
+        for number, batch in enumerate(_in_groups(self._missing(order, documents), size)):
+            files.put(_batch_name(visit, number), [json.dumps(batch).encode()])
+        return number + 1
+
+    def _missing(self, order: BuildOrder, documents: Documents) -> Iterator[str]:
+        """The texts of chunks that have no vector yet, each once."""
+        _, had = self._previous(order)
+        seen = set(had)
+        for chunks in _in_groups(index.chunks_of(documents, order.settings), _LOOKED_UP_AT_ONCE):
+            texts = {content_hash(chunk.text): chunk.text for chunk in chunks}
+            new = [digest for digest in texts if digest not in seen]
+            seen.update(new)
+            for digest in self._stores.vectors.missing(order.settings.embedding_model, new):
+                yield texts[digest]
 
     def _embed(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
         name = _batch_name(visit, visit.state[BATCH])
-        content = self._stores.files.get(name)
-        if content is None:
-            raise BuildFailed("the texts to embed are no longer kept; start the build again")
-        texts = json.loads(content)
+        try:
+            texts = json.loads(b"".join(self._stores.files.get(name)))
+        except BuildFileGone as gone:
+            raise BuildFailed(
+                "the texts to embed are no longer kept; start the build again"
+            ) from gone
         calls = EmbeddingCalls(
             visit,
             order.settings.embedding_model,
@@ -168,7 +175,7 @@ class BuildStages:
         try:
             built = building.build(
                 order.settings,
-                documents,
+                documents.hashes,
                 index.chunks_of(documents, order.settings),
                 self._embed_with(order, digests),
                 self._settings.kb_max_bytes,
@@ -181,13 +188,17 @@ class BuildStages:
         warnings = visit.state["warnings"]
         return self._done(visit, order, address, {**built.info, "warnings": warnings})
 
-    def _kept_documents(self, visit: Visit[Any], order: BuildOrder) -> Sequence[SourceText]:
+    def _kept_documents(self, visit: Visit[Any], order: BuildOrder) -> Documents:
         has_pages = loading.has_pages(order.entries)
-        name = _documents_name(visit) if has_pages else order.documents
-        content = self._stores.files.get(name)
-        if content is None:
-            raise BuildFailed("its documents are no longer kept; start the build again")
-        return loading.Loaded.from_bytes(content).documents
+        return self._kept(_documents_name(visit) if has_pages else order.documents).documents
+
+    def _kept(self, name: str) -> Loaded:
+        try:
+            return kept_documents.Loaded.from_lines(
+                kept_documents.lines_in(self._stores.files.get(name))
+            )
+        except BuildFileGone as gone:
+            raise BuildFailed("its documents are no longer kept; start the build again") from gone
 
     def _embed_with(self, order: BuildOrder, digests: list[str]) -> EmbedChunks | None:
         """What gives chunks the vectors that were made of them; None for keywords only.
@@ -240,6 +251,13 @@ class BuildStages:
         for claim in filter(None, (address, order.claim)):
             self._stores.claims.release(claim, visit.run_id)
         return StageDone({RESULT: {"address": address, **info}}, ("end",))
+
+
+def _in_groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Items in their order, so many at a time."""
+    rest = iter(items)
+    while group := list(islice(rest, size)):
+        yield group
 
 
 def _documents_name(visit: Visit[Any]) -> str:

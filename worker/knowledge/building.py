@@ -9,17 +9,18 @@ from pathlib import Path
 from sleipnir.graphs.bundles.archive import Part, pack
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import MIB, reason
+from sleipnir.graphs.knowledge.address import DocumentHash
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.knowledge.cache import INDEX_DIRECTORY
 from sleipnir.worker.knowledge.errors import BuildFailed
-from sleipnir.worker.knowledge.index import Chunk, EmbedChunks, SourceText, write_index
+from sleipnir.worker.knowledge.index import Chunk, EmbedChunks, write_index
 from sleipnir.worker.knowledge.vectors import VectorsUnusable
 
 
 def build(
     settings: BuildSettings,
-    documents: Sequence[SourceText],
+    hashes: Sequence[DocumentHash],
     chunks: Iterable[Chunk],
     embed: EmbedChunks | None,
     limit_bytes: int,
@@ -27,6 +28,7 @@ def build(
     """The index of documents.
 
     Args:
+        hashes: of the documents.
         embed: as `write_index` has it.
         limit_bytes: what the packed index may take.
 
@@ -35,7 +37,7 @@ def build(
     """
     try:
         with tempfile.TemporaryDirectory(prefix="sleipnir-index-") as name:
-            size = write_index(Path(name), settings, documents, chunks, embed)
+            size = write_index(Path(name), settings, hashes, chunks, embed)
             bundle = pack([Part(INDEX_DIRECTORY, Path(name))], limit_bytes)
     except VectorsUnusable as error:
         raise BuildFailed(f"{settings.embedding_model}: {error}") from error
@@ -46,5 +48,5 @@ def build(
         raise BuildFailed(
             f"the index takes more than {limit_bytes / MIB:g} MiB (kb_max_bytes)"
         ) from error
-    info = {"files": len(documents), "chunks": size.chunks, "dimension": size.dimension}
+    info = {"files": len(hashes), "chunks": size.chunks, "dimension": size.dimension}
     return PackedIndex(bundle.digest, bundle.data, info)

@@ -8,16 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sleipnir.graphs.knowledge.address import (
-    INDEX_FORMAT,
-    DocumentHash,
-    address_of,
-    content_hash,
-)
+from sleipnir.graphs.knowledge.address import INDEX_FORMAT, DocumentHash, address_of
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.graphs.knowledge.chunking import split
 from sleipnir.records import dataclass
 from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
+from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.vectors import Matrix, Vectors, VectorWriter
 
 _MANIFEST = "manifest.json"
@@ -29,19 +25,6 @@ _EMBEDDED_AT_ONCE = 1000
 
 class IndexUnusable(Exception):
     """An index cannot be opened; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceText:
-    """A text to find things in."""
-
-    source: str  # what answers call it
-    ext: str  # decides where it is cut
-    text: str
-
-    @property
-    def hash(self) -> DocumentHash:
-        return DocumentHash(self.source, self.ext, content_hash(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +59,14 @@ class IndexSize:
 def write_index(
     directory: Path,
     settings: BuildSettings,
-    documents: Sequence[SourceText],
+    hashes: Sequence[DocumentHash],
     chunks: Iterable[Chunk],
     embed: EmbedChunks | None,
 ) -> IndexSize:
     """Make an index in an empty directory, in one pass over its chunks.
 
     Args:
+        hashes: of the documents.
         embed: makes normalised vectors, one per chunk; is called with all of them in turn, some
             at a time. None: for one of keywords only.
 
@@ -102,7 +86,6 @@ def write_index(
         (directory / _KEYWORDS).mkdir()
         write_keywords(directory / _KEYWORDS, texts())
     vectors.write(directory / _VECTORS)
-    hashes = [document.hash for document in documents]
     size = IndexSize(vectors.chunks, vectors.dimension)
     manifest = {
         "format": INDEX_FORMAT,

@@ -15,7 +15,7 @@ from sleipnir.scheduler.store.knowledge.build_files import BuildFiles
 from sleipnir.worker.knowledge.errors import BuildFailed
 
 if TYPE_CHECKING:
-    from sleipnir.worker.knowledge.loading import Loaded
+    from sleipnir.worker.knowledge.reading.documents import Loaded
 
 
 def submit_build(client: Client, order: BuildOrder, loaded: Loaded, run_id: str) -> None:
@@ -29,7 +29,7 @@ def submit_build(client: Client, order: BuildOrder, loaded: Loaded, run_id: str)
         NotKept: it was stored, and may be lost.
     """
     client.budget_check.require_budget(None)
-    BuildFiles(client.store.client).put(order.documents, loaded.to_bytes())
+    BuildFiles(client.store.client).put(order.documents, loaded.lines())
     bundle = build_bundle()
     client.store.bundles.put(bundle.digest, bundle.data)
     request = Request(run_id=run_id, state={ORDER: order.to_json()}, headless=True)

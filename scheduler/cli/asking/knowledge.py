@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -44,6 +44,7 @@ class BuildQuestions:
     def __init__(self, providers: Collection[str]) -> None:
         self._providers = providers
         self._answers: dict[tuple[str, str], dict[str, Any] | None] = {}
+        self._left_out: dict[tuple[Any, ...], bool] = {}
 
     def __call__(
         self, agent: str, base: DescribedBase, defaults: Mapping[str, Any]
@@ -53,10 +54,27 @@ class BuildQuestions:
             self._answers[name] = choose_build(self._providers, agent, base, defaults)
         return self._answers[name]
 
+    def leaves_out(
+        self, agent: str, base: DescribedBase, failures: Sequence[tuple[str, str]]
+    ) -> bool:
+        """Whether to go on without documents that cannot be read; not, unless they say so."""
+        name = agent, base.node_id, *failures
+        if name not in self._left_out:
+            self._left_out[name] = leaves_out(failures)
+        return self._left_out[name]
+
 
 def questions_here(settings: Settings) -> BuildQuestions | None:
     """Questions to the person at this terminal; None if nobody is."""
     return BuildQuestions(settings.models.own_providers) if is_terminal() else None
+
+
+def leaves_out(failures: Sequence[tuple[str, str]]) -> bool:
+    """Whether to build without documents, given their sources and why they cannot be read."""
+    for source, why in failures:
+        show(f"{source}: {why}\n")
+    show("Build without these documents? [y/N] > ")
+    return read_line().strip().lower() in ("y", "yes")
 
 
 def choose_build(

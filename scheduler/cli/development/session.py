@@ -50,6 +50,7 @@ class Session:
         self._client = client
         self._options = options
         self._submission = submission
+        self._choose = submission.choose_build(client)
         self._directory = client.search.find(submission.agent)
         self._spawned: tuple[Path, ...] = ()
         self._last: _Last | None = None
@@ -85,7 +86,7 @@ class Session:
             exit_codes.report(error)
 
     def _prepared(self) -> PreparedAgent:
-        prepared = self._client.prepare(str(self._directory))
+        prepared = self._client.prepare(str(self._directory), choose=self._choose)
         if is_normal(prepared.graph):
             raise click.UsageError(
                 f"'{prepared.name}' is a normal agent; dev is for graph agents, whose nodes can "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import redis
@@ -14,6 +16,10 @@ _PART_BYTES = 1024 * 1024
 _KEPT_S = 86_400
 
 
+class BuildFileGone(Exception):
+    """A content, or a part of it, is not kept any more."""
+
+
 class BuildFiles:
     """Contents by name, in parts that Redis can move about; compressed."""
 
@@ -21,38 +27,62 @@ class BuildFiles:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: Iterable[bytes]) -> None:
         """Keep a content: all of it, or nothing that anybody would find.
 
         Raises:
             RedisError: it cannot be kept.
         """
-        data = zlib.compress(content, 1)
+        first, length = b"", 0
+        for number, part in enumerate(_parts(content)):
+            length += len(part)
+            if number == 0:
+                first = part
+            else:
+                self._redis.set(build_file_key(name, number), part, ex=_KEPT_S)
         # The last part to be written is the first to be read, and tells how many there are.
-        for number in range(len(data) // _PART_BYTES, 0, -1):
-            part = data[number * _PART_BYTES : (number + 1) * _PART_BYTES]
-            self._redis.set(build_file_key(name, number), part, ex=_KEPT_S)
-        first = len(data).to_bytes(8, "big") + data[:_PART_BYTES]
+        first = length.to_bytes(8, "big") + first
         self._redis.set(build_file_key(name, 0), first, ex=_KEPT_S)
 
-    def get(self, name: str) -> bytes | None:
-        """A content; None if it is not kept any more."""
+    def get(self, name: str) -> Iterator[bytes]:
+        """A content, in blocks.
+
+        Raises:
+            BuildFileGone: it is not kept any more; this may come after some of it.
+        """
         first = self._part(name, 0)
-        if first is None:
-            return None
-        length, data = int.from_bytes(first[:8], "big"), bytearray(first[8:])
-        for number in range(1, length // _PART_BYTES + 1):
-            data += self._part(name, number) or b""
-        return zlib.decompress(bytes(data)) if len(data) == length else None
+        length, unpacking = int.from_bytes(first[:8], "big"), zlib.decompressobj()
+        for number in range(max(1, -(-length // _PART_BYTES))):
+            packed = self._part(name, number) if number else first[8:]
+            while packed:
+                yield unpacking.decompress(packed, _PART_BYTES)
+                packed = unpacking.unconsumed_tail
+        yield unpacking.flush()
 
     def remove(self, name: str) -> None:
         """Forget a content."""
-        first = self._part(name, 0)
-        parts = int.from_bytes(first[:8], "big") // _PART_BYTES if first else 0
-        for number in range(parts + 1):
+        try:
+            length = int.from_bytes(self._part(name, 0)[:8], "big")
+        except BuildFileGone:
+            return
+        for number in range(length // _PART_BYTES + 1):
             self._redis.delete(build_file_key(name, number))
 
-    def _part(self, name: str, number: int) -> bytes | None:
+    def _part(self, name: str, number: int) -> bytes:
         key = build_file_key(name, number)
         found = self._redis.execute_command("GET", key, NEVER_DECODE=True)
-        return None if found is None else bytes(found)
+        if found is None:
+            raise BuildFileGone(name)
+        return bytes(found)
+
+
+def _parts(content: Iterable[bytes]) -> Iterator[bytes]:
+    """A content, compressed, in parts of equal size but for the last."""
+    packing, waiting = zlib.compressobj(1), bytearray()
+    for block in chain(content, [None]):
+        waiting += packing.flush() if block is None else packing.compress(block)
+        while len(waiting) >= _PART_BYTES:
+            yield bytes(waiting[:_PART_BYTES])
+            del waiting[:_PART_BYTES]
+    if waiting:
+        yield bytes(waiting)

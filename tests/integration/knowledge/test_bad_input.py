@@ -17,10 +17,11 @@ from sleipnir.worker.bench.rag.texts import in_turn
 from sleipnir.worker.knowledge.building import build
 from sleipnir.worker.knowledge.cache import IndexCache
 from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed
-from sleipnir.worker.knowledge.index import SourceText, chunks_of
+from sleipnir.worker.knowledge.index import chunks_of
 from sleipnir.worker.knowledge.keywords import Keywords
-from sleipnir.worker.knowledge.loading import load_local
-from sleipnir.worker.knowledge.reach import reach_here
+from sleipnir.worker.knowledge.reading.documents import SourceText
+from sleipnir.worker.knowledge.reading.loading import load_local
+from sleipnir.worker.knowledge.reading.reach import reach_here
 from sleipnir.worker.knowledge.vectors import normalised
 from tests.support import full_disk
 from tests.support.engine import Engine
@@ -52,7 +53,7 @@ def site() -> Iterator[WebServer]:
 def packed() -> PackedIndex:
     chunks = list(chunks_of(DOCUMENTS, SETTINGS))
     vectors = normalised([[float(n + m) for m in range(2000)] for n in range(len(chunks))])
-    return build(SETTINGS, DOCUMENTS, chunks, in_turn(vectors), 10**8)
+    return build(SETTINGS, [each.hash for each in DOCUMENTS], chunks, in_turn(vectors), 10**8)
 
 
 def message_of(engine: Engine, graph: str = BY_WORDS, prompt: str = "cats") -> str:

@@ -12,7 +12,7 @@ from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.knowledge.crawl import github
 from sleipnir.worker.knowledge.crawl.crawling import Crawled, crawl
-from sleipnir.worker.knowledge.reach import reach_here
+from sleipnir.worker.knowledge.reading.reach import reach_here
 from tests.support.engine import Engine
 from tests.support.web_server import Page, WebServer, redirect
 

@@ -18,12 +18,12 @@ from sleipnir.worker.knowledge.index import (
     Chunk,
     Index,
     IndexUnusable,
-    SourceText,
     chunks_of,
     require_undamaged,
     write_index,
 )
 from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
+from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.search import output_of, search
 from sleipnir.worker.knowledge.vectors import Matrix, VectorsUnusable, normalised
 
@@ -48,7 +48,8 @@ def build(
 ) -> Index:
     directory.mkdir()
     embed = None if settings.is_keyword_only else letters_of
-    write_index(directory, settings, documents, chunks_of(documents, settings), embed)
+    hashes = [document.hash for document in documents]
+    write_index(directory, settings, hashes, chunks_of(documents, settings), embed)
     return Index(directory)
 
 
@@ -191,7 +192,7 @@ def test_vectors_are_made_of_some_chunks_at_a_time(tmp_path: Path) -> None:
         return letters_of(chunks)
 
     chunks = chunks_of(documents, WITH_VECTORS)
-    size = write_index(tmp_path, WITH_VECTORS, documents, chunks, embed)
+    size = write_index(tmp_path, WITH_VECTORS, [d.hash for d in documents], chunks, embed)
 
     assert (size.chunks, size.dimension, made) == (2500, 26, [1000, 1000, 500])
     index = Index(tmp_path)

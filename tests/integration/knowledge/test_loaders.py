@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.knowledge.bases import DescribedBase
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.worker.knowledge.loading import Loaded, load_local, load_pages
-from sleipnir.worker.knowledge.reach import reach_here
+from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.worker.knowledge.reading.documents import Loaded
+from sleipnir.worker.knowledge.reading.loading import load_local, load_pages
+from sleipnir.worker.knowledge.reading.reach import reach_here
 from tests.support.engine import Engine
 
 _CONTENT_TYPES = (
@@ -65,7 +70,7 @@ def load(directory: Path, *entries: str, **settings: Any) -> Loaded:
 
 def failure_of(directory: Path, *entries: str, **settings: Any) -> str:
     loaded = load(directory, *entries, **settings)
-    assert loaded.documents == []
+    assert list(loaded.documents) == []
     [(_, why)] = loaded.failures
     return why
 
@@ -170,25 +175,107 @@ def test_loaders_of_urls_stand_in_for_reading_pages(directory: Path) -> None:
     good = {**loaders, "recursive_url": f"sh -c 'cat {directory}/site.json; : $1'"}
     reach = reach_here(Settings(document_loaders=good))
     loaded = load_local(directory, entries, reach, lambda: False)
-    loaded += load_pages(entries, reach, lambda: False, loaded)
+    load_pages(entries, reach, lambda: False, loaded)
     assert [document.source for document in loaded.require_whole()] == [
         *("https://x/page", "https://x/a", "https://x/b")
     ]
 
 
-def test_workers_elsewhere_run_no_command_of_the_settings(engine: Engine) -> None:
-    engine.configure(document_loaders={"odt": "cat $1"})
-    graph = """
-    start: look_up
-    nodes:
-      look_up:
-        type: rag
-        documents: ["*.odt"]
-        embedding_model: none
-        state_updates: {context: "{{output.context}}"}
-        next: z
-      z: {type: end}
-    """
-    run = engine.finish(graph, {"a.odt": "hello"}, prompt="hello")
+GRAPH = """
+start: look_up
+nodes:
+  look_up:
+    type: rag
+    documents: [DOCUMENTS]
+    embedding_model: none
+    top_k: 9
+    state_updates: {sources: "{{output.sources}}"}
+    next: z
+  z: {type: end}
+"""
 
-    assert "sleipnir kb build" in engine.failure(run.run_id).message
+
+def test_commands_run_where_a_run_is_submitted_and_workers_need_none(
+    engine: Engine, tmp_path: Path
+) -> None:
+    calls, outside = tmp_path / "calls", tmp_path / "outside.md"
+    outside.write_text("hello from outside")
+    command = f"sh -c 'echo $1 >> {calls}; cat $1'"
+    site = f"sh -c 'echo $1 >> {calls}; echo hello page'"
+    loaders = {"odt": command, "there": site, "url": site}
+    entries = f"'*.odt', 'there:https://x', {outside}, plain.md, 'https://x/page'"
+    directory = engine.write("tested", GRAPH.replace("DOCUMENTS", entries))
+    (directory / "a.odt").write_text("hello")
+    (directory / "plain.md").write_text("hello")
+    engine.configure(document_loaders=loaders, rag_absolute_paths=True)
+    prepared = engine.client.prepare("tested")
+    engine.configure()  # workers without any of it
+    outside.unlink()
+
+    run_id = engine.client.submit(prepared, Request(prompt="hello"))
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
+    assert sorted(engine.state(run_id)["sources"]) == sorted(
+        ["./a.odt", "./plain.md", str(outside), "https://x/page", "there:https://x"]
+    )
+    assert len(calls.read_text().splitlines()) == 3
+    # Once it is noted as built nobody runs a command for it again.
+    outside.write_text("hello from outside")
+    engine.configure(document_loaders=loaders, rag_absolute_paths=True)
+    engine.client.prepare("tested")  # finds out by the address of what they make
+    engine.client.prepare("tested")
+    assert len(calls.read_text().splitlines()) == 6
+
+
+def test_a_command_that_fails_where_a_run_is_submitted_fails_its_build(engine: Engine) -> None:
+    engine.configure(document_loaders={"odt": "sh -c 'echo broken >&2; exit 3; $1'"})
+    files = {"a.odt": "hello", "b.md": "hello"}
+
+    run = engine.finish(GRAPH.replace("DOCUMENTS", "'*.odt', b.md"), files, prompt="hello")
+
+    message = engine.failure(run.run_id).message
+    assert "./a.odt: the loader 'odt' failed with exit code 3: broken" in message
+    assert "b.md" not in message
+
+
+class LeavesOut:
+    """Somebody at a terminal who goes on without what cannot be read, or does not."""
+
+    def __init__(self, *, agrees: bool) -> None:
+        self._agrees = agrees
+        self.asked: list[Any] = []
+
+    def __call__(self, _agent: str, _base: DescribedBase, _defaults: Any) -> None:
+        raise AssertionError("nothing is missing")
+
+    def leaves_out(self, agent: str, base: DescribedBase, failures: Any) -> bool:
+        self.asked.append((agent, base.node_id, [source for source, _ in failures]))
+        return self._agrees
+
+
+def test_a_run_goes_on_without_documents_that_somebody_leaves_out(engine: Engine) -> None:
+    engine.configure(document_loaders={"odt": "no-such-program $1"})
+    files = {"a.odt": "hello", "b.md": "hello", "c.md": "nul \0 byte"}
+    engine.write("tested", GRAPH.replace("DOCUMENTS", "'*.odt', '*.md'"), files)
+
+    declines, agrees = LeavesOut(agrees=False), LeavesOut(agrees=True)
+    with pytest.raises(SleipnirError, match=r"knowledge base 'look_up': .*a\.odt: .*c\.md: "):
+        engine.client.prepare("tested", choose=declines)
+    prepared = engine.client.prepare("tested", choose=agrees)
+    run_id = engine.client.submit(prepared, Request(prompt="hello"))
+    engine.drive()
+
+    assert agrees.asked == declines.asked == [("tested", "look_up", ["./a.odt", "./c.md"])]
+    assert engine.state(run_id)["sources"] == ["./b.md"]
+
+
+def test_documents_over_the_limit_of_a_bundle_are_built_beforehand(engine: Engine) -> None:
+    engine.write("tested", GRAPH.replace("DOCUMENTS", "'noise:/dev/urandom'"))
+    noise = "sh -c 'head -c 200000 $1 | base64'"
+    engine.configure(
+        document_loaders={"noise": noise}, bundle_limit_bytes=100_000, rag_absolute_paths=True
+    )
+
+    with pytest.raises(BundleError, match=r"documents/look_up\.jsonl.*sleipnir kb build tested"):
+        engine.client.prepare("tested")

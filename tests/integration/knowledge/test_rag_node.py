@@ -9,6 +9,7 @@ import pytest
 
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.runs.events import VisitDelayed
+from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.knowledge import building
 from tests.support.engine import Engine
@@ -170,11 +171,22 @@ def test_a_knowledge_base_over_its_limit_is_an_error(engine: Engine) -> None:
     assert "(kb_max_bytes)" in message_of(engine, DOCS)
 
 
-def test_an_absolute_path_needs_a_build_where_it_is(engine: Engine, tmp_path: Path) -> None:
+def test_what_only_one_machine_has_is_built_anew_there(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "cats.md").write_text("Cats sleep all day.")
     engine.configure(rag_absolute_paths=True)
-    graph = GRAPH.replace("[docs]", f"[{tmp_path}]")
+    graph = GRAPH.replace("[docs]", f"['{tmp_path}/*.md']")
+    assert engine.finish(graph, prompt="cats").status == "succeeded"
+    engine.client.prepare("tested")  # notes what was built
+    for key in engine.redis.keys("sleipnir:index*"):
+        engine.redis.delete(key)
+    prepared = engine.client.prepare("tested")
+    engine._directory = engine._directory / "another machine"
+    engine.configure(rag_absolute_paths=True)
 
-    assert "sleipnir kb build tested look_up" in message_of(engine, {}, graph)
+    run_id = engine.client.submit(prepared, Request(prompt="cats"))
+    engine.drive()
+
+    assert "sleipnir kb build tested look_up" in engine.failure(run_id).message
 
 
 def test_a_damaged_archive_is_an_error_and_a_lost_part_is_built_anew(engine: Engine) -> None:

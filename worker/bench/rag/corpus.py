@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.worker.knowledge.index import SourceText
+from sleipnir.worker.knowledge.reading.documents import SourceText
 
 PACKAGES = (
     *("celery", "click", "dateutil", "jinja2", "kombu", "packaging"),

@@ -69,7 +69,8 @@ def _searches(arena: Arena, searched: Corpus) -> list[Sample]:
     directory = arena.home / "index"
     directory.mkdir()
     chunks = list(chunks_of(searched.documents, _SETTINGS))
-    write_index(directory, _SETTINGS, searched.documents, chunks, None)
+    hashes = [document.hash for document in searched.documents]
+    write_index(directory, _SETTINGS, hashes, chunks, None)
     index, samples = Index(directory), []
     for _ in range(_ROUNDS * _NODES):
         began = perf_counter()

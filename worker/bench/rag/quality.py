@@ -74,7 +74,8 @@ def _ranks_in(package: str) -> dict[str, _Ranks]:
     places = chunks_of_places(searched, chunks)
     asked = [question for question in questions() if question.place in places]
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
-        write_index(Path(name), SETTINGS, searched.documents, chunks, _embed)
+        hashes = [document.hash for document in searched.documents]
+        write_index(Path(name), SETTINGS, hashes, chunks, _embed)
         return {
             searcher: {one: _rank(find(one.text), places[one.place]) for one in asked}
             for searcher, find in _searchers(Index(Path(name)), chunks).items()

@@ -17,7 +17,8 @@ from sleipnir.worker.bench.rag import texts
 from sleipnir.worker.bench.rag.questions import questions
 from sleipnir.worker.bench.rows import Row, Sample, row
 from sleipnir.worker.knowledge import building
-from sleipnir.worker.knowledge.index import Chunk, Index, SourceText, write_index
+from sleipnir.worker.knowledge.index import Chunk, Index, write_index
+from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.search import search
 
 with lazy_imports():
@@ -39,13 +40,13 @@ def speed(count: int) -> Iterator[Row]:
         NoCorpus: what the chunks are made of is not installed.
     """
     chunks, vectors = texts.chunks(count), texts.vectors(count)
-    documents = [SourceText("./0.txt", "txt", "")]
+    hashes = [SourceText("./0.txt", "txt", "").hash]
     bare = _times(1, lambda: _in_directory(lambda path: _bare_whoosh(path, chunks)))
     fts5 = _times(1, lambda: _fts5(chunks).close())
     build = _times(
         1,
         lambda: building.build(
-            texts.SETTINGS, documents, chunks, texts.in_turn(vectors), _LIMIT_BYTES
+            texts.SETTINGS, hashes, chunks, texts.in_turn(vectors), _LIMIT_BYTES
         ),
     )
     of = f"{count:,} chunks"
@@ -54,7 +55,7 @@ def speed(count: int) -> Iterator[Row]:
     yield row("SQLite FTS5, its keywords", "index", 1, fts5, bare)
     yield _memory(count)
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
-        write_index(Path(name), texts.SETTINGS, documents, chunks, texts.in_turn(vectors))
+        write_index(Path(name), texts.SETTINGS, hashes, chunks, texts.in_turn(vectors))
         yield row(f"open, {of}", "index", 1, _times(_OPENINGS, lambda: Index(Path(name))), None)
         yield from _queries(Index(Path(name)), chunks, of)
 
@@ -90,8 +91,8 @@ def print_peak(count: int) -> None:
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _peak_kib()
-    documents = [SourceText("./0.txt", "txt", "")]
-    building.build(texts.SETTINGS, documents, chunks, texts.in_turn(vectors), _LIMIT_BYTES)
+    hashes = [SourceText("./0.txt", "txt", "").hash]
+    building.build(texts.SETTINGS, hashes, chunks, texts.in_turn(vectors), _LIMIT_BYTES)
     os.write(1, str(_peak_kib() - before).encode())
 
 

@@ -19,9 +19,9 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.periodic import pause
 from sleipnir.worker.knowledge.crawl import github
 from sleipnir.worker.knowledge.crawl.scope import CrawlScope
-from sleipnir.worker.knowledge.index import SourceText
-from sleipnir.worker.knowledge.pages import PAGE_TIME_S, USER_AGENT, fetch_page
-from sleipnir.worker.knowledge.reach import Reach
+from sleipnir.worker.knowledge.reading.documents import SourceText
+from sleipnir.worker.knowledge.reading.pages import PAGE_TIME_S, USER_AGENT, fetch_page
+from sleipnir.worker.knowledge.reading.reach import Reach
 
 with lazy_imports():
     import protego

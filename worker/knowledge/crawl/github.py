@@ -13,9 +13,9 @@ from urllib.parse import quote
 from sleipnir.graphs.functions.lib.sleipnir.web import Response
 from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.worker.knowledge.crawl.scope import CrawlScope
-from sleipnir.worker.knowledge.index import SourceText
-from sleipnir.worker.knowledge.pages import fetch_page, plain
-from sleipnir.worker.knowledge.reach import Reach
+from sleipnir.worker.knowledge.reading.documents import SourceText
+from sleipnir.worker.knowledge.reading.pages import fetch_page, plain
+from sleipnir.worker.knowledge.reading.reach import Reach
 
 SITE = "https://github.com/"
 API = "https://api.github.com/"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from sleipnir.graphs.functions.lib.sleipnir.web import Response
-from sleipnir.worker.knowledge.index import SourceText
-from sleipnir.worker.knowledge.pages import text_of_page
-from sleipnir.worker.knowledge.reach import Reach
+from sleipnir.worker.knowledge.reading.documents import SourceText
+from sleipnir.worker.knowledge.reading.pages import text_of_page
+from sleipnir.worker.knowledge.reading.reach import Reach
 
 
 class CrawlScope:

@@ -37,3 +37,20 @@ def test_each_knowledge_base_is_asked_about_once(
 
     assert first == second == ({"chunk_size": chosen} if isinstance(chosen, int) else chosen)
     assert list(lines) == []
+
+
+@pytest.mark.parametrize(("typed", "goes_on"), [("y", True), ("", False), ("no", False)])
+def test_documents_are_left_out_only_if_somebody_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    typed: str,
+    goes_on: bool,
+) -> None:
+    lines = iter([typed, "y"])
+    monkeypatch.setattr(knowledge, "read_line", lambda: next(lines))
+    ask = knowledge.BuildQuestions([])
+    failures = [("./a.odt", "it is not text in UTF-8")]
+
+    assert [ask.leaves_out("talker", BASE, failures) for _ in range(2)] == [goes_on] * 2
+    assert "./a.odt: it is not text in UTF-8" in capsys.readouterr().err
+    assert ask.leaves_out("talker", BASE, [*failures, ("./b.odt", "empty")])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -17,18 +16,16 @@ from sleipnir.graphs.knowledge.sources import (
     classify,
     extension_of,
     files_of,
+    is_absolute,
     loader_names,
     may_read,
     source_of,
 )
-from sleipnir.records import dataclass
 from sleipnir.worker.knowledge.crawl.crawling import crawl
-from sleipnir.worker.knowledge.errors import BuildFailed
-from sleipnir.worker.knowledge.index import SourceText
-from sleipnir.worker.knowledge.pages import fetch_page, plain, text_of_page
-from sleipnir.worker.knowledge.reach import Reach
+from sleipnir.worker.knowledge.reading.documents import Loaded, SourceText
+from sleipnir.worker.knowledge.reading.pages import fetch_page, plain, text_of_page
+from sleipnir.worker.knowledge.reading.reach import Reach
 
-_MOST_SHOWN = 20
 # The kinds of entries that any worker can read.
 _PAGES = ("url", "crawl")
 # Loaders that read pages instead of us, where they are configured.
@@ -37,124 +34,46 @@ _LOADERS_OF_PAGES: Mapping[str, str] = {"url": "url", "crawl": "recursive_url"}
 _Document: TypeAlias = tuple[str, Callable[[], SourceText]]
 
 
-@dataclass(slots=True)
-class Loaded:
-    """The documents of some entries, and those that could not be read, with the reason."""
-
-    # Each with the number of its entry.
-    found: list[tuple[int, SourceText]] = field(default_factory=list)
-    failed: list[tuple[int, str, str]] = field(default_factory=list)  # source, reason
-    warnings: list[str] = field(default_factory=list)
-    loaders: list[str] = field(default_factory=list)  # that have read pages
-
-    @property
-    def documents(self) -> list[SourceText]:
-        """In the order of the entries, each source once."""
-        kept: dict[str, SourceText] = {}
-        for _, document in sorted(self.found, key=lambda found: found[0]):
-            kept.setdefault(document.source, document)
-        return list(kept.values())
-
-    @property
-    def failures(self) -> list[tuple[str, str]]:
-        """Sources and reasons, in the order of the entries."""
-        return [(source, why) for _, source, why in sorted(self.failed)]
-
-    def all_warnings(self) -> list[str]:
-        """What people should know though nothing failed."""
-        blank = (document.source for document in self.documents if not document.text.strip())
-        return [*self.warnings, *(f"{source}: the document is empty" for source in blank)]
-
-    def __add__(self, other: Loaded) -> Loaded:
-        return Loaded(
-            self.found + other.found,
-            self.failed + other.failed,
-            self.warnings + other.warnings,
-            self.loaders + other.loaders,
-        )
-
-    def require_whole(self) -> Sequence[SourceText]:
-        """The documents.
-
-        Raises:
-            BuildFailed: one could not be read, or there is none with any text.
-        """
-        failures, documents = self.failures, self.documents
-        if failures:
-            lines = [f"{source}: {why}" for source, why in failures[:_MOST_SHOWN]]
-            if more := len(failures) - _MOST_SHOWN:
-                lines += [f"and {more} more"] * (more > 0)
-            raise BuildFailed("documents cannot be read: " + "; ".join(lines))
-        if not any(document.text.strip() for document in documents):
-            raise BuildFailed("no document: there is no text in what 'documents' names")
-        return documents
-
-    def to_bytes(self) -> bytes:
-        """As the stages of a build hand it on: JSON lines, the documents last."""
-        head = {"failed": self.failed, "warnings": self.warnings, "loaders": self.loaders}
-        rows = ([place, text.source, text.ext, text.text] for place, text in self.found)
-        return "\n".join(map(json.dumps, [head, *rows])).encode()
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Loaded:
-        head, *rows = map(json.loads, content.split(b"\n"))
-        return cls(
-            [(place, SourceText(*text)) for place, *text in rows],
-            [(place, source, why) for place, source, why in head["failed"]],
-            head["warnings"],
-            head["loaders"],
-        )
-
-
 def load_local(
-    directory: Path, entries: Sequence[str], reach: Reach, stopped: Callable[[], bool]
+    directory: Path,
+    entries: Sequence[str],
+    reach: Reach,
+    stopped: Callable[[], bool],
+    loaded: Loaded | None = None,
 ) -> Loaded:
     """Read what only the machine has that the agent is on, each document once.
 
     Args:
         directory: of the agent, links resolved.
         stopped: whether nobody wants them any more; then some are missing.
+        loaded: what was read already, to which the rest is added.
+
+    Raises:
+        BuildFailed: there is no room for them.
     """
 
-    def documents_of(entry: Entry) -> Iterator[_Document]:
+    def documents_of(entry: Entry) -> Iterator[_Document] | None:
         loader = _LOADERS_OF_PAGES.get(entry.kind)
         if entry.kind == "loader":
-            yield from _loaded(directory, entry, reach)
-        elif loader in reach.settings.document_loaders:
-            yield from _pages_of(loader, entry, reach)
-        elif entry.kind == "local":
-            for file in files_of(directory, entry.target, allow_absolute=reach.absolute_paths):
-                yield source_of(directory, file), _reader(directory, file, reach)
+            return _loaded(directory, entry, reach)
+        if loader in reach.settings.document_loaders:
+            return _pages_of(loader, entry, reach)
+        return _files(directory, entry, reach) if entry.kind == "local" else None
 
-    loaded = _load(entries, documents_of, reach, stopped)
-    loaded.loaders = sorted(_LOADERS_OF_PAGES.values() & reach.settings.document_loaders.keys())
-    return loaded
+    return _load(Loaded() if loaded is None else loaded, entries, documents_of, reach, stopped)
 
 
 def load_pages(
-    entries: Sequence[str], reach: Reach, stopped: Callable[[], bool], had: Loaded
+    entries: Sequence[str], reach: Reach, stopped: Callable[[], bool], loaded: Loaded
 ) -> Loaded:
-    """Read the pages among the entries, which any worker can; see `load_local`.
+    """Read the pages among the entries, which any worker can; see `load_local`."""
 
-    Args:
-        had: what was loaded of the entries already.
-    """
-
-    def documents_of(entry: Entry) -> Iterator[_Document]:
-        if _LOADERS_OF_PAGES.get(entry.kind) in had.loaders:
-            return
+    def documents_of(entry: Entry) -> Iterator[_Document] | None:
         if entry.kind == "url":
-            yield entry.text, lambda: _page(entry.text, reach)
-        if entry.kind == "crawl":
-            crawled = crawl(entry.target, reach, stopped)
-            warnings.extend(crawled.warnings)
-            for document in crawled.documents:
-                yield document.source, partial(plain, document)
+            return iter([(entry.text, lambda: _page(entry.text, reach))])
+        return _crawled(entry, reach, stopped, loaded) if entry.kind == "crawl" else None
 
-    warnings: list[str] = []
-    loaded = _load(entries, documents_of, reach, stopped)
-    loaded.warnings += warnings
-    return loaded
+    return _load(loaded, entries, documents_of, reach, stopped)
 
 
 def has_pages(entries: Sequence[str]) -> bool:
@@ -162,26 +81,67 @@ def has_pages(entries: Sequence[str]) -> bool:
     return any(classify(entry).kind in _PAGES for entry in entries)
 
 
+def only_here(directory: Path, entries: Sequence[str], reach: Reach) -> set[int]:
+    """The numbers of those entries that only the machine of the agent can read.
+
+    The others are files that go with the agent, and pages.
+    """
+    commands = reach.settings.document_loaders
+
+    def is_only_here(entry: Entry) -> bool:
+        if entry.is_local and is_absolute(entry.target):
+            return True
+        if entry.kind != "local":
+            name = entry.loader or _LOADERS_OF_PAGES[entry.kind]
+            return name in commands
+        try:
+            files = files_of(directory, entry.target)
+        except SourceError:
+            return False
+        return any(extension_of(file.name) in commands for file in files)
+
+    return {place for place, text in enumerate(entries) if is_only_here(reach.classify(text))}
+
+
 def _load(
+    loaded: Loaded,
     entries: Sequence[str],
-    documents_of: Callable[[Entry], Iterator[_Document]],
+    documents_of: Callable[[Entry], Iterator[_Document] | None],
     reach: Reach,
     stopped: Callable[[], bool],
 ) -> Loaded:
-    loaded, seen = Loaded(), set()
+    seen = set()
     for place, entry in enumerate(map(reach.classify, entries)):
+        documents = None if place in loaded.read else documents_of(entry)
+        if documents is None:
+            continue
+        loaded.read.add(place)
         try:
-            for source, read in documents_of(entry):
+            for source, read in documents:
                 if source in seen or stopped():
                     continue
                 seen.add(source)
                 try:
-                    loaded.found.append((place, read()))
+                    loaded.add(place, read())
                 except (SourceError, OSError) as error:
                     loaded.failed.append((place, source, reason(error)))
         except (SourceError, OSError) as error:
             loaded.failed.append((place, entry.text, reason(error)))
     return loaded
+
+
+def _files(directory: Path, entry: Entry, reach: Reach) -> Iterator[_Document]:
+    for file in files_of(directory, entry.target, allow_absolute=reach.absolute_paths):
+        yield source_of(directory, file), _reader(directory, file, reach)
+
+
+def _crawled(
+    entry: Entry, reach: Reach, stopped: Callable[[], bool], loaded: Loaded
+) -> Iterator[_Document]:
+    crawled = crawl(entry.target, reach, stopped)
+    loaded.warnings += crawled.warnings
+    for document in crawled.documents:
+        yield document.source, partial(plain, document)
 
 
 def _page(url: str, reach: Reach) -> SourceText:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sleipnir.graphs.knowledge.sources import Entry, SourceError, classify, loader_names
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.worker.knowledge.loaders import Loaders, loaders_here, own_loaders
+from sleipnir.worker.knowledge.reading.loaders import Loaders, loaders_here, own_loaders
 from sleipnir.worker.visit.cancellation import Cancellation
 
 

@@ -24,7 +24,7 @@ from sleipnir.worker.visit.cancellation import Cancellation
 _INPUT, _OUTPUT = "$1", "$2"
 _STDERR_SHOWN = 500
 # In a process of its own: a document may make a library hang.
-_OURS = (sys.executable, "-m", "sleipnir.worker.knowledge.plain_text")
+_OURS = (sys.executable, "-m", "sleipnir.worker.knowledge.reading.plain_text")
 
 
 @dataclass(frozen=True, slots=True)

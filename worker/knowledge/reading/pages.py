@@ -10,8 +10,8 @@ from sleipnir.graphs.files import MIB
 from sleipnir.graphs.functions.lib.sleipnir.markdown import from_html
 from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Response, fetch
 from sleipnir.graphs.knowledge.sources import SourceError, extension_of
-from sleipnir.worker.knowledge.index import SourceText
-from sleipnir.worker.knowledge.reach import Reach
+from sleipnir.worker.knowledge.reading.documents import SourceText
+from sleipnir.worker.knowledge.reading.reach import Reach
 
 # What servers, and their robots.txt, know us as.
 USER_AGENT = "sleipnir"

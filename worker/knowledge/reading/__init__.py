@@ -1,0 +1,1 @@
+"""The documents of knowledge bases, read: files, pages, what commands make of others."""
