@@ -7,6 +7,7 @@ agent and made only once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
@@ -20,6 +21,7 @@ from sleipnir.records import dataclass
 _LINE_HEIGHT: Final = 16.0
 # Characters of the line of state; the narrowest box has room for them.
 STATE_LENGTH: Final = 24
+_RING: Final = 9  # its radius
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,17 @@ class NodeMark:
     state: str  # becomes the class `is-<state>`
     text: str = ""  # the line of state
     href: str = ""  # where it leads
+    data: Mapping[str, str] = field(default_factory=dict)  # what scripts of the page are told
+    ring: Ring | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """How much is done of what a node has in parts, as a ring at its corner."""
+
+    share: float  # 0 to 1
+    text: str  # the same in words
+    href: str  # where it leads
 
 
 _UNTOUCHED: Final = NodeMark("untouched")
@@ -101,9 +114,29 @@ def _node(number: int, placed: Placed, mark: NodeMark) -> str:
     )
     return (
         f'<a id="n-{number}" class="node type-{box.type} is-{mark.state}" '
-        f"data-node={_quoted(box.id)} href={_quoted(mark.href)} aria-label={_quoted(said)}>"
+        f"data-node={_quoted(box.id)}{_data(mark)} href={_quoted(mark.href)} "
+        f"aria-label={_quoted(said)}>"
         f'<title>{escape(shortened(box.id, 200))}</title><g class="shape">{shape_of(placed)}</g>'
-        f'<text text-anchor="middle">{texts}</text></a>'
+        f'<text text-anchor="middle">{texts}</text></a>{_ring(placed, mark)}'
+    )
+
+
+def _data(mark: NodeMark) -> str:
+    return "".join(f" data-{name}={_quoted(value)}" for name, value in mark.data.items())
+
+
+def _ring(placed: Placed, mark: NodeMark) -> str:
+    if mark.ring is None:
+        return ""
+    x, y = placed.x + placed.width, placed.y
+    circle = f'cx="{px(x)}" cy="{px(y)}" r="{_RING}"'
+    return (
+        f'<a class="ring is-{mark.state}" data-ring={_quoted(placed.box.id)} '
+        f"href={_quoted(mark.ring.href)} aria-label={_quoted(mark.ring.text)}>"
+        f'<title>{escape(mark.ring.text)}</title><circle class="ground" {circle}/>'
+        f'<circle class="share" {circle} pathLength="100" '
+        f'stroke-dasharray="{100 * mark.ring.share:.0f} 100" '
+        f'transform="rotate(-90 {px(x)} {px(y)})"/></a>'
     )
 
 

@@ -26,6 +26,7 @@ class _Tally:
     wait_ms: int = 0
     parked_ms: int = 0
     usage: Usage = NO_USAGE
+    items: int = 0  # of a map
 
     def add(self, visits: int, timing: Mapping[str, Any]) -> None:
         self.visits += visits
@@ -34,6 +35,7 @@ class _Tally:
         self.wait_ms += int(timing.get("wait", 0))
         self.parked_ms += int(timing.get("parked", 0))
         self.usage += Usage(*timing["usage"]) if "usage" in timing else NO_USAGE
+        self.items += int(timing.get("branch", {}).get("visits", 0))
 
 
 def graph_document(
@@ -70,7 +72,7 @@ def graph_document(
                 "what": box.caption,
                 **_node_fields(tallies.get(box.id, _Tally())),
                 "state": states.get(box.id, "untouched"),
-                "items": items.get(box.id),
+                "items": items.get(box.id) or _collected(tallies.get(box.id)),
             }
             for box in outline.boxes
         ],
@@ -93,6 +95,11 @@ def _items(client: Client, run: Run, outline: Outline) -> dict[str, dict[str, in
     maps = [box.id for box in outline.boxes if box.type == "map" and box.id in run.frontier]
     visits = [visit_id(run.step, node) for node in maps]
     return dict(zip(maps, client.queries.map_progress(run.run_id, visits), strict=True))
+
+
+def _collected(tally: _Tally | None) -> dict[str, int] | None:
+    """The same of a map that has had its items."""
+    return {"done": tally.items, "total": tally.items} if tally and tally.items else None
 
 
 def _count(tallies: dict[str, _Tally], checkpoint: Checkpoint) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import PATIENCE_MS, Complaints, chromium
+from tests.support.browser import Person, chromium
 from tests.support.engine import Engine
-from tests.support.site import KEY, ServedSite
+from tests.support.site import ServedSite
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'"
 GRAPH = """
@@ -39,23 +39,6 @@ def browser() -> Iterator[Any]:
 def site(engine: Engine) -> Iterator[ServedSite]:
     with ServedSite(engine.client) as served:
         yield served
-
-
-class Person:
-    """Somebody who has opened the link."""
-
-    def __init__(self, browser: Any, site: ServedSite, **options: Any) -> None:
-        self.origin = f"http://127.0.0.1:{site.port}"
-        self.context = browser.new_context(**options)
-        self.context.set_default_timeout(PATIENCE_MS)
-        self.complaints = Complaints(self.context, self.origin)
-        self.page = self.open(f"/?key={KEY}")
-
-    def open(self, path: str) -> Any:
-        """Another tab."""
-        page = self.context.new_page()
-        page.goto(f"{self.origin}{path}")
-        return page
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.site import KEY, ServedSite
+
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 # Waiting costs nothing where it ends early; machines that run tests are busy.
 PATIENCE_MS = 60_000
@@ -66,3 +68,20 @@ class Complaints:
     def _see(self, request: Any) -> None:
         if not request.url.startswith((self._origin, "data:")):
             self.all.append(f"request: {request.url}")
+
+
+class Person:
+    """Somebody who has opened the link."""
+
+    def __init__(self, browser: Any, site: ServedSite, **options: Any) -> None:
+        self.origin = f"http://127.0.0.1:{site.port}"
+        self.context = browser.new_context(**options)
+        self.context.set_default_timeout(PATIENCE_MS)
+        self.complaints = Complaints(self.context, self.origin)
+        self.page = self.open(f"/?key={KEY}")
+
+    def open(self, path: str) -> Any:
+        """Another tab."""
+        page = self.context.new_page()
+        page.goto(f"{self.origin}{path}")
+        return page

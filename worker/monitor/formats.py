@@ -51,7 +51,8 @@ def node_line(node: Mapping[str, Any]) -> str:
     """What a drawing says of a node of `graph_document`, in a line."""
     text = f"{glyph(node['state'])} {word(node['state'])}"
     if node["items"] is not None:
-        return f"{text} {node['items']['done']}/{node['items']['total']}"
+        failed = f" ✕{node['failed']:,}" if node["failed"] else ""
+        return f"{text} {node['items']['done']}/{node['items']['total']}{failed}"
     return f"{text} {TIMES}{node['visits']:,}" if node["visits"] > 1 else text
 
 

@@ -80,7 +80,7 @@ class Site:
 @cache
 def assets() -> Mapping[str, bytes]:
     """The static files by name."""
-    files = (file for file in (_HERE / "static").iterdir() if file.is_file())
+    files = (file for file in (_HERE / "static").rglob("*.*") if file.is_file())
     return {file.name: file.read_bytes() for file in files}
 
 

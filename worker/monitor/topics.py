@@ -93,7 +93,7 @@ class RunTopic:
         return Look(now, masked(document, run), is_final=run.is_final)
 
     def _nodes(self, run: Run) -> dict[str, list[str]]:
-        """By node its state and the line that tells of it."""
+        """By node its state, the line that tells of it, and how much of its items is done."""
         if run.context.converses:
             return {}
         try:
@@ -101,7 +101,14 @@ class RunTopic:
         except BundleError:
             return {}
         document = graph_document(self._site.client, run, outline)
-        return {node["id"]: [node["state"], formats.node_line(node)] for node in document["nodes"]}
+        return {node["id"]: _shown_live(node) for node in document["nodes"]}
+
+
+def _shown_live(node: Mapping[str, Any]) -> list[str]:
+    shown = [node["state"], formats.node_line(node)]
+    if items := node["items"]:
+        shown.append(str(round(100 * items["done"] / items["total"])))
+    return shown
 
 
 def _version(document: Mapping[str, Any]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from sleipnir.graphs.drawing import to_svg
-from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
+from sleipnir.graphs.drawing.page import NodeMark, Ring, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import MapNode
 from sleipnir.scheduler.runs.model import Run
@@ -228,7 +229,7 @@ class RunPage(RunHandler):
             return {"svg": None, "nodes": [], "why": str(error), "chosen": None, "step": step}
         chosen = self.text_argument("node") or _worth_a_look(head)
         drawing = await self.site.call(self.site.drawings.of, of)
-        marks = {node["id"]: self._mark(node, chosen) for node in document["nodes"]}
+        marks = {node["id"]: self._mark(of, node, chosen) for node in document["nodes"]}
         taken = {(each["from"], each["to"]): each["taken"] for each in document["arrows"]}
         title = f"graph of {of.agent}"
         return {
@@ -239,9 +240,28 @@ class RunPage(RunHandler):
             "why": None,
         }
 
-    def _mark(self, node: Document, chosen: str | None) -> NodeMark:
+    def _mark(self, of: Run, node: Document, chosen: str | None) -> NodeMark:
         state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
-        return NodeMark(state, formats.node_line(node), self.with_query(node=node["id"]))
+        href = self.with_query(node=node["id"])
+        return NodeMark(state, formats.node_line(node), href, _heat(node), self._ring(of, node))
+
+    def _ring(self, of: Run, node: Document) -> Ring | None:
+        if node["type"] != "map" or not node["items"]:
+            return None
+        done, total = node["items"]["done"], node["items"]["total"]
+        where = f"/runs/{of.run_id}/items?{urlencode({'map': node['id']})}"
+        return Ring(done / total, f"Items of {node['id']}: {done:,} of {total:,} done", where)
+
+
+def _heat(node: Document) -> dict[str, str]:
+    """What a node has cost and how long it was worked on, for colours and in words."""
+    cost, worked_s = node["usage"]["cost_usd"], node["total_s"] - node["parked_s"]
+    return {
+        "cost": str(cost or 0),
+        "cost-text": formats.usd(cost),
+        "time": f"{worked_s:.3f}",
+        "time-text": formats.span(worked_s) if node["visits"] else formats.NONE,
+    }
 
 
 def _worth_a_look(head: Document) -> str | None:

@@ -1,7 +1,11 @@
 // Keeps a page as it would be if it were loaded again; the reader's place in it stays.
+/* global Idiomorph */
 import { localise } from "./monitor.js";
 
 const LEAST_MS = 2_000; // between two looks at the page
+const SAY_MS = 10_000; // between two that are read out
+// Tells `fresh` whenever the page shows something new.
+export const mark = new EventTarget();
 const topics = document.body.dataset.topics.split(",").filter(Boolean);
 const title = document.title;
 const dot = document.querySelector("[data-live]");
@@ -21,15 +25,22 @@ function keepOpen(part, found) {
   }
 }
 
+// What the reader has entered stays, so do the elements: with them focus and scrolling.
+const isEntered = (name, node) => !(["value", "checked", "selected"].includes(name) && node.matches("input, textarea, select, option"));
+function merge(part, found) {
+  Idiomorph.morph(part, [...found.childNodes], {
+    morphStyle: "innerHTML",
+    ignoreActiveValue: true,
+    callbacks: { beforeAttributeUpdated: isEntered },
+  });
+}
+
 function replaceParts(fresh) {
   for (const part of document.querySelectorAll("[data-part]")) {
     const found = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
     if (found === null || isTyping(part) || found.innerHTML === part.innerHTML) continue;
-    const canvas = part.querySelector(".canvas");
-    const place = canvas && [canvas.scrollLeft, canvas.scrollTop];
     keepOpen(part, found);
-    part.replaceChildren(...found.childNodes);
-    if (place) part.querySelector(".canvas")?.scrollTo(...place);
+    merge(part, found);
   }
 }
 
@@ -39,11 +50,7 @@ function replaceRows(fresh) {
   const shown = document.querySelectorAll("[data-row]");
   for (const row of shown) {
     const found = rows.get(row.dataset.row);
-    if (found !== undefined && !row.contains(document.activeElement)) {
-      const marked = row.querySelector("input[type=checkbox]")?.checked;
-      row.replaceChildren(...found.childNodes);
-      if (marked) row.querySelector("input[type=checkbox]").checked = true;
-    }
+    if (found !== undefined) merge(row, found);
     rows.delete(row.dataset.row);
   }
   const news = document.querySelector("[data-news]");
@@ -55,7 +62,8 @@ function replaceRows(fresh) {
   news.replaceChildren(link);
 }
 
-async function look() {
+// The page as it is now, or as its address says by now.
+export async function look() {
   looking = null;
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (!answer.ok) return;
@@ -63,6 +71,7 @@ async function look() {
   localise(fresh);
   replaceParts(fresh);
   replaceRows(fresh);
+  mark.dispatchEvent(new Event("fresh"));
 }
 
 function lookSoon() {
@@ -71,7 +80,9 @@ function lookSoon() {
 }
 
 function paint(nodes) {
-  for (const [id, [state, text]] of Object.entries(nodes)) {
+  for (const [id, [state, text, share]] of Object.entries(nodes)) {
+    const ring = document.querySelector(`.graph [data-ring="${CSS.escape(id)}"] .share`);
+    if (share !== undefined) ring?.setAttribute("stroke-dasharray", `${share} 100`);
     const node = document.querySelector(`.graph a.node[data-node="${CSS.escape(id)}"]`);
     if (node === null || new URLSearchParams(location.search).has("step")) continue;
     for (const name of [...node.classList]) {
@@ -80,9 +91,19 @@ function paint(nodes) {
     node.classList.add(`is-${state}`);
     node.querySelector(".now").textContent = text;
   }
+  mark.dispatchEvent(new Event("fresh"));
+}
+
+// To who cannot see it: what has changed, now and then.
+let said = 0;
+function say(text) {
+  if (performance.now() - said < SAY_MS) return;
+  said = performance.now();
+  document.querySelector("[data-said]").textContent = text;
 }
 
 function countQuestions(number) {
+  if (!isFirst) say(number === 1 ? "1 open question" : `${number} open questions`);
   document.querySelector("[data-inbox]").textContent = number ? `Inbox (${number})` : "Inbox";
   document.title = number ? `(${number}) ${title}` : title;
 }
@@ -99,6 +120,7 @@ function receive({ event, data }) {
     isFirst = false;
     return;
   }
+  if (data.word) say(`${document.querySelector("h1")?.textContent.trim().slice(0, 80)}: ${data.word}`);
   if (data.nodes) paint(data.nodes);
   lookSoon();
 }

@@ -19,13 +19,6 @@ switcher.addEventListener("click", () => {
   localStorage.setItem("flower-theme", root.dataset.theme);
 });
 
-// One key: the search. Not while typing.
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.closest("input, textarea, select")) return;
-  event.preventDefault();
-  document.querySelector(".search input").focus();
-});
-
 const markAll = document.querySelector("[data-mark-all]");
 if (markAll !== null) {
   markAll.hidden = false;

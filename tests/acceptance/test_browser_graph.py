@@ -1,0 +1,190 @@
+"""The drawing of a run and the keys of the pages, in a real browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.store.keys import run_key
+from tests.support.browser import Person, chromium
+from tests.support.engine import Engine
+from tests.support.site import ServedSite
+
+LENGTH = 70
+FAILING = """
+settings: {tolerate_failures: false}
+start: review
+nodes:
+  review:
+    type: approval
+    question: "Publish?"
+    options: ["yes", "no"]
+    routes: {"yes": print, "no": z}
+    on_other: z
+  print: {type: script, script: print.sh, next: z}
+  z: {type: end, output: done}
+"""
+FILES = {"print.sh": "echo 'no such printer' >&2; exit 3"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def site(engine: Engine) -> Iterator[ServedSite]:
+    with ServedSite(engine.client) as served:
+        yield served
+
+
+@pytest.fixture
+def person(browser: Any, site: ServedSite) -> Iterator[Person]:
+    found = Person(browser, site)
+    yield found
+    found.context.close()
+
+
+def row_of_nodes(length: int) -> str:
+    """A graph of scripts in a row, and a question at its end."""
+    nodes = [
+        f"  n{n}: {{type: script, script: go.sh, state_updates: {{}}, next: n{n + 1}}}"
+        for n in range(length)
+    ]
+    asks = f"  n{length}: {{type: input, question: Well?, next: z}}\n  z: {{type: end}}"
+    return "\n".join(["start: n0", "nodes:", *nodes, asks])
+
+
+def long_run(engine: Engine) -> str:
+    """A run that has come to the end of its row without anything being executed."""
+    run_id = engine.submit(row_of_nodes(LENGTH), {"go.sh": "echo '{}'"})
+    at = engine.clock.ms
+    history = [
+        {
+            "at": at + step,
+            "step": step,
+            "frontier": [f"n{step}"],
+            "nodes": {f"n{step - 1}": {"ms": 10 * step, "usage": [1, 1, 0.001 * step, 0]}},
+            "writes": {},
+        }
+        for step in range(1, LENGTH + 1)
+    ]
+    engine.redis.rpush(run_key("history", run_id), *map(json.dumps, history))
+    fields = {"step": LENGTH + 1, "frontier": f"n{LENGTH}", "started": at, "status": "running"}
+    engine.redis.hset(run_key("run", run_id), mapping=fields)
+    return run_id
+
+
+def view(page: Any) -> list[float]:
+    """What of the drawing is shown: x, y, width, height."""
+    return [float(each) for each in page.locator("svg.graph").get_attribute("viewBox").split()]
+
+
+def test_a_large_drawing_is_moved_searched_coloured_and_played(
+    engine: Engine, person: Person
+) -> None:
+    page = person.open(f"/runs/{long_run(engine)}")
+    page.locator(".minimap").wait_for()
+    node = page.locator(".graph a.node")
+
+    first = view(page)
+    page.keyboard.press("+")
+    larger = view(page)
+    canvas = page.locator("[data-graph]").bounding_box()
+    middle = canvas["x"] + canvas["width"] / 2, canvas["y"] + canvas["height"] / 2
+    page.mouse.move(*middle)
+    page.mouse.down()
+    page.mouse.move(middle[0] + 60, middle[1] + 80, steps=4)
+    page.mouse.up()
+    moved = view(page)
+    page.mouse.wheel(0, 400)
+    page.wait_for_function(
+        "w => document.querySelector('svg.graph').viewBox.baseVal.width > w", arg=moved[2]
+    )
+    page.keyboard.press("0")
+    whole = view(page)
+
+    assert larger[2] == pytest.approx(first[2] / 1.25, rel=0.01)
+    assert moved[1] < larger[1]
+    assert moved[2] == pytest.approx(larger[2], rel=0.01)
+    assert "node=" not in page.url
+    assert whole[3] > moved[3]
+
+    page.get_by_label("Find").fill("n5")
+    page.get_by_label("Find").press("Enter")
+    assert page.evaluate("document.activeElement.dataset.node") == "n5"
+    assert view(page)[3] < whole[3]
+
+    page.get_by_label("Show").select_option("cost")
+    assert node.and_(page.locator('[data-node="n69"]')).locator(".now").text_content() == "$0.0700"
+    heat = "id => document.querySelector(`[data-node=${id}]`).style.getPropertyValue('--heat')"
+    assert [page.evaluate(heat, each) for each in ("n69", "n0", "z")] == ["60%", "1%", "0%"]
+    page.get_by_label("Show").select_option("state")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("() => document.querySelectorAll('.graph .is-done').length < 10")
+    page.get_by_role("button", name="Stop").click()
+    assert "step=" in page.url
+    assert person.complaints.all == []
+
+
+def test_a_failure_is_found_and_a_question_answered_with_keys_alone(
+    engine: Engine, person: Person
+) -> None:
+    failed = engine.finish(FAILING, FILES, answers={"review": ["yes"]}).run_id
+    asking = engine.finish(FAILING, FILES).run_id
+    page = person.open("/now")
+    keys = page.keyboard
+
+    def press(*names: str) -> None:
+        for name in names:
+            keys.press(name)
+
+    press("g", "r")
+    page.wait_for_url("**/runs")
+    press("f")
+    page.wait_for_url(f"**/runs/{failed}*")
+    page.get_by_text("no such printer").first.wait_for()
+    press("f")
+    page.wait_for_url("**node=print")
+    press("g", "i")
+    page.wait_for_url("**/inbox")
+    press("j", "x")
+    assert page.locator("[data-row] input:checked").count() == 1
+    press("Enter")
+    page.wait_for_url(f"**/inbox/{asking}/**")
+    reached: list[str] = []
+    while "no" not in reached:
+        press("Tab")
+        reached.append(page.evaluate("document.activeElement.value ?? ''"))
+        assert len(reached) < 60
+    press("Enter")
+    page.wait_for_url("**/inbox?answered=*")
+    press("?")
+    page.get_by_label("Keys work on these pages").uncheck()
+    press("Escape", "g", "r", "/")
+    assert page.evaluate("document.activeElement.name") != "q"
+
+    engine.drive()
+    assert engine.run(asking).status == "succeeded"
+    assert person.complaints.all == []
+
+
+def test_focus_and_what_is_entered_outlast_what_happens(engine: Engine, person: Person) -> None:
+    run_id = engine.finish(FAILING, FILES).run_id
+    page = person.open(f"/runs/{run_id}")
+    page.wait_for_selector("[data-live]:not([hidden])")
+    node = page.locator('.graph a[data-node="z"]')
+    node.focus()
+    page.evaluate("() => { document.querySelector('.graph a[data-node=z]').known = true }")
+
+    engine.client.answer(run_id, "no")
+    engine.drive()
+
+    page.wait_for_selector("h1 .state-succeeded")
+    page.wait_for_selector('.graph .is-done[data-node="z"]')
+    assert page.evaluate("document.activeElement.known") is True
+    assert person.complaints.all == []
