@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("graphs", "scheduler", "worker")
-OWN = ("__init__.py", "__main__.py", "errors.py", "lazy.py", "py.typed")
+OWN = ("__init__.py", "__main__.py", "errors.py", "lazy.py", "py.typed", "records.py")
 BUILD_SOURCES = "from setuptools import build_meta as b; b.build_sdist('..')"
 
 
