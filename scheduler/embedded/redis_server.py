@@ -210,6 +210,8 @@ class PrivateRedis:
             "appendfsync": "everysec",
             "save": "",
             "maxmemory-policy": "noeviction",
+            # A block of this size is set aside for each run's narration, be it ever so short.
+            "stream-node-max-bytes": "1024",
             "loglevel": "warning",
         }
         if self.log_file is not None:

@@ -41,6 +41,17 @@ def test_turns_of_normal_agents_are_measured_beside_nodes(tmp_path: Path) -> Non
     assert len(led) >= 2
 
 
+def test_conversations_that_wait_for_people_are_measured(tmp_path: Path) -> None:
+    options = ("--only", "parked", "--rounds", "1", "--parked", "20", "--json")
+    done = Sleipnir(tmp_path)("bench", *options)
+
+    assert done.returncode == 0, done.stderr
+    *seconds, text, beyond = (json.loads(line) for line in done.stdout.splitlines())
+    assert [each["unit"] for each in seconds] == ["second", "second"]
+    assert text["name"] == "20 conversations parked, text"
+    assert 0 < beyond["median"] < 100
+
+
 def test_lists_are_read_from_as_many_runs_as_one_likes(tmp_path: Path) -> None:
     options = ("--only", "lists", "--rounds", "1", "--stored", "10500", "--json")
     done = Sleipnir(tmp_path)("bench", *options)

@@ -19,6 +19,9 @@ TURNS, MANY_TURNS = 100, 500
 LEADER = "openai:leads-"
 AT_ONCE, LED, MANY_LED = 100, 100, 200
 FOLLOWER = "talker-1"
+# The same of a model that asks a person in its last turn.
+ASKING = "openai:asks-"
+ASKER, ASKING_TURN = "asker", 3
 # Scripts that engine_worker does not run, but waits in place of.
 PAUSES_MS = {PAUSE: PAUSE_MS, LONG_PAUSE: LONG_PAUSE_MS}
 
@@ -119,6 +122,14 @@ def _write_talker(directory: Path, turns: int) -> None:
     (agent / "config.yaml").write_text(yaml.safe_dump(config))
 
 
+def _write_asker(directory: Path) -> None:
+    """Make a normal agent whose model asks a person."""
+    agent = directory / ASKER
+    agent.mkdir(parents=True)
+    config = {"model": f"{ASKING}{ASKING_TURN}", "auto_continue": True}
+    (agent / "config.yaml").write_text(yaml.safe_dump(config))
+
+
 def _write_leader(directory: Path, count: int) -> None:
     """Make a normal agent that starts and collects so many others."""
     agent = directory / f"leader-{count}"
@@ -145,6 +156,7 @@ def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
     """Make an agent directory of each graph, and of the normal agents."""
     for turns in (1, TURNS, MANY_TURNS):
         _write_talker(directory, turns)
+    _write_asker(directory)
     for count in (LED, MANY_LED):
         _write_leader(directory, count)
     for graph in graphs:

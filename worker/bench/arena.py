@@ -31,6 +31,7 @@ THREADS = 8
 LENGTH = 100  # nodes or hops in a row
 STEPS = 5  # of them where each takes its time
 BACKLOG = 20_000  # runs of a batch that others come behind
+PARKED = 10_000  # conversations that wait for a person
 STORED = 1_000_000  # runs that lists are read from
 WIDTH = 200  # branches
 ITEMS = 1_000
@@ -52,6 +53,7 @@ class Arena:
     threads: int = THREADS  # of each worker process
     backlog: int = BACKLOG
     stored: int = STORED
+    parked: int = PARKED
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     ours: list[subprocess.Popen[bytes]] = field(default_factory=list)
     theirs: dict[bool, subprocess.Popen[bytes]] = field(default_factory=dict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any
 
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.preparation import PreparedAgent
@@ -16,6 +15,7 @@ from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
 from sleipnir.worker.bench.monitor import monitor
+from sleipnir.worker.bench.parked import commands_of, parked, used_memory
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 from sleipnir.worker.bench.start import start
 
@@ -36,7 +36,7 @@ def hop(arena: Arena, rounds: int) -> Iterator[Row]:
             "chain": lambda: arena.run_baseline("bench.chain_of", LENGTH, results=True),
         },
     )
-    commands = _commands(arena, lambda: arena.run(agent)) / (LENGTH + 1)
+    commands = commands_of(arena, lambda: arena.run(agent)) / (LENGTH + 1)
     base = samples["bare"]
     yield row(f"linear graph, {LENGTH} nodes", "node", LENGTH + 1, samples["ours"], base, commands)
     yield row("bare Celery self-enqueue", "hop", LENGTH + 1, base, base)
@@ -60,7 +60,7 @@ def agent_turns(arena: Arena, rounds: int) -> Iterator[Row]:
             "wide": lambda: arena.run(wide),
         },
     )
-    commands = _commands(arena, lambda: arena.run(few)) / TURNS
+    commands = commands_of(arena, lambda: arena.run(few)) / TURNS
     nodes = _each(samples["graph"], LENGTH + 1)
     yield row(f"linear graph, {LENGTH} nodes", "node", 1, nodes, nodes)
     turns = _each(samples["few"], TURNS)
@@ -162,13 +162,13 @@ def memory(arena: Arena, rounds: int) -> Iterator[Row]:
     count = 1_000
     for name, agent in (("asking", "asking"), ("finished, 5 nodes", "linear-4")):
         prepared = arena.prepare(agent)
-        before = _used_memory(arena)
+        before = used_memory(arena)
         ids = [arena.client.submit(prepared, Request()) for _ in range(count)]
         for run_id in ids:
             for entry in arena.client.queries.follow(run_id):
                 if isinstance(entry.event, QuestionAsked | RunEnded):
                     break
-        used = (_used_memory(arena) - before) / count / 1024
+        used = (used_memory(arena) - before) / count / 1024
         yield Row(f"Redis memory, {name}", "KiB/run", used, used)
 
 
@@ -181,6 +181,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "fair": fair,
     "submit": submit,
     "memory": memory,
+    "parked": parked,
     "lists": lists,
     "monitor": monitor,
     "start": start,
@@ -190,21 +191,5 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
 }
 
 
-# Only when it is asked for: it fills a gigabyte of memory.
-LARGE = frozenset({"lists", "monitor"})
-
-
-def _commands(arena: Arena, act: Callable[[], Any]) -> float:
-    """Redis commands during `act`, those inside scripts included."""
-
-    def count() -> int:
-        stats = arena.redis.info("commandstats")
-        return sum(int(entry["calls"]) for entry in stats.values())
-
-    before = count()
-    act()
-    return count() - before
-
-
-def _used_memory(arena: Arena) -> int:
-    return int(arena.redis.info("memory")["used_memory_dataset"])
+# Only when they are asked for: they fill a gigabyte of memory, or take minutes.
+LARGE = frozenset({"lists", "monitor", "parked"})

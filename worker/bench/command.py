@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from sleipnir.worker.bench.arena import BACKLOG, STORED, open_arena
+from sleipnir.worker.bench.arena import BACKLOG, PARKED, STORED, open_arena
 from sleipnir.worker.bench.cases import CASES, LARGE
 from sleipnir.worker.bench.peers import REMEDY, is_installed, peers
 from sleipnir.worker.bench.rag.command import rag
@@ -41,6 +41,14 @@ from sleipnir.worker.bench.table import HEAD, line
     help="Runs that `lists` and `monitor` store; a million take about 1 GB of memory.",
 )
 @click.option(
+    "--parked",
+    default=PARKED,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Conversations that `parked` has wait for a person.",
+)
+@click.option(
     "--peers", "with_peers", is_flag=True, help="Measure LangGraph beside it, and nothing else."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
@@ -51,6 +59,7 @@ def bench(
     rounds: int,
     backlog: int,
     stored: int,
+    parked: int,
     with_peers: bool,
     as_json: bool,
 ) -> None:
@@ -70,7 +79,7 @@ def bench(
     if not as_json:
         click.echo(HEAD)
     with open_arena() as arena:
-        arena.backlog, arena.stored = backlog, stored
+        arena.backlog, arena.stored, arena.parked = backlog, stored, parked
         for case in cases:
             for row in case(arena, rounds):
                 click.echo(json.dumps(asdict(row)) if as_json else line(row))

@@ -10,7 +10,7 @@ from typing import Any
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import NO_USAGE
-from sleipnir.worker.bench.agents import AT_ONCE, FOLLOWER, LEADER, PAUSES_MS, TALKER
+from sleipnir.worker.bench.agents import ASKING, AT_ONCE, FOLLOWER, LEADER, PAUSES_MS, TALKER
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.llm import models
 from sleipnir.worker.llm.caller import Caller
@@ -27,14 +27,21 @@ def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
     return Wrote({"output": visit.item_index}, visit.node.targets)
 
 
+_QUESTION = ("user__ask", {"question": "Which one?", "options": ["This one.", "That one."]})
+
+
 class PlayedModels(models.Models):
-    """Models as they are, but for those of talkers and leaders: these reply at once, here."""
+    """Models as they are, but for those of the bench: these reply at once, here."""
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
         if request.model.startswith(TALKER):
             last = int(request.model.removeprefix(TALKER))
             turn = len(request.messages) // 2  # each has added a call and its result
             return _calls(*(("todo__list", {"turn": turn}),) if turn < last else ())
+        if request.model.startswith(ASKING):
+            last = int(request.model.removeprefix(ASKING))
+            turn = len(request.messages) // 2
+            return _calls(("todo__list", {}) if turn < last else _QUESTION)
         if request.model.startswith(LEADER):
             turn = 1 + sum(message["role"] == "assistant" for message in request.messages)
             return _led(request.messages, int(request.model.removeprefix(LEADER)), turn)
