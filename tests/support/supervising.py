@@ -27,6 +27,26 @@ def does(function: str, place: int = 0) -> Callable[[Request], Reply]:
     return lambda request: calls((function, {"id": agents_in(request)[place]}))
 
 
+def replies(text: str, function: str = "agent__reply_escalation") -> Callable[[Request], Reply]:
+    """A reply that answers the one question that the model was told of last."""
+
+    def reply(request: Request) -> Reply:
+        (escalation,) = _pending(request)
+        name = escalation["escalation_id"]
+        return calls((function, {"escalation_id": name, "reply": text}))
+
+    return reply
+
+
+def _pending(request: Request) -> list[dict[str, Any]]:
+    """What the model was told last of open questions."""
+    found: list[dict[str, Any]] = []
+    for message in request.messages:
+        if message["role"] == "tool" and message["content"].startswith("{"):
+            found = json.loads(message["content"]).get("pending_escalations", found)
+    return found
+
+
 def agents_in(request: Request) -> list[str]:
     """The ids of agents that the conversation has started and not taken off the list."""
     names: dict[str, None] = {}

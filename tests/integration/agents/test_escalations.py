@@ -15,8 +15,8 @@ from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.keys import leaked_keys
-from tests.support.model_server import ModelServer, Reply, Request, calls, says
-from tests.support.supervising import collects_all, spawns
+from tests.support.model_server import ModelServer, calls, says
+from tests.support.supervising import collects_all, replies, spawns
 
 BOSS = "model: openai:m\ncan_spawn_agents: true\n"
 WORKER = "escalation_timeout: 30\n"
@@ -44,26 +44,6 @@ def told(server: ModelServer, text: str = "Lead.") -> list[Any]:
 def work_until_asked(engine: Engine) -> None:
     while not engine.inbox():
         engine.work_once()
-
-
-def pending(request: Request) -> list[dict[str, Any]]:
-    """What the model was told last of open questions."""
-    found: list[dict[str, Any]] = []
-    for message in request.messages:
-        if message["role"] == "tool" and message["content"].startswith("{"):
-            found = json.loads(message["content"]).get("pending_escalations", found)
-    return found
-
-
-def replies(text: str, function: str = "agent__reply_escalation") -> Any:
-    """A reply that answers the question that the model was told of."""
-
-    def reply(request: Request) -> Reply:
-        (escalation,) = pending(request)
-        name = escalation["escalation_id"]
-        return calls((function, {"escalation_id": name, "reply": text}))
-
-    return reply
 
 
 def test_the_root_that_waits_is_woken_and_answers(engine: Engine, server: ModelServer) -> None:

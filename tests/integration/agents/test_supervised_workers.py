@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from tests.support.conversations import converses
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.runs.submit import Request as RunRequest
+from tests.support.conversations import converses, results
 from tests.support.invariants import assert_consistent
-from tests.support.model_server import ModelServer, Reply, Request, says
-from tests.support.supervising import collects_all, spawns
+from tests.support.model_server import ModelServer, Reply, Request, calls, fails, says
+from tests.support.supervising import agents_in, collects_all, replies, spawns
 from tests.support.wait import wait_until
 from tests.support.workers import Worker, Workers
 
@@ -19,6 +22,17 @@ BOSS = """
 model: openai:m
 can_spawn_agents: true
 max_concurrent_agents: 4
+"""
+COLOUR = calls(("user__ask", {"question": "Which colour?", "options": ["red", "blue"]}))
+WELL = calls(("user__input", {"question": "Well?"}))
+# Of a graph, its one node: an agent below it.
+ABOVE = """
+start: sub
+settings: {{tolerate_failures: false}}
+nodes:
+  sub: {{type: agent, agent: {below}, prompt: "{prompt}", timeout: 600, next: z,
+        state_updates: {{got: "{{{{output}}}}"}}}}
+  z: {{type: end, output: "{{{{got}}}}"}}
 """
 JOBS = ("Dig.", "Plant.", "Water.", "Mow.")
 
@@ -75,3 +89,105 @@ def test_four_children_on_two_workers_of_which_one_is_killed_in_mid_turn(
     leading = [each for each in server.requests if "Lead." in each.text]
     assert all(f"{job} Done." in leading[-1].text for job in JOBS)
     assert_consistent(workers.store.client, runs=1 + len(JOBS))
+
+
+def test_a_child_is_answered_by_a_model_a_person_or_nobody(
+    workers: Workers, server: ModelServer
+) -> None:
+    done = says("Done.")
+    converses(
+        server, "Lead 1.", spawns("Paint 1."), collects_all, replies("red"), collects_all, done
+    )
+    for number, agent in ((2, "worker"), (3, "hasty")):
+        lead = spawns(f"Paint {number}.", agent=agent)
+        converses(server, f"Lead {number}.", lead, collects_all, WELL, collects_any, done)
+    for number in (1, 2, 3):
+        converses(server, f"Paint {number}.", COLOUR, says("Painted."))
+    workers.write_normal("worker", "escalation_timeout: 600\n")
+    workers.write_normal("hasty", "escalation_timeout: 1\n")
+    workers.start("--scheduler", concurrency=4)
+
+    leads = [workers.submit_normal(BOSS, prompt=f"Lead {number}.") for number in (1, 2, 3)]
+    _, by_person, by_nobody = leads
+    wait_until(lambda: is_asked(workers, by_person, 2), "a person is asked at both levels")
+    workers.client.answer(workers.queries.children(by_person)[0].run_id, "blue")
+    wait_until(lambda: is_over_below(workers, by_nobody), "nobody has answered in time")
+    for run_id in (by_person, by_nobody):
+        wait_until(partial(is_asked, workers, run_id, 1), "the model above asks a person")
+        workers.client.answer(run_id, "go on", "user__input")
+    await_ends(workers, *leads)
+
+    assert [workers.run(run_id).output for run_id in leads] == ["Done."] * 3
+    assert results(server, "Paint 1.") == ['{"answer":"red"}']
+    assert results(server, "Paint 2.") == ['{"answer":"blue"}']
+    assert "fallback" in results(server, "Paint 3.")[0]
+    assert workers.inbox() == []
+    assert_consistent(workers.store.client, runs=6)
+
+
+def test_trees_end_and_go_on_from_the_top_and_sessions_on_another_worker(
+    workers: Workers, server: ModelServer
+) -> None:
+    gate = Gate()
+    converses(server, "Lead.", spawns("Manage.", agent="middle"), collects_all)
+    converses(server, "Manage.", spawns("Dig."), collects_all)
+    converses(server, "Dig.", gate.reply("Dug."))
+    too_long = fails(400, "This model's maximum context length is 8192 tokens.")
+    server.when("Break.", calls(("todo__list", {})), too_long, says("Mended."))
+    server.when("Water!", says("Watered."), says("Once."))
+    workers.write_normal("worker", "auto_continue: true\nmodel: openai:m\n")
+    workers.write_normal("middle", BOSS)
+    workers.write("bottom", ABOVE.format(below="worker", prompt="Break."))
+    first = workers.start("--scheduler", concurrency=4)
+
+    cancelled = workers.submit_normal(BOSS, prompt="Lead.")
+    wait_until(lambda: gate.waiting, "the third level asks its model")
+    workers.client.cancel(cancelled)
+    gate.open()
+    broken = workers.submit(ABOVE.format(below="bottom", prompt="-"))
+    in_session = workers.client.prepare("worker")
+    begun = workers.client.submit(in_session, RunRequest(session="ada", prompt="Water!"))
+    await_ends(workers, cancelled, broken, begun)
+    assert [str(each.status) for each in tree(workers, cancelled)] == ["cancelled"] * 3
+    assert "no longer fits the model's context" in workers.failure(broken).message
+    first.kill()
+    workers.start("--scheduler", concurrency=4)
+    workers.client.retry(broken)
+    again = workers.client.submit(in_session, RunRequest(session="ada", prompt="How often?"))
+    await_ends(workers, broken, again)
+
+    assert [each.output for each in tree(workers, broken)] == ["Mended."] * 3
+    asked = [each for each in server.requests if "Break." in each.text]
+    assert len(asked) == 3  # of the turn before the failure nothing was asked again
+    assert workers.run(again).output == "Once."
+    (last,) = [each for each in server.requests if "How often?" in each.text]
+    assert [each["content"] for each in last.messages][-3:] == ["Water!", "Watered.", "How often?"]
+    assert_consistent(workers.store.client, runs=3 + 3 + 2)
+
+
+def collects_any(request: Request) -> Reply:
+    """What is still to be collected: a busy machine may have come to it earlier."""
+    return collects_all(request) if agents_in(request) else says("Done.")
+
+
+def await_ends(workers: Workers, *run_ids: str) -> None:
+    wait_until(lambda: all(workers.run(each).is_final for each in run_ids), "the runs are over")
+
+
+def is_asked(workers: Workers, run_id: str, count: int) -> bool:
+    """Whether so many questions are open in a run and its children, one of them its own."""
+    children = {child.run_id for child in workers.queries.children(run_id)}
+    asking = [each.run_id for each in workers.inbox() if each.run_id in {run_id, *children}]
+    return run_id in asking and len(asking) == count
+
+
+def is_over_below(workers: Workers, run_id: str) -> bool:
+    return any(child.is_final for child in workers.queries.children(run_id))
+
+
+def tree(workers: Workers, run_id: str) -> list[Run]:
+    """A run, and what is below it, where each has one child."""
+    found = [workers.run(run_id)]
+    while children := workers.queries.children(found[-1].run_id):
+        found.extend(children)
+    return found
