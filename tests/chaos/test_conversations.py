@@ -9,13 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.llm.client import Endpoint, ModelRequest, complete
-from tests.support.conversation_tour import TURNS, ConversationTour, script
+from tests.support.conversation_tour import (
+    TURNS,
+    TURNS_OF_THE_CHILD,
+    ConversationTour,
+    script,
+)
 from tests.support.dying import IN_A_CONVERSATION, Deaths
 from tests.support.engine import Engine
+from tests.support.fleet import Fleet, under_fire
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, says
+from tests.support.redis_server import RedisServer
+from tests.support.workers import Workers
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(400)]
 
@@ -87,6 +96,43 @@ def test_deaths_at_every_place_change_no_conversation(
         tour.check()
 
     # A reply is asked for again only if who had it died before it was kept.
-    turns = (TURNS + 2) * tours
+    turns = (TURNS + TURNS_OF_THE_CHILD) * tours
     assert len(server.requests) <= turns + deaths.at.total()
     assert_consistent(engine.redis, runs=2 * tours)
+
+
+@pytest.mark.usefixtures("server", "own_directories")
+def test_workers_schedulers_and_redis_are_killed_amid_conversations(
+    rng: random.Random, tmp_path: Path
+) -> None:
+    with (
+        RedisServer(tmp_path / "redis") as redis,
+        connect(redis.url, retry_outage=True) as client,
+        Workers(redis.url, client, tmp_path) as workers,
+    ):
+        fleet = Fleet(workers, rng, 2)
+        schedulers = [workers.start_scheduler()]
+        tours = [ConversationTour(workers, tmp_path / str(number)) for number in range(8)]
+
+        def kill_scheduler() -> None:
+            schedulers.pop().kill()
+            schedulers.append(workers.start_scheduler())
+
+        def restart_redis() -> None:
+            redis.kill()
+            redis.start()
+
+        def answer_all() -> None:
+            for tour in tours:
+                tour.answer()
+
+        def are_over() -> bool:
+            return all(tour.is_over() for tour in tours)
+
+        faults = (fleet.kill_one, restart_redis, fleet.kill_one, kill_scheduler)
+        between = [act for fault in faults for act in (fault, answer_all)]
+        under_fire(are_over, between, every_s=0.5, at_least=16, timeout_s=300)
+
+        for tour in tours:
+            tour.check()
+        assert_consistent(client, runs=2 * len(tours))

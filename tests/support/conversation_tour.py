@@ -1,7 +1,8 @@
 """A normal agent that uses what turns are made of, and what its run must come to.
 
-A list of things to do, a program beside it; two questions side by side; a child that runs a program
-and asks, answered by the model that leads it, and collected; and the end.
+A list of things to do, a program beside it; two questions side by side; two tasks, of which the
+second starts a child as the first is done: it runs a program and asks, is answered and told
+something by the model that leads it, finds that in its inbox, and is collected; and the end.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from tests.support.agents import Agents
 from tests.support.conversations import converses
 from tests.support.model_server import ModelServer, Reply, Request, calls, says
-from tests.support.supervising import collects_all, spawns
+from tests.support.supervising import collects_all
 
 LEADER = """
 model: openai:m
@@ -39,7 +40,8 @@ def note(text: str) -> str:
 '''
 ANSWERS = {"user__ask": "tea", "user__confirm": "yes"}
 TODOS = [{"id": 1, "desc": "boil", "done": True}, {"id": 2, "desc": "pour", "done": False}]
-TURNS = 9
+SECOND = {"subject": "do", "blocked_by": ["task_1"], "agent": "worker", "prompt": "Work."}
+TURNS, TURNS_OF_THE_CHILD = 10, 3
 
 
 def script(server: ModelServer) -> None:
@@ -53,27 +55,30 @@ def script(server: ModelServer) -> None:
             ("user__ask", {"question": "What?", "options": ["tea"]}),
             ("user__confirm", {"question": "Now?"}),
         ),
-        spawns("Work."),
+        calls(("agent__task_create", {"subject": "plan"}), ("agent__task_create", SECOND)),
+        calls(("agent__task_complete", {"task_id": "task_1"})),
         collects_all,
         _replies,
         collects_all,
-        calls(("todo__done", {"id": 1})),
+        calls(("todo__done", {"id": 1}), ("agent__task_complete", {"task_id": "task_2"})),
         says("Served."),
     )
     converses(
         server,
         "Work.",
         calls(("note", {"text": "b"}), ("user__input", {"question": "How?"})),
+        calls(("agent__check_inbox", {})),
         says("Poured."),
     )
 
 
 def _replies(request: Request) -> Reply:
-    """The answer to what the child asks, by the id that the model was told last."""
+    """A message to the child, and the answer to what it asks; the model was told the ids."""
     told = json.loads(request.messages[-1]["content"])
     (asked,) = told["pending_escalations"]
     answer = {"escalation_id": asked["escalation_id"], "reply": "with milk"}
-    return calls(("agent__reply_escalation", answer))
+    message = {"id": asked["from_agent_id"], "message": "Mind the cup."}
+    return calls(("agent__send_message", message), ("agent__reply_escalation", answer))
 
 
 class ConversationTour:
@@ -105,13 +110,21 @@ class ConversationTour:
         assert state["todos"]["todos"] == TODOS
         turns = [state[f"turn {number}"] for number in range(1, TURNS + 1)]
         told = [json.loads(m["content"]) for turn in turns for m in turn if m["role"] == "tool"]
-        _, boil, pour, noted, asked, confirmed, spawned, waiting, replied, collected, _ = told
+        _, boil, pour, noted, asked, confirmed, *led, _, completed = told
+        _, planned, dispatched, waiting, sent, replied, collected = led
         assert (boil["id"], pour["id"], noted) == (1, 2, {"output": "noted a"})
         assert (asked, confirmed) == ({"answer": "tea"}, {"answer": "yes"})
-        assert (waiting["status"], replied["status"]) == ("pending", "ok")
-        assert (collected["id"], collected["output"]) == (spawned["id"], "Poured.")
+        assert (waiting["status"], sent["status"], replied["status"]) == ("pending", "ok", "ok")
+        (started,) = dispatched["auto_dispatched"]
+        assert (started["task_id"], planned["task_id"]) == ("task_2", "task_2")
+        assert (collected["id"], collected["output"]) == (started["id"], "Poured.")
+        assert completed["status"] == "ok"
+        assert [task["status"] for task in state["tasks"]] == ["completed", "completed"]
         (child,) = self._agents.queries.children(self.run_id)
         assert child.output == "Poured."
+        *_, inbox = (m for m in self._agents.state(child.run_id)["turn 2"] if m["role"] == "tool")
+        messages = json.loads(inbox["content"])["messages"]
+        assert [each["payload"]["content"] for each in messages] == ["Mind the cup."]
         tries = dict(map(str.split, self._effects.read_text().splitlines()))
         assert sorted(tries.values()) == ["a", "b"]
         assert {key.split(":")[0] for key in tries} == {self.run_id, child.run_id}
