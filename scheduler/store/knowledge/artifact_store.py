@@ -120,7 +120,8 @@ class OutsideIndexes:
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
-        files, root = fsspec.core.url_to_fs(self._url)
+        # Others write there too: a listing that is remembered would hide what they made since.
+        files, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
         return files, root.rstrip("/")
 
     @property

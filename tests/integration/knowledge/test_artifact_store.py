@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from sleipnir.scheduler.errors import ArtifactStoreFailed
 from sleipnir.scheduler.store.knowledge.artifact_store import OutsideIndexes
@@ -37,6 +39,38 @@ def test_what_is_put_is_found_and_can_be_removed(url: str) -> None:
     indexes.remove("a")
     indexes.remove("a")
     assert indexes.get("a") is None
+
+
+class Remembering(MemoryFileSystem):
+    """Looks files up in the listings it had, as those of object stores do."""
+
+    protocol = "remembering"
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+        found = self.dircache.get(path) or super().ls(path, detail=True, **options)
+        self.dircache[path] = found
+        return found if detail else [entry["name"] for entry in found]
+
+    def exists(self, path: str, **options: Any) -> bool:
+        listed = self.dircache.get(path.rpartition("/")[0])
+        if listed is None:
+            return bool(super().exists(path, **options))
+        return path in [entry["name"] for entry in listed]
+
+
+def test_what_another_machine_stored_since_is_found() -> None:
+    fsspec.register_implementation("remembering", Remembering, clobber=True)
+    try:
+        indexes = OutsideIndexes("remembering://indexes", 60)
+        indexes.put("a", PACKED)
+        for name in ("b", "b.json"):  # not by way of this object: as if elsewhere
+            Remembering.store[f"{indexes._root}/{name}"] = Remembering.store[
+                f"{indexes._root}/{name.replace('b', 'a', 1)}"
+            ]
+
+        assert indexes.get("b") == PACKED
+    finally:
+        Remembering.store.clear()
 
 
 def test_what_nobody_uses_goes_with_the_next_one(url: str) -> None:
