@@ -10,7 +10,6 @@ from sleipnir.graphs.knowledge.pointer import NORMAL_AGENT_NODE
 from sleipnir.graphs.knowledge.rag_template import filled
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.scheduler.agents.memory import SOURCES
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.visit.context import Visit
 
@@ -33,9 +32,7 @@ def with_documents(visit: Visit[TurnNode], transcript: Transcript, text: str) ->
         found = visit.services.knowledge.search(visit, base, text, _LIMIT_S, transcript)
         message, warnings = filled(plan.template, text, **found.output), list(found.warnings)
         searched = {"message": message, "sources": found.output["sources"], "warnings": warnings}
-        child = visit.resumed_with or {}
-        usage = Usage.from_text(child["usage"]) if "usage" in child else NO_USAGE
-        transcript.keep_result(_SEARCH, searched, None, usage=usage)
+        transcript.keep_result(_SEARCH, searched, None)
     return str(searched["message"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import AgentNode
-from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
 from sleipnir.worker.executors.updates import require_rendered, update_state
 from sleipnir.worker.llm.caller import MustWait
@@ -28,36 +28,33 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
         prompt = require_rendered(node.prompt, "prompt", visit)
         return Spawned(node.agent, prompt, node.timeout)
     child = visit.resumed_with
-    usage = Usage.from_text(child["usage"])
-    text = _result_of(visit, child, usage)
+    text = _result_of(visit, child)
     output: Any = text
+    usage = NO_USAGE
     writes: dict[str, Any] = {}
     if node.output_schema is not None:
         try:
-            output, extracting = _extracted(visit, node.output_schema, text, usage)
+            output, usage = _extracted(visit, node.output_schema, text)
         except MustWait as wait:
             return Deferred(wait.delay_s, wait.reason, wait.for_person)
-        usage += extracting
         if isinstance(output, dict):
             writes.update(output)
     update_state(visit, writes, {"output": output})
     return Wrote(writes, node.targets, output, usage=usage)
 
 
-def _extracted(
-    visit: Visit[AgentNode], schema: dict[str, Any], text: str, usage: Usage
-) -> tuple[Any, Usage]:
+def _extracted(visit: Visit[AgentNode], schema: dict[str, Any], text: str) -> tuple[Any, Usage]:
     """What of the child's output fits the schema, and what asking for it used."""
     calls = ModelCalls(visit, visit.graph.model or visit.services.models.default or "")
     try:
         output = extract(schema, text, calls.complete, limit_s=visit.limits.check_s)
     except ExtractionFailed as error:
         message = f"agent '{visit.node.agent}': {error}"
-        raise NodeFailed("R018", message, usage + calls.usage) from error
+        raise NodeFailed("R018", message, calls.usage) from error
     return output, calls.usage
 
 
-def _result_of(visit: Visit[AgentNode], child: dict[str, Any], usage: Usage) -> str:
+def _result_of(visit: Visit[AgentNode], child: dict[str, Any]) -> str:
     node = visit.node
     match child["status"]:
         case "succeeded":
@@ -66,14 +63,12 @@ def _result_of(visit: Visit[AgentNode], child: dict[str, Any], usage: Usage) -> 
             raise NodeFailed(
                 "R016",
                 f"agent '{node.agent}' took longer than {node.timeout:g}s (run {child['run_id']})",
-                usage,
             )
         case status:
             raise NodeFailed(
                 "R015",
                 f"agent '{node.agent}' {status.replace('_', ' ')} (run {child['run_id']})"
                 + _quoted(child["error"]),
-                usage,
             )
 
 

@@ -8,20 +8,20 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.knowledge.build_graph import ORDER, build_bundle
 from sleipnir.graphs.schema import MAX_SECONDS
 from sleipnir.scheduler.runs.events import KB_BUILD
-from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotBuilt, NotYet
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, OwnAgent, Spawned
 
 
 def outcome_without(
-    visit: Visit[Any], where: str, failure: KnowledgeFailed, usage: Usage
+    visit: Visit[Any], where: str, failure: KnowledgeFailed, usage: Usage = NO_USAGE
 ) -> Spawned | Deferred:
     """A child run builds it, or the visit rests.
 
     Args:
         where: names the knowledge base in a failure.
-        usage: of the visit so far.
+        usage: of the visit so far, but for what counts already.
 
     Raises:
         NodeFailed: R020, it cannot be built or searched.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sleipnir.graphs.knowledge.bases import DescribedBase
 from sleipnir.graphs.schema import RagNode
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.executors.missing_knowledge import outcome_without
 from sleipnir.worker.executors.updates import require_rendered, update_state
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
@@ -18,15 +17,14 @@ def run_rag(visit: Visit[RagNode]) -> Outcome:
     Raises:
         NodeFailed: R001 for the query, R020 if the knowledge base cannot be built or searched.
     """
-    node, child = visit.node, visit.resumed_with
+    node = visit.node
     query = require_rendered(node.query, "query", visit)
-    usage = NO_USAGE if child is None else Usage.from_text(child["usage"])
     base = DescribedBase(visit.node_id, node.documents, node)
     try:
         found = visit.services.knowledge.search(visit, base, query, node.timeout)
     except KnowledgeFailed as failure:
         where = f"agent '{visit.graph.name}', rag node '{visit.node_id}'"
-        return outcome_without(visit, where, failure, usage)
+        return outcome_without(visit, where, failure)
     writes: dict[str, object] = {}
     update_state(visit, writes, {"output": found.output})
-    return Wrote(writes, node.targets, found.output, usage=usage, warnings=found.warnings)
+    return Wrote(writes, node.targets, found.output, warnings=found.warnings)

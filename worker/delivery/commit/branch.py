@@ -76,8 +76,16 @@ def _log_failure(delivery: Delivery, text: str) -> None:
 
 
 def usage_of(outcome: Wrote | Ended | Failed) -> Usage:
-    """What the visit used and no conversation has recorded."""
+    """What the visit used and the run does not count yet."""
     return outcome.usage
+
+
+def counted_usage(visit: Visit[Any]) -> Usage:
+    """What the run counts of the visit already: what was recorded, and what a child used."""
+    used, child = visit.services.conversation.recorded_usage, visit.resumed_with
+    if child and "usage" in child:
+        used += Usage.from_text(child["usage"])
+    return used
 
 
 def _texts(visit: Visit[Any], outcome: Wrote | Ended, settings: Settings) -> dict[str, str]:
@@ -124,7 +132,7 @@ def _timing(delivery: Delivery, usage: Usage) -> dict[str, Any]:
         timing["wait"] = delivery.begun.wait_ms
     if delivery.begun.parked_ms:
         timing["parked"] = delivery.begun.parked_ms
-    usage += visit.services.conversation.recorded_usage
+    usage += counted_usage(visit)
     if usage:
         timing["usage"] = usage.to_list()
     if isinstance(visit.node, MapNode) and visit.resumed_with is not None:

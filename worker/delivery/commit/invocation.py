@@ -8,6 +8,7 @@ from sleipnir.graphs.schema import MapNode, ScriptNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted
 from sleipnir.scheduler.store.keys import parse_visit_id
+from sleipnir.worker.delivery.commit.branch import counted_usage
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
@@ -37,7 +38,7 @@ def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
         elapsed_s=delivery.visit.elapsed_s(),
         event=event,
         usage=outcome.usage,
-        spent=outcome.usage + visit.services.conversation.recorded_usage,
+        spent=outcome.usage + counted_usage(visit),
     )
 
 
@@ -48,7 +49,7 @@ def discard(delivery: Delivery) -> None:
         encode({"discarded": True, "value": None}),
         void=True,
         elapsed_s=delivery.visit.elapsed_s(),
-        spent=delivery.visit.services.conversation.recorded_usage,
+        spent=counted_usage(delivery.visit),
     )
 
 

@@ -67,25 +67,12 @@ local function cancel_spawned(run_id, status)
   end
 end
 
--- A child that was spawned is over, and its parent counts what it used.
-local function leave_parent(run_id, parent, orphaned)
-  local parent_run = string.match(parent, '^(%S+)')
-  if not orphaned then
-    write('HDEL', key('spawned', parent_run), handle_of(run_id))
-  end
-  local usage = untold_usage(run_id)
-  if string.find(usage, '[1-9-]') and redis.call('EXISTS', key('run', parent_run)) == 1 then
-    add_usage(parent_run, usage)
-  end
-end
-
 -- `failure` is the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
 function finish(run_id, status, output, failure, orphaned)
   local run = key('run', run_id)
   local r = read_listed(run_id)
   if r.spawns then
     cancel_spawned(run_id, status)
-    r = read_listed(run_id)  -- with what they used
   end
   local before, started, batch = r.status, r.started, r.batch
 
@@ -98,8 +85,8 @@ function finish(run_id, status, output, failure, orphaned)
   if r.parent and not orphaned then  -- as long as its status tells whether it waited for a person
     wake_parent(run_id, r.parent, status, output, failure)
   end
-  if r.spawned then
-    leave_parent(run_id, r.parent, orphaned)
+  if r.spawned and not orphaned then
+    write('HDEL', key('spawned', string.match(r.parent, '^%S+')), handle_of(run_id))
   end
   undo[#undo + 1] = {'HDEL', run, 'output', 'error', 'ended'}
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,

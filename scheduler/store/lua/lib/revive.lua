@@ -18,12 +18,9 @@ local function can_revive(run_id, parent)
     and redis.call('EXISTS', key('history', run_id), key('state', run_id)) == 2
 end
 
--- A spawned child goes on: its parent has counted what it used, and counts it as alive.
+-- A spawned child goes on: its parent counts it as alive.
 local function spawn_again(run_id, parent)
-  local parent_run = string.match(parent, '^%S+')
-  local run, spawned = key('run', run_id), key('spawned', parent_run)
-  write('HDEL', run, 'told')
-  write('HSET', run, 'told', untold_usage(run_id))
+  local spawned = key('spawned', string.match(parent, '^%S+'))
   stay(spawned)
   write('HSET', spawned, handle_of(run_id), run_id)
 end

@@ -174,11 +174,7 @@ local function narrate(run_id, event)
   end
 end
 
--- `usage` is '' or 'prompt_tokens completion_tokens cost cached_tokens', cost '-' when unknown.
-local function add_usage(run_id, usage)
-  if usage == '' then return end
-  local prompt, completion, cost, cached = string.match(usage, '^(%d+) (%d+) (%S+) (%d+)$')
-  local run = key('run', run_id)
+local function count_usage(run, prompt, completion, cost, cached)
   write('HINCRBY', run, 'prompt_tokens', prompt)
   write('HINCRBY', run, 'completion_tokens', completion)
   if cached ~= '0' then
@@ -188,5 +184,21 @@ local function add_usage(run_id, usage)
     write('HSET', run, 'unpriced', '1')
   else
     write('HINCRBYFLOAT', run, 'cost', cost)
+  end
+end
+
+-- A run counts what it used, and so do those above it, up to one that is over.
+-- `usage` is '' or 'prompt_tokens completion_tokens cost cached_tokens', cost '-' when unknown.
+local function add_usage(run_id, usage)
+  if usage == '' then return end
+  local prompt, completion, cost, cached = string.match(usage, '^(%d+) (%d+) (%S+) (%d+)$')
+  local run = key('run', run_id)
+  local parent, status = redis.call('HGET', run, 'parent'), nil
+  count_usage(run, prompt, completion, cost, cached)
+  while parent do
+    run = key('run', string.match(parent, '^%S+'))
+    parent, status = unpack(redis.call('HMGET', run, 'parent', 'status'))
+    if is_over(status) then return end
+    count_usage(run, prompt, completion, cost, cached)
   end
 end

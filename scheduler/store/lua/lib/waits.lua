@@ -34,7 +34,7 @@ local function add_usages(one, other, sign)
   return table.concat(sums, ' ')
 end
 
--- What a run used, as a text, but for what its parent has counted in earlier tries.
+-- What a run used, as a text, but for what its parent's nodes were told of in earlier tries.
 local function untold_usage(run_id)
   local prompt, completion, cost, unpriced, cached, told = unpack(redis.call('HMGET',
     key('run', run_id), 'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens',
