@@ -99,6 +99,17 @@ def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
         yield from _keywords_only(base)
 
 
+def obstacles(agent: Agent, resources: Resources) -> Iterator[str]:
+    """Why knowledge bases of an agent are not there, and cannot be built unasked."""
+    for described in bases_of(agent):
+        path = ("nodes", described.node_id) if described.node is not None else ()
+        base = _Base(agent, resources, described.node_id, described.documents, described.node, path)
+        why = base.why_not_there()
+        if why is not None:
+            yield base.finding("E208", why).message
+        yield from (finding.message for finding in _embedding_model_is_there(base))
+
+
 @dataclass(frozen=True, slots=True)
 class _Base:
     """One knowledge base of an agent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePath
+from typing import Literal
 
 from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.document.loader import Agent
@@ -15,9 +16,11 @@ from sleipnir.graphs.tools.toolbox import Toolbox
 from sleipnir.graphs.validator.context import near_names
 from sleipnir.graphs.validator.resources import Resources
 from sleipnir.graphs.variables import VARIABLE_PREFIX, environment_name
+from sleipnir.records import dataclass
 
 # What starts the tools of a language; bash runs everywhere we run.
 _INTERPRETERS = {"bash": "bash", "python": "python3", "typescript": "npx"}
+_EVERYWHERE = ("bash", "python3")
 
 
 def global_tools_exist(agent: Agent, toolbox: Toolbox) -> Iterator[Finding]:
@@ -48,21 +51,46 @@ def machine_has_what_tools_need(
     """W603: programs and variables of tools that are really used; another machine may have them."""
     if resources.find_program is None:
         return
-    variables = _variables(agent, used := list(used), resources)
     noted: set[tuple[PurePath, str]] = set()
+    for need in needs_of(agent, used, resources):
+        file = need.function.file
+        if not need.is_there and (file, need.name) not in noted:
+            noted.add((file, need.name))
+            yield Finding("W603", need.message, file=str(file), line=need.function.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A program or an environment variable that a function cannot do without."""
+
+    function: Function
+    kind: Literal["program", "environment variable"]
+    name: str
+    is_there: bool
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it is worth no word where it is there."""
+        return self.name in _EVERYWHERE
+
+    @property
+    def message(self) -> str:
+        """What to say where it is not there."""
+        tool = self.function.file.name
+        return f"{tool} needs the {self.kind} '{self.name}', which this machine lacks"
+
+
+def needs_of(agent: Agent, used: Iterable[Function], resources: Resources) -> Iterator[Need]:
+    """What functions need of the machine; what the engine gives every call is left out."""
+    variables = _variables(agent, used := list(used), resources)
+    find = resources.find_program
     for function in used:
-        programs = (_INTERPRETERS[function.language], *function.bash.programs)
-        missing = [f"the program '{name}'" for name in programs if not resources.find_program(name)]
-        missing += [
-            f"the environment variable '{variable.name}'"
-            for variable in function.bash.variables
-            if variable.required and not _is_given(variable.name) and variable.name not in variables
-        ]
-        for what in missing:
-            if (function.file, what) not in noted:
-                noted.add((function.file, what))
-                message = f"{function.file.name} needs {what}, which this machine lacks"
-                yield Finding("W603", message, file=str(function.file), line=function.line)
+        for program in (_INTERPRETERS[function.language], *function.bash.programs):
+            yield Need(function, "program", program, find is None or find(program) is not None)
+        for variable in function.bash.variables:
+            if variable.required and not _is_given(variable.name):
+                is_there = variable.name in variables
+                yield Need(function, "environment variable", variable.name, is_there)
 
 
 def _is_given(variable: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.mcp.config import ALL_SERVERS, function_suffix
 from sleipnir.graphs.schema import LlmNode
+from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.toolbox import SERVER_PREFIX
 from sleipnir.graphs.validator import tool_files
 from sleipnir.graphs.validator.context import Context, near_names
@@ -18,18 +19,25 @@ def servers_are_configured(context: Context) -> Iterator[Finding]:
     E608 instead, if nobody can tell because the file of them is wrong.
     """
     resources = context.resources
-    known = resources.mcp_servers | {ALL_SERVERS}
     if context.graph.mcp_servers and resources.mcp_findings:
         yield from resources.mcp_findings
         return
+    for index, server, hint in servers_of(context):
+        if hint is not None:
+            yield context.finding("W021", unavailable(server), "mcp_servers", index, hint=hint)
+
+
+def servers_of(context: Context) -> Iterator[tuple[int, str, str | None]]:
+    """Each server of the agent: its entry's index, its name, and what helps if it cannot start."""
+    resources = context.resources
+    known = resources.mcp_servers | {ALL_SERVERS}
     hints = near_names(context.graph.mcp_servers, known | resources.mcp_aliases.keys())
     for index, entry in enumerate(context.graph.mcp_servers):
         for server in resources.mcp_aliases.get(entry, (entry,)):
             hint = _obstacle(server, context)
             if server not in known:
                 hint = hints.get(server, f"describe '{server}' in mcp.json")
-            if hint is not None:
-                yield context.finding("W021", _unavailable(server), "mcp_servers", index, hint=hint)
+            yield index, server, hint
 
 
 def _obstacle(server: str, context: Context) -> str | None:
@@ -56,9 +64,14 @@ def global_tools_exist(context: Context) -> Iterator[Finding]:
 
 def used_tools_can_run(context: Context) -> Iterator[Finding]:
     """W603: this machine has what the tools of some node need."""
-    entries = (entry for _, node in context.graph.nodes_of(LlmNode) for entry in node.tools or ())
-    used = context.toolbox.select(entries).functions
+    used = used_functions(context)
     yield from tool_files.machine_has_what_tools_need(context.agent, used, context.resources)
+
+
+def used_functions(context: Context) -> tuple[Function, ...]:
+    """The functions of tool files that some `llm` node of a graph names."""
+    entries = (entry for _, node in context.graph.nodes_of(LlmNode) for entry in node.tools or ())
+    return context.toolbox.select(entries).functions
 
 
 def node_tools_exist(context: Context) -> Iterator[Finding]:
@@ -90,7 +103,7 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
         if servers.offer(entry) or toolbox.is_broken:
             continue
         if silent := servers.silent():
-            yield context.finding("W021", _unavailable(silent), *path)
+            yield context.finding("W021", unavailable(silent), *path)
         else:
             message = f"node '{path[1]}': unknown tool '{entry}'"
             listed = toolbox.exists(entry)
@@ -142,5 +155,6 @@ class _Servers:
         return self._answers[server]
 
 
-def _unavailable(server: str) -> str:
+def unavailable(server: str) -> str:
+    """What there is to say of a server that cannot be used."""
     return f"MCP server '{server}' is unavailable; its functions are missing"

@@ -24,6 +24,17 @@ def model_checks(settings: Settings) -> Iterator[Check]:
         yield Check("secrets file", "error", str(error))
 
 
+def why_not(model: str, keys: ModelKeys) -> str | None:
+    """Why neither a model nor any of those an alias stands for can be asked from here, and what
+    to do; None if one can.
+    """
+    try:
+        check = _model("model", model, keys)
+    except SecretsUnusable as error:
+        return str(error)
+    return None if check.state == "ok" else f"{check.text}: {check.remedy}"
+
+
 def _keys(keys: ModelKeys) -> Check:
     providers = dict.fromkeys((*PROVIDER_KEYS, *keys.settings.providers))
     if found := [provider for provider in providers if keys.has(provider)]:

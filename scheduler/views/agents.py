@@ -27,11 +27,17 @@ MOST_RUNS = 1_000
 _WEEK_MS = 7 * 86_400_000
 
 
-def agent_row(name: str, directory: Path) -> Document:
-    """An agent that can be named, in short."""
+def readable_agent(directory: Path) -> Agent | None:
+    """The agent of a directory; None: its file cannot be used."""
     try:
-        agent = loader.load_agent(directory, os.environ)
+        return loader.load_agent(directory, os.environ)
     except InvalidAgent:
+        return None
+
+
+def agent_row(name: str, directory: Path, agent: Agent | None) -> Document:
+    """An agent that can be named, in short; None: it cannot be read."""
+    if agent is None:
         kind, description = "invalid", f"see: sleipnir validate {name}"
     else:
         kind, description = kind_of(agent), definition_document(agent)["description"]
@@ -113,7 +119,10 @@ def agents_document(client: Client) -> Document:
     here = client.search.names()
     tally = client.queries.tally()
     used = {field[2] for name in tally if (field := _ended_field(name)) is not None}
-    rows = {name: agent_row(name, directory) for name, directory in here.items()}
+    rows = {
+        name: agent_row(name, directory, readable_agent(directory))
+        for name, directory in here.items()
+    }
     unknown = {"kind": None, "description": "", "directory": None}
     return {
         "agents": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,14 +58,23 @@ def test_a_shipped_agent_passes_its_tests(engine: Sleipnir, agent: str) -> None:
 
 def test_an_agent_is_shown_with_what_it_lacks_here(engine: Sleipnir, tmp_path: Path) -> None:
     nothing_set = Sleipnir(tmp_path).json("agents", "deep-research")["missing"]
-    enough = engine.json("agents", "demo")["missing"]
+    enough = engine("agents", "demo", "--json", OPENAI_API_KEY="of-a-test").stdout
 
     assert [text.partition(":")[0] for text in nothing_set] == [
         "a model",
         "MCP server 'ddg-search' is unavailable; its functions are missing",
         "rag node 'knowledge_lookup'",
     ]
-    assert enough == []
+    assert json.loads(enough)["missing"] == []
+
+
+def test_the_list_of_agents_marks_what_is_missing_here(engine: Sleipnir) -> None:
+    listed = engine("agents", OPENAI_API_KEY="of-a-test").stdout.splitlines()
+    needs = {line.split()[0]: line.rpartition("  ")[2] for line in listed}
+
+    assert needs["NAME"] == "NEEDS"
+    assert needs["demo"] == "model, knowledge base, --var username"
+    assert needs["jira-helper"] == "model, MCP server atlassian!"
 
 
 @pytest.fixture(scope="module")

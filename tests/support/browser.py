@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -21,18 +22,23 @@ def find_chromium() -> str:
     """The program; where there is none the test is skipped, on CI it fails."""
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
-        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        give_up("Browsers were not tested: Chromium is missing (apt-get install chromium)")
+        _give_up("Chromium is missing (apt-get install chromium)")
     return found
+
+
+def _give_up(why: str) -> NoReturn:
+    give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+    give_up(f"Browsers were not tested: {why}")
 
 
 @contextmanager
 def chromium() -> Iterator[Any]:
     """A browser; its contexts share nothing."""
     program = find_chromium()
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="Browsers were not tested: playwright is missing (make setup)"
-    )
+    try:
+        playwright = importlib.import_module("playwright.sync_api")
+    except ImportError:
+        _give_up("playwright is missing (make setup)")
     with playwright.sync_playwright() as started:
         # Whoever runs tests may be root, and containers have small shared memory.
         browser = started.chromium.launch(

@@ -17,17 +17,20 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
-    from sleipnir.graphs import validator
     from sleipnir.graphs.document import loader
     from sleipnir.scheduler import preparation
+    from sleipnir.scheduler.doctor import agent_needs
     from sleipnir.scheduler.views import agents as agents_view
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
-    from sleipnir.graphs.validator import Resources
+    from sleipnir.graphs.document.references import AgentSearch
+    from sleipnir.graphs.validator.requirements import Requirement
+    from sleipnir.graphs.validator.resources import Resources
+    from sleipnir.scheduler.config.settings import Settings
 
-# A knowledge base that cannot be built, an embedding model and a server that are not there.
-_LACKS = ("E208", "E211", "W021", "W601")
+# Stands behind what an agent needs and this machine lacks.
+_LACKING = "!"
 
 
 @click.command
@@ -37,46 +40,64 @@ def agents(options: Options, name: str | None) -> None:
     """List the agents that can be named, or show one."""
     settings = settings_of(options)
     search = agent_search(settings)
+    resources = preparation.resources_of(settings, search, require_knowledge=True)
     if name is not None:
         agent = loader.load_agent(search.find(name), os.environ)
-        resources = preparation.resources_of(settings, search, require_knowledge=True)
-        _show(options, agent, list(_missing(agent, resources)))
+        _show(options, agent, agent_needs.needs_of(agent, settings, resources))
         return
-    rows = [
-        agents_view.agent_row(agent_name, directory)
-        for agent_name, directory in search.names().items()
-    ]
+    found = list(_agents(settings, search, resources))
     if options.json:
-        for row in rows:
+        for row, _ in found:
             click.echo(json.dumps(row, ensure_ascii=False))
-    elif rows:
-        texts = [(row["name"], row["kind"], _first_line(row["description"])) for row in rows]
-        for line in columns(("NAME", "KIND", "DESCRIPTION"), texts):
-            click.echo(line)
+    elif found:
+        _print_table(options, found)
     else:
         options.say("no agents found; create one with `sleipnir init NAME`")
+
+
+def _agents(
+    settings: Settings, search: AgentSearch, resources: Resources
+) -> Iterator[tuple[dict[str, Any], list[Requirement]]]:
+    """A row for each, with what the agent needs here."""
+    for name, directory in search.names().items():
+        agent = agents_view.readable_agent(directory)
+        needs = [] if agent is None else agent_needs.needs_of(agent, settings, resources)
+        yield {**agents_view.agent_row(name, directory, agent), **_needs(needs)}, needs
+
+
+def _needs(needs: list[Requirement]) -> dict[str, list[str]]:
+    return {
+        "needs": [need.what for need in needs],
+        "missing": [need.lacking for need in needs if need.lacking],
+    }
+
+
+def _print_table(options: Options, found: list[tuple[dict[str, Any], list[Requirement]]]) -> None:
+    texts = [
+        (row["name"], row["kind"], _first_line(row["description"]), _marked(needs))
+        for row, needs in found
+    ]
+    for line in columns(("NAME", "KIND", "DESCRIPTION", "NEEDS"), texts):
+        click.echo(line)
+    if any(row["missing"] for row, _ in found):
+        options.say(f"{_LACKING} is missing here; `sleipnir agents NAME` tells what to do")
+
+
+def _marked(needs: list[Requirement]) -> str:
+    return ", ".join(need.what + (_LACKING if need.lacking else "") for need in needs)
 
 
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0]
 
 
-def _missing(agent: Agent, resources: Resources) -> Iterator[str]:
-    """What a run of the agent would lack here and now."""
-    found = validator.validate(agent, resources)
-    without_model = agent.normal is not None and not (agent.normal.model or resources.default_model)
-    if without_model or any(finding.code == "E212" for finding in found):
-        yield "a model: set `model` in config.yaml, or SLEIPNIR_MODEL"
-    yield from (finding.message for finding in found if finding.code in _LACKS)
-
-
-def _show(options: Options, agent: Agent, missing: list[str]) -> None:
+def _show(options: Options, agent: Agent, needs: list[Requirement]) -> None:
     document = {
         "name": agent.name,
         "kind": agents_view.kind_of(agent),
         "directory": str(agent.directory),
         **agents_view.definition_document(agent),
-        "missing": missing,
+        **_needs(needs),
     }
     if options.json:
         click.echo(json.dumps(document, ensure_ascii=False))
@@ -100,6 +121,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     nodes = [(node["id"], node["type"], node["description"]) for node in document.get("nodes", ())]
     yield from _section("nodes", columns(("", "", ""), nodes)[1:])
     yield from _section("tools", document.get("tools", ()))
+    yield from _section("needs", document["needs"])
     yield from _section("missing here", document["missing"])
     skills = [f"{s['name']}: {_first_line(s['description'])}" for s in document.get("skills", ())]
     yield from _section("skills", skills)

@@ -1,0 +1,44 @@
+"""What an agent needs of the machine that it runs on, beside models, and what of it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.knowledge.bases import bases_of
+from sleipnir.graphs.validator import knowledge, tool_files, tools
+from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.validator.resources import Resources
+from sleipnir.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One thing that runs of an agent need."""
+
+    what: str  # a few words, for lists
+    lacking: str | None = None  # what is not there and what to do; None: it is there
+
+
+def requirements_of(agent: Agent, resources: Resources) -> Iterator[Requirement]:
+    """MCP servers, programs and variables of its tools, knowledge bases, values of variables.
+
+    Far cheaper than validating it; nothing of an agent whose file cannot be used.
+    """
+    graph = agent.runnable
+    if graph is None:
+        return
+    context = Context(agent, graph, resources)
+    for _, server, hint in tools.servers_of(context):
+        lacking = None if hint is None else f"{tools.unavailable(server)}: {hint}"
+        yield Requirement(f"MCP server {server}", lacking)
+    used = context.toolbox.functions if agent.normal else tools.used_functions(context)
+    for need in tool_files.needs_of(agent, used, resources):
+        if not (need.is_there and need.is_everywhere):
+            yield Requirement(need.name, None if need.is_there else need.message)
+    if any(bases_of(agent)):
+        lacking = "; ".join(knowledge.obstacles(agent, resources)) or None
+        yield Requirement("knowledge base", lacking)
+    for variable in graph.variables:
+        if variable.default is None:
+            yield Requirement(f"--var {variable.name}")

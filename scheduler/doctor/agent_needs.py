@@ -1,0 +1,67 @@
+"""Tells what a run of an agent needs of this machine, and what of that is not here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.schema import LlmNode
+from sleipnir.graphs.validator.requirements import Requirement, requirements_of
+from sleipnir.graphs.validator.resources import Resources
+from sleipnir.scheduler.config.mcp_servers import configured_servers
+from sleipnir.scheduler.config.model_keys import ModelKeys
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.doctor.models import why_not
+from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
+
+_NO_MODEL = "a model: set `model` in config.yaml, or SLEIPNIR_MODEL"
+
+
+def needs_of(agent: Agent, settings: Settings, resources: Resources) -> list[Requirement]:
+    """Each once, its model first; what another agent needs that it starts is that one's."""
+    found: dict[str, Requirement] = {}
+    for need in (
+        *_models(agent, settings),
+        *requirements_of(agent, resources),
+        *_secrets(agent, settings),
+    ):
+        if need.what not in found or need.lacking:
+            found[need.what] = need
+    return list(found.values())
+
+
+def _models(agent: Agent, settings: Settings) -> Iterator[Requirement]:
+    """The models that are asked: `model`, however many; it lacks if one of them cannot be."""
+    keys = ModelKeys(settings.models, settings.secrets)
+    for model in dict.fromkeys(_named_models(agent)):
+        if wanted := model or settings.model:
+            yield Requirement("model", why_not(wanted, keys))
+        else:
+            yield Requirement("model", _NO_MODEL)
+
+
+def _named_models(agent: Agent) -> Iterator[str | None]:
+    if agent.normal is not None:
+        yield agent.normal.model
+    elif agent.graph is not None:
+        for _, node in agent.graph.nodes_of(LlmNode):
+            yield node.model or agent.graph.model
+
+
+def _secrets(agent: Agent, settings: Settings) -> Iterator[Requirement]:
+    """Of its MCP servers, and of the defaults of its variables."""
+    graph = agent.runnable
+    if graph is None:
+        return
+    config, _ = configured_servers(settings)
+    texts = {
+        f"MCP server {server}": config.entries[server]
+        for server in config.resolve(graph.mcp_servers)
+        if server in config.entries
+    }
+    texts |= {f"variable {each.name}": each.default for each in graph.variables}
+    for what, text in texts.items():
+        try:
+            settings.secrets.resolve(text)
+        except (SecretsMissing, SecretsUnusable) as error:
+            yield Requirement(what, str(error))
