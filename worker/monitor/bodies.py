@@ -44,3 +44,15 @@ class SubmitBody(ActBody):
     key: str | None = Field(
         None, min_length=1, max_length=200, description="the same one gives the same run"
     )
+
+
+class LimitsBody(ActBody):
+    """POST /api/v1/limits"""
+
+    set: dict[str, int | float | str] = Field(
+        {}, description="`NAME.SETTING` to value; `none` takes a limit away"
+    )
+    unset: list[str] = Field([], description="`NAME.SETTING` to go back to the configuration")
+    pause: str | None = Field(None, description="a provider or model that no call may use")
+    reason: str | None = Field(None, description="why it is paused")
+    resume: str | None = Field(None, description="what is paused; a budget that is used up")

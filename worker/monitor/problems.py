@@ -20,6 +20,7 @@ from sleipnir.scheduler.errors import (
     EngineUnreachable,
     RunNotFound,
     SessionInUse,
+    SettingInvalid,
     SleipnirError,
     SubmissionRefused,
     TransitionRefused,
@@ -70,6 +71,7 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (SessionInUse, 409, "refused"),
     (BudgetUsedUp, 409, "refused"),
     (SubmissionRefused, 422, "invalid"),
+    (SettingInvalid, 422, "invalid"),
     (EngineUnreachable, 503, "redis"),
     (SleipnirError, 400, "refused"),
 )

@@ -24,8 +24,6 @@ from sleipnir.worker.monitor.handlers.engine import (
     BatchHandler,
     FleetApi,
     FleetHandler,
-    LimitsApi,
-    LimitsHandler,
     NowApi,
     NowHandler,
 )
@@ -42,6 +40,7 @@ from sleipnir.worker.monitor.handlers.inbox import (
     InboxHandler,
     QuestionPage,
 )
+from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
@@ -72,7 +71,7 @@ ROUTES = (
     SiteRoute(r"/batches/([^/]+)", BatchHandler),
     SiteRoute(r"/agents", AgentsHandler),
     SiteRoute(r"/agents/([^/]+)", AgentPage, {"GET": Role.READ, "POST": Role.OPERATE}),
-    SiteRoute(r"/limits", LimitsHandler),
+    SiteRoute(r"/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(r"/fleet", FleetHandler),
     SiteRoute(r"/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
@@ -83,7 +82,7 @@ ROUTES = (
     SiteRoute(r"/api/v1/batches/([^/]+)", BatchApi),
     SiteRoute(r"/api/v1/agents", AgentsApi),
     SiteRoute(r"/api/v1/agents/([^/]+)", AgentApi),
-    SiteRoute(r"/api/v1/limits", LimitsApi),
+    SiteRoute(r"/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(r"/api/v1/fleet", FleetApi),
     SiteRoute(r"/api/v1/stream", StreamHandler),
     SiteRoute(r"/api/v1/questions", InboxApi),

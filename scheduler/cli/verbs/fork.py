@@ -19,6 +19,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.cli.many import audit
 
 
 @click.command
@@ -58,6 +59,7 @@ def fork(
             new = client.fork(
                 run_id, step, state=state, prompt=prompt, agent=agent, streamed=streams
             )
+            audit.note(client, "fork", [run_id], outcome=f"run {new.run_id}")
             if wait:
                 return run_result.stay(client, new.run_id, options, streams=streams)
             if options.json:

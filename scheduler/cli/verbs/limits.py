@@ -17,6 +17,7 @@ from sleipnir.scheduler.errors import SleipnirError
 
 with lazy_imports():
     from sleipnir.scheduler.cli import formatting, run_result
+    from sleipnir.scheduler.cli.many import audit
     from sleipnir.scheduler.limits import commands as limit_commands
     from sleipnir.scheduler.limits import money, report, rules
     from sleipnir.scheduler.store import rate_limiter
@@ -106,12 +107,16 @@ def limits(
         commands = limit_commands.LimitCommands(client.store)
         for text in changes:
             commands.set(text)
+            audit.note(client, "limits", [text])
         for text in unset:
             commands.unset(text)
+            audit.note(client, "limits", [f"{text} as configured"])
         if pause is not None:
             commands.pause(pause, reason)
+            audit.note(client, "limits", [f"{pause} paused: {reason}"])
         if resume is not None:
             _resume(commands, resume, options)
+            audit.note(client, "limits", [f"{resume} resumed"])
         _print(report.report(commands.limiter.queries, commands.rules()), options)
 
 

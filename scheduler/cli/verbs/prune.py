@@ -26,7 +26,7 @@ from sleipnir.scheduler.cli.terminal_output import printable
 with lazy_imports():
     from sleipnir.scheduler import removal
     from sleipnir.scheduler.cli import formatting
-    from sleipnir.scheduler.cli.many import agreement
+    from sleipnir.scheduler.cli.many import agreement, audit
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -98,6 +98,9 @@ def _remove(client: Client, options: Options, runs: RemovableRuns) -> int:
             "the same command continues with the others"
         )
         raise
+    finally:
+        if removed:
+            audit.note(client, "prune", list(runs.run_ids), outcome=f"{removed:,} removed")
     return removed
 
 

@@ -14,6 +14,7 @@ from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.cli.many import agreement
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from tests.support.engine import Engine
@@ -85,6 +86,9 @@ def test_runs_that_ended_long_ago_go_after_a_look_at_them(engine: Engine, call: 
     for run_id in (*old, failed):
         with pytest.raises(RunNotFound):
             engine.run(run_id)
+    (noted,) = AuditLog(engine.redis).newest(9)
+    assert (noted.act.act, noted.act.via, noted.act.outcome) == ("prune", "cli", "3 removed")
+    assert set(noted.act.target.split()) == {*old, failed}
     assert_consistent(engine.redis, runs=2)
 
 

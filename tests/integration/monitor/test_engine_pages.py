@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine
-from tests.support.site import ServedSite
+from tests.support.site import Answer, ServedSite
 
 GRAPH = """
 settings: {tolerate_failures: false}
@@ -74,6 +76,47 @@ def test_limits_and_pauses_are_shown(engine: Engine, site: ServedSite) -> None:
     assert "sleipnir limits --resume openai" in page
     (limit,) = document["limits"]
     assert (limit["name"], limit["setting"], limit["value"]) == ("openai", "concurrency", 4)
+
+
+def test_limits_are_changed_after_showing_whom_that_touches(
+    engine: Engine, site: ServedSite
+) -> None:
+    change = {"act": "set", "name": "openai", "setting": "concurrency", "value": "3"}
+    shown = site.ask("/limits", "POST", form=change).text
+    unchanged = site.ask("/api/v1/limits").json["limits"]
+
+    done = site.ask("/limits", "POST", form=change | {"confirmed": "1"})
+    wrong = site.ask("/limits", "POST", form=change | {"confirmed": "1", "value": "<many>"})
+    (limit,) = site.ask("/api/v1/limits").json["limits"]
+
+    assert "Set openai.concurrency to 3?" in shown
+    assert "0 calls of it are under way, 0 wait for it" in shown
+    assert unchanged == []
+    assert (done.status, done.headers["Location"], limit["value"]) == (303, "/limits", 3)
+    assert (wrong.status, "&lt;many&gt;" in wrong.text) == (422, True)
+    acts = site.ask("/api/v1/audit").json["acts"]
+    assert [(act["act"], act["target"], act["detail"]) for act in acts] == [
+        ("limits", "openai", "concurrency: 3 → <many>"),
+        ("limits", "openai", "concurrency: none → 3"),
+    ]
+    assert [act["outcome"] == "done" for act in acts] == [False, True]
+
+
+def test_programs_change_limits(engine: Engine, site: ServedSite) -> None:
+    def change(**body: object) -> Answer:
+        return site.ask("/api/v1/limits", "POST", body=json.dumps(body))
+
+    changed = change(set={"openai.requests_per_minute": 90}, pause="openai", reason="a quarrel")
+    undone = change(unset=["openai.requests_per_minute"], resume="openai")
+
+    assert [limit["value"] for limit in changed.json["limits"]] == [90]
+    assert [pause["reason"] for pause in changed.json["pauses"]] == ["a quarrel"]
+    assert (undone.json["limits"], undone.json["pauses"]) == ([], [])
+    assert [change(**body).status for body in ({}, {"pause": "openai"}, {"resume": "openai"})] == [
+        400,
+        422,
+        409,
+    ]
 
 
 def test_many_questions_are_answered_alike(engine: Engine, site: ServedSite) -> None:

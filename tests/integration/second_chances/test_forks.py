@@ -12,6 +12,7 @@ from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.history import state_after
 from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.store.audit.log import AuditLog
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer
@@ -159,6 +160,9 @@ def test_the_command_prints_the_new_ids_or_stays(engine: Engine, redis_server: R
     assert [found["forked_from"] for found in documents] == [
         {"run_id": before.run_id, "step": 1}
     ] * 2
+    newest = AuditLog(engine.redis).newest(9)[0].act
+    noted = (newest.act, newest.target, newest.outcome)
+    assert noted == ("fork", before.run_id, f"run {one.stdout.strip()}")
     assert f"fork of  {before.run_id} after step 2" in shown.stdout
     assert told.stdout == ": 7 2\n"
     assert f"▸ graph: tested (fork of {before.run_id} after step 2)" in told.stderr

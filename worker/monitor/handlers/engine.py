@@ -1,4 +1,4 @@
-"""Pages of everything that is not one run: now, batches, limits, workers."""
+"""Pages of everything that is not one run: now, batches, workers."""
 
 from __future__ import annotations
 
@@ -43,13 +43,6 @@ class FleetHandler(DocumentHandler):
         self.give(await self.site.call(engine.fleet_document, self.site.client))
 
 
-class LimitsHandler(DocumentHandler):
-    tab, title = "limits", "Limits"
-
-    async def get(self) -> None:
-        self.give(await self.site.call(engine.limits_document, self.site.client))
-
-
 class BatchesHandler(DocumentHandler):
     tab, title = "batches", "Batches"
 
@@ -78,10 +71,6 @@ class NowApi(NowHandler):
 
 
 class FleetApi(FleetHandler):
-    gives_json = True
-
-
-class LimitsApi(LimitsHandler):
     gives_json = True
 
 

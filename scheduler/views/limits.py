@@ -1,0 +1,95 @@
+"""What people do to limits by page and API, and whom it touches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from sleipnir.records import dataclass
+from sleipnir.scheduler.errors import SettingInvalid
+from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.limits.records import visit_of
+from sleipnir.scheduler.limits.rules import SCOPES, UNLIMITED
+from sleipnir.scheduler.views.documents import Document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+Kind = Literal["set", "unset", "pause", "resume"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+# Calls that wait are told by the runs of the first ones.
+_MOST_CALLS = 200
+_MOST_RUNS = 20
+_MOST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LimitAct:
+    """One thing to do to limits."""
+
+    kind: Kind
+    target: str  # NAME.SETTING to set and unset, else NAME
+    text: str = ""  # the value to set, the reason of a pause
+
+    @property
+    def name(self) -> str:
+        """The name of the limit, the budget or what is paused."""
+        if self.kind in ("set", "unset"):
+            return self.target.rpartition(".")[0]
+        return self.target
+
+
+def perform(commands: LimitCommands, act: LimitAct) -> None:
+    """Do it; returns once all workers know.
+
+    Raises:
+        SettingInvalid, ActionRefused: as `LimitCommands` does.
+    """
+    match act.kind:
+        case "set":
+            commands.set(f"{act.target}={act.text}")
+        case "unset":
+            commands.unset(act.target)
+        case "pause":
+            commands.pause(act.target, _reason(act.text))
+        case "resume":
+            commands.resume(act.target)
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise SettingInvalid("a pause takes a reason: it is told to whoever waits")
+    if len(text) > _MOST_REASON:
+        raise SettingInvalid(f"the reason is longer than {_MOST_REASON} characters")
+    return text.strip()
+
+
+def told(commands: LimitCommands, act: LimitAct) -> str:
+    """What an act changes, for the audit log: `concurrency: 4 → 8`."""
+    if act.kind == "pause":
+        return f"pause: {act.text}"
+    if act.kind == "resume":
+        return "resume"
+    setting = act.target.rpartition(".")[2]
+    old = _value(commands, act.name, setting)
+    return f"{setting}: {old} → {act.text if act.kind == 'set' else 'as configured'}"
+
+
+def _value(commands: LimitCommands, name: str, setting: str) -> Any:
+    rules = commands.rules()
+    found = next((each for each in rules.budgets if each.scope == name), None)
+    value = getattr(found if name in SCOPES else rules.limit(name), setting, None)
+    return UNLIMITED if value is None else value
+
+
+def touched_document(client: Client, name: str) -> Document:
+    """Whom a change to a name touches now: calls under way, calls that wait, and runs of these."""
+    queries = LimitCommands(client.store).limiter.queries
+    now_ms = queries.now_ms()
+    calls = queries.next_turns(name, now_ms, _MOST_CALLS)
+    run_ids = list(dict.fromkeys(visit_of(call)[0] for call, _ in calls))
+    return {
+        "name": name,
+        "under_way": queries.calls_under_way(name, now_ms),
+        "waiting": queries.waiting(name, now_ms),
+        "runs": run_ids[:_MOST_RUNS],
+    }

@@ -1,0 +1,96 @@
+"""Limits, pauses and budgets: how they stand, and changing them."""
+
+from __future__ import annotations
+
+from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
+from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.limits.rules import BUDGET_SETTINGS, LIMIT_SETTINGS, SCOPES
+from sleipnir.scheduler.views import engine, limits
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.limits import LimitAct
+from sleipnir.worker.monitor.bodies import LimitsBody
+from sleipnir.worker.monitor.handlers.acts import ActingHandler
+from sleipnir.worker.monitor.handlers.base import bad_request
+from sleipnir.worker.monitor.problems import problem_of
+
+
+class LimitsHandler(ActingHandler):
+    """The page; a change is shown with whom it touches before it is made."""
+
+    async def get(self) -> None:
+        await self._show()
+
+    async def post(self) -> None:
+        kind = self.get_body_argument("act", "")
+        if kind not in limits.KINDS:
+            raise bad_request(f"act must be one of {', '.join(limits.KINDS)}")
+        name, setting = (self.get_body_argument(each, "").strip() for each in ("name", "setting"))
+        target = f"{name}.{setting}" if kind in ("set", "unset") else name
+        text = self.get_body_argument("reason" if kind == "pause" else "value", "").strip()
+        act = LimitAct(kind, target, text)
+        if not self.get_body_argument("confirmed", ""):
+            await self._show(act)
+            return
+        try:
+            await self.change(act)
+        except SleipnirError as error:
+            self.set_status(problem_of(error).status)
+            await self._show(act, problem_of(error).message)
+            return
+        self.redirect("/limits", status=303)
+
+    async def change(self, act: LimitAct) -> None:
+        """Do it, and note what it changed."""
+        commands = LimitCommands(self.site.client.store)
+        detail = await self.site.call(limits.told, commands, act)
+        await self.act("limits", act.name, limits.perform, commands, act, detail=detail)
+
+    async def _show(self, act: LimitAct | None = None, problem: str | None = None) -> None:
+        client = self.site.client
+        document = await self.site.call(engine.limits_document, client)
+        if self.wants == "json":
+            self.give_json(document)
+            return
+        touched = None
+        if act is not None and problem is None:
+            touched = await self.site.call(limits.touched_document, client, act.name)
+        names = {each["name"] for part in document.values() for each in part}
+        self.give_page(
+            "limits.html",
+            tab="limits",
+            title="Limits",
+            document=document,
+            act=act,
+            problem=problem,
+            touched=touched,
+            argument=self.text_argument,
+            names=sorted(names | set(SCOPES)),
+            settings=sorted({*BUDGET_SETTINGS, *LIMIT_SETTINGS}),
+        )
+
+
+class LimitsApi(LimitsHandler):
+    """GET and POST /api/v1/limits"""
+
+    gives_json = True
+
+    async def post(self) -> None:
+        body = LimitsBody.of(self.json_body())
+        if body.pause is not None and body.reason is None:
+            raise SettingInvalid("a pause takes a `reason`")
+        for act in _acts_of(body):
+            await self.change(act)
+        document: Document = await self.site.call(engine.limits_document, self.site.client)
+        self.give_json(document)
+
+
+def _acts_of(body: LimitsBody) -> list[LimitAct]:
+    acts = [LimitAct("set", place, str(value)) for place, value in body.set.items()]
+    acts += [LimitAct("unset", place) for place in body.unset]
+    if body.pause is not None:
+        acts.append(LimitAct("pause", body.pause, body.reason or ""))
+    if body.resume is not None:
+        acts.append(LimitAct("resume", body.resume))
+    if not acts:
+        raise bad_request("the body must have one of set, unset, pause and resume")
+    return acts
