@@ -18,11 +18,12 @@ from sleipnir.worker.llm.provider.transport import shared_transport
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer
+from tests.support.npm_packages import NO_NODE, NoPackages, has_node
+from tests.support.npm_packages import node_modules as installed_node_modules
 from tests.support.redis_server import RedisServer
-from tests.support.typescript_runner import NO_NODE, NoTypescript, has_node
-from tests.support.typescript_runner import node_modules as installed_node_modules
 from tests.support.workers import Workers
 
+_NPM = "TypeScript and accessibility were not tested:"
 _GATEWAY = "sleipnir.worker.llm.provider.gateway"
 
 # Tests start hundreds of processes: one of them compiles what all of them import.
@@ -43,22 +44,22 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
-    """A directory with `tsx`; without it the test is skipped, on CI it fails."""
+    """A directory with `tsx` and axe; without it the test is skipped, on CI it fails."""
     give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
     if not has_node():
-        give_up(NO_NODE)
+        give_up(f"{_NPM} {NO_NODE}")
     try:
         return installed_node_modules()
-    except NoTypescript as error:
-        give_up(str(error))
+    except NoPackages as error:
+        give_up(f"{_NPM} {error}")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say in a line each why TypeScript and browsers were not tested."""
+    """Say in a line each why packages of npm and browsers were not tested."""
     reports = terminalreporter.getreports("skipped")
     reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in reports}
     for reason in sorted(reasons):
-        if reason.startswith(("TypeScript ", "Browsers ")):
+        if reason.startswith((_NPM, "Browsers ")):
             terminalreporter.write_line(reason)
 
 

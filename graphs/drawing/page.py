@@ -100,13 +100,13 @@ def _arrow(route: Route, taken: Mapping[tuple[str, str], int]) -> str:
 def _node(number: int, placed: Placed, mark: NodeMark) -> str:
     box, middle = placed.box, placed.x + placed.width / 2
     baseline = placed.y + (24 if box.type in ("map", "rag") else 22)
-    said = f"{shortened(box.id, 200)}, {box.type}, {mark.text or mark.state}"
     lines = (
         (BODY.size, "name", placed.name),
         (SMALL.size, "what", placed.caption),
         (SMALL.size, "now", shortened(mark.text, STATE_LENGTH)),
     )
-    texts = "".join(
+    # A blank between two lines: who hears them hears words.
+    texts = " ".join(
         f'<tspan class="{name}" x="{px(middle)}" '
         f'y="{px(baseline + line * _LINE_HEIGHT)}" font-size="{size:g}">'
         f"{escape(text)}</tspan>"
@@ -115,9 +115,9 @@ def _node(number: int, placed: Placed, mark: NodeMark) -> str:
     return (
         f'<a id="n-{number}" class="node type-{box.type} is-{mark.state}" '
         f"data-node={_quoted(box.id)}{_data(mark)} href={_quoted(mark.href)} "
-        f"aria-label={_quoted(said)}>"
-        f'<title>{escape(shortened(box.id, 200))}</title><g class="shape">{shape_of(placed)}</g>'
-        f'<text text-anchor="middle">{texts}</text></a>{_ring(placed, mark)}'
+        f'aria-labelledby="t-{number}"><title>{escape(shortened(box.id, 200))}</title>'
+        f'<g class="shape">{shape_of(placed)}</g>'
+        f'<text id="t-{number}" text-anchor="middle">{texts}</text></a>{_ring(placed, mark)}'
     )
 
 

@@ -1,4 +1,4 @@
-"""A real `tsx` for the tests of TypeScript, from npm; kept in the checkout for the next time."""
+"""What tests take from npm: a real `tsx`, and axe; kept in the checkout for the next time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".npm"
-PINNED = Path(__file__).with_name("typescript")
+PINNED = Path(__file__).with_name("npm")
 FILES = ("package.json", "package-lock.json")
-NO_NODE = "TypeScript is not tested: there is no node with npm and npx here"
+NO_NODE = "there is no node with npm and npx here"
 _INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 _INSTALL_TIMEOUT_S = 100
 
 
-class NoTypescript(Exception):
+class NoPackages(Exception):
     """Why it cannot be had, in one line."""
 
 
@@ -27,10 +27,10 @@ def has_node() -> bool:
 
 
 def node_modules() -> Path:
-    """Where `tsx` is installed; installs it if need be, as the lock file says, hashes checked.
+    """Where they are installed; installs them if need be, as the lock file says, hashes checked.
 
     Raises:
-        NoTypescript: npm cannot install it.
+        NoPackages: npm cannot install them.
     """
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
@@ -60,4 +60,4 @@ def _install() -> None:
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         said = str(error.stderr or error).strip().splitlines()
-        raise NoTypescript(f"TypeScript is not tested: npm installs no tsx: {said[-1:]}") from error
+        raise NoPackages(f"npm does not install what they need: {said[-1:]}") from error

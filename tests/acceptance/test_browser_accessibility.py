@@ -1,0 +1,129 @@
+"""Every page can be read and used by everybody: axe finds nothing, and nothing is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.store.machines import Machines, WorkerState
+from tests.support.browser import Person, chromium
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, says
+from tests.support.site import ServedSite
+
+# What WCAG 2.2 asks for at the levels A and AA.
+_STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+_OF_LOOKS = ["color-contrast", "scrollable-region-focusable", "target-size"]
+_RUN_AXE = """async rules => {
+  const {violations} = await axe.run(document, {runOnly: rules, resultTypes: ["violations"]});
+  return violations.map(({impact, id, nodes}) => `${impact} ${id}: ${nodes[0].html.slice(0, 200)}`);
+}"""
+# Colours and sizes are all that a look changes.
+_LOOKS = (
+    ("light", {"width": 1280, "height": 800}, _STANDARD),
+    ("dark", {"width": 360, "height": 640}, _OF_LOOKS),
+)
+
+MAPPED = """
+description: Tells of words, and asks whether that is good
+model: openai:gpt-4o-mini
+initial_state: {words: [sun, moon, star, sky]}
+settings: {tolerate_failures: false}
+start: each
+nodes:
+  each: {type: map, over: "{{words}}", as: word, branch: ask, collect_into: found,
+         on_error: collect, next: note}
+  ask: {type: llm, prompt: "Tell of {{word}}.", max_attempts: 1}
+  note: {type: script, script: note.sh, next: review}
+  review: {type: approval, question: "Publish {{found}}?", options: ["yes", "no"],
+           routes: {"yes": z, "no": break}, on_other: z}
+  break: {type: script, script: break.sh, next: z}
+  z: {type: end, output: "published"}
+"""
+FILES = {
+    "note.sh": """
+        echo 'taking a note' >&2
+        python3 -c 'import json; print(json.dumps({"noted": ["a line of a note"] * 100}))'
+    """,
+    "break.sh": "echo 'no such printer' >&2; exit 3",
+    "README.md": "Tells of words.\n" * 100,
+}
+ASKING = """
+start: name
+nodes:
+  name: {type: input, question: "Under which name?", validation: "len(input) >= 5", next: z}
+  z: {type: end}
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def site(engine: Engine) -> Iterator[ServedSite]:
+    with ServedSite(engine.client) as served:
+        yield served
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    with ModelServer() as started:
+        monkeypatch.setenv("OPENAI_BASE_URL", started.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
+        yield started
+
+
+def everything(engine: Engine, models: ModelServer) -> list[str]:
+    """The addresses of all pages, each with something of every kind it can show."""
+    models.when("star", says(""))
+    models.script.add(*[says("It is bright.", prompt_tokens=1200)] * 6)
+    worker = WorkerState("gpu-3", 4711, slots=8, busy=2, taken=9, idle_s=3, memory_bytes=2**27)
+    Machines(engine.redis).announce(worker, with_queue=True)
+    waiting = engine.finish(MAPPED, FILES, batch="evening").run_id
+    failed = engine.finish(MAPPED, FILES, batch="evening", answers={"review": ["no"]}).run_id
+    asking = engine.finish(ASKING).run_id
+    engine.client.cancel(engine.submit(ASKING))
+    engine.drive()
+    tabs = ("timeline", "state", "events", "logs", "model", "items", "children")
+    of_runs = [f"/runs/{failed}/{tab}" for tab in tabs]
+    graphs = [f"/runs/{failed}/graph?node=each", f"/runs/{waiting}/graph?step=1"]
+    narrower = [f"/runs/{failed}/model?node=ask&item=2", f"/runs/{failed}/state?step=2"]
+    questions = ["/inbox", f"/inbox/{waiting}/3/review", f"/inbox/{asking}/1/name"]
+    engine_pages = ["/now", "/runs", "/batches", "/batches/evening", "/limits", "/fleet"]
+    others = ["/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]
+    return [*of_runs, *graphs, *narrower, *questions, *engine_pages, *others]
+
+
+def test_no_page_keeps_anybody_out(
+    engine: Engine, site: ServedSite, browser: Any, models: ModelServer, node_modules: Path
+) -> None:
+    paths = everything(engine, models)
+    person = Person(browser, site)
+    page = person.page
+    person.context.add_init_script(path=node_modules / "axe-core" / "axe.min.js")
+
+    violations, cut_off = [], []
+    for path in paths:
+        page.goto(f"{person.origin}{path}")
+        page.locator("main h1").first.wait_for()
+        page.keyboard.press("e")  # all parts that are folded
+        for scheme, size, rules in _LOOKS:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(size)
+            found = page.evaluate(_RUN_AXE, rules)
+            violations += [f"{path}, {scheme}: {each}" for each in found]
+        width = page.evaluate("document.documentElement.scrollWidth")
+        cut_off += [(path, width)] if width > size["width"] else []
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    violations += page.evaluate(_RUN_AXE, _STANDARD)
+
+    assert violations == []
+    assert cut_off == []
+    person.context.close()
