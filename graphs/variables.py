@@ -38,9 +38,16 @@ def resolve_variables(agent: Graph | NormalAgent, given: Mapping[str, str]) -> d
             values[variable.name] = given[variable.name]
         elif variable.default is None:
             missing.append(variable.name)
-        else:
-            default = variable.default
-            values[variable.name] = default if isinstance(default, str) else encode(default)
     if missing:
         raise MissingVariables(missing)
-    return values
+    return defaults_of(agent) | values
+
+
+def defaults_of(agent: Graph | NormalAgent) -> dict[str, str]:
+    """The values of those variables that have one anyway."""
+    defaults = ((variable.name, variable.default) for variable in agent.variables)
+    return {
+        name: default if isinstance(default, str) else encode(default)
+        for name, default in defaults
+        if default is not None
+    }

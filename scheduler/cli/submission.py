@@ -302,7 +302,8 @@ def variables_from_environment(agent: str, environment: Mapping[str, str]) -> di
         values = {"": None}
     if not all(isinstance(text, str) for pair in values.items() for text in pair) or "" in values:
         raise click.UsageError(
-            f'{name} must be a JSON object of texts, or an array of {{"name", "value"}}'
+            f"E610 {name} in the environment: expected a JSON object of texts, or an array of "
+            '{"name", "value"}'
         )
     return values
 

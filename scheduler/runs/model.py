@@ -380,6 +380,7 @@ class RunRow:
     started_at: int | None = None
     ended_at: int | None = None
     item: str | None = None  # of the batch
+    step: int = 0  # the super-step that is under way
 
     @property
     def is_final(self) -> bool:

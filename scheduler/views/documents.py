@@ -69,7 +69,7 @@ def show_document(
 
 
 def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> Document:
-    """A run as one line of a list; `waits_for`: what a person has to see to."""
+    """A run as one line of a list; `waits_for`: calls, or what a person has to see to."""
     return {
         "run_id": run.run_id,
         "agent": run.agent,

@@ -17,7 +17,8 @@ description: Adds.
 model: openai:m
 instructions: You add for {{who}}.
 variables: [{name: who, description: Whom., default: Ann}]
-conversation_starters: [What is 2 + 3?]
+conversation_starters: ["What is 2 + 3, {{who}}?"]
+name: The adder
 """
 TOOLS = '''
 def add(a: int, b: int) -> int:
@@ -184,9 +185,9 @@ def test_a_normal_agent_is_listed_and_checked(sleipnir: Sleipnir) -> None:
     unknown = sleipnir("run", "adder", "add", "--var", "whom=Bob")
     drawn = sleipnir("draw", "adder")
 
-    assert "adder (normal agent" in shown
+    assert "adder 'The adder' (normal agent" in shown
     assert "who: Whom. (default: Ann)" in shown
-    assert "What is 2 + 3?" in shown
+    assert "What is 2 + 3, Ann?" in shown
     assert valid.returncode == 0
     assert (seeded.returncode, drawn.returncode, unknown.returncode) == (2, 2, 2)
     assert "normal agent, which has none" in seeded.stderr

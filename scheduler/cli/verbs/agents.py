@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +18,11 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
+    from sleipnir.graphs import variables
     from sleipnir.graphs.document import loader
     from sleipnir.scheduler import preparation
+    from sleipnir.scheduler.agents import rendering
+    from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.doctor import agent_needs
     from sleipnir.scheduler.views import agents as agents_view
 
@@ -94,9 +98,11 @@ def _first_line(text: str) -> str:
 def _show(options: Options, agent: Agent, needs: list[Requirement]) -> None:
     document = {
         "name": agent.name,
+        "display_name": agent.name if agent.normal is None else agent.normal.name or agent.name,
         "kind": agents_view.kind_of(agent),
         "directory": str(agent.directory),
         **agents_view.definition_document(agent),
+        "conversation_starters": _starters(agent),
         **_needs(needs),
     }
     if options.json:
@@ -106,8 +112,22 @@ def _show(options: Options, agent: Agent, needs: list[Requirement]) -> None:
         click.echo(line)
 
 
+def _starters(agent: Agent) -> list[str]:
+    """The messages that it suggests, with what is known of them before anybody is asked."""
+    defined = agent.graph or agent.normal
+    if defined is None:
+        return []
+    facts = {**machine_facts.machine_facts(), "__cwd__": str(Path.cwd())}
+    shown = {variable.name for variable in defined.variables if not variable.secret}
+    defaults = variables.defaults_of(defined)
+    values = facts | {name: text for name, text in defaults.items() if name in shown}
+    return [rendering.render(starter, values) for starter in defined.conversation_starters]
+
+
 def _lines(document: dict[str, Any]) -> Iterator[str]:
-    yield f"{document['name']} ({document['kind']} agent, {document['directory']})"
+    name, shown = document["name"], document["display_name"]
+    called = "" if shown == name else f" '{shown}'"
+    yield f"{name}{called} ({document['kind']} agent, {document['directory']})"
     if document["description"]:
         yield document["description"].strip()
     yield from _section(

@@ -82,7 +82,7 @@ def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
     )
     found = page["runs"]
     if options.json:
-        for document in found:
+        for document in (each for run in found for each in _flat(run)):
             run_result.print_json(document)
     elif found:
         for line in formatting.columns(_HEAD, [row for run in found for row in _rows(run)]):
@@ -109,6 +109,13 @@ def _named(flags: Mapping[str, Any], wanted: RunFilter) -> dict[str, Any]:
         "tree": flags["tree"],
         "limit": None if flags["limit"] == _LIMIT else flags["limit"],
     }
+
+
+def _flat(run: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A run and below it its child runs, as far as the document has them, each by itself."""
+    yield {name: value for name, value in run.items() if name != "children"}
+    for child in run.get("children", ()):
+        yield from _flat(child)
 
 
 def _rows(run: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, ...]]:

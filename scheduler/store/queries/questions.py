@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 
-from sleipnir.scheduler.runs.model import FINAL, QUESTION, Question
+from sleipnir.scheduler.runs.model import FINAL, QUESTION, Question, RunRow
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.indexes import (
@@ -18,9 +18,12 @@ from sleipnir.scheduler.store.queries.indexes import (
 )
 from sleipnir.scheduler.store.queries.reads import Reads
 
+# What the nodes of a graph wait for, which have no calls.
+_OF_NODES = frozenset({QUESTION, "child", "map", "timer"})
+
 
 class QuestionQueries(IndexQueries):
-    """Reads of open questions."""
+    """Reads of open questions, and of what else runs wait for."""
 
     def questions(self, run_id: str) -> list[Question]:
         """The open questions of one run, by visit."""
@@ -29,6 +32,18 @@ class QuestionQueries(IndexQueries):
     def questions_of_tree(self, run_id: str) -> list[Question]:
         """The open questions of a run and of all its child runs, oldest first."""
         return self._carry_out(questions_of_tree(run_id))
+
+    def open_calls(self, rows: Sequence[RunRow]) -> dict[str, list[str]]:
+        """The calls of models whose results runs wait for, by run id, in one round trip."""
+        open_rows = [row for row in rows if not row.is_final and len(row.frontier) == 1]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for row in open_rows:
+                pipe.hgetall(run_key("waits", f"{row.run_id} {row.step}/{row.frontier[0]}"))
+            found = {
+                row.run_id: sorted(call for call, text in waits.items() if _is_of_call(call, text))
+                for row, waits in zip(open_rows, pipe.execute(), strict=True)
+            }
+        return {run_id: calls for run_id, calls in found.items() if calls}
 
     def count_questions(self) -> int:
         """How many are open."""
@@ -87,6 +102,11 @@ class QuestionQueries(IndexQueries):
             for root in roots:
                 pipe.hget(run_key("run", root), "batch")
             return dict(zip(roots, pipe.execute(), strict=True))
+
+
+def _is_of_call(call: str, text: str) -> bool:
+    """Whether a row of `waits` (lua/lib/waiting.lua) is that of a call, and open."""
+    return call not in _OF_NODES and text.split(" ", 2)[1] == "open"
 
 
 def questions_of(run_id: str) -> Reads[list[Question]]:

@@ -23,7 +23,7 @@ _SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
 _ROW_FIELDS = (
     *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "root"),
     *("batch", "labels", "item", "failed_nodes"),
-    "try",
+    *("try", "step"),
     *_USAGE_FIELDS,
 )
 
@@ -243,6 +243,7 @@ def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
         started_at=_instant(fields, "started"),
         ended_at=_instant(fields, "ended"),
         item=fields.get("item"),
+        step=int(fields.get("step", 0)),
     )
 
 

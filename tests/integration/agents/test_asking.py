@@ -9,6 +9,8 @@ import pytest
 
 from sleipnir.scheduler.errors import AnswerRefused, SubmissionRefused
 from sleipnir.scheduler.runs.events import QuestionAsked
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.runs import runs_page
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, calls, says
@@ -76,6 +78,8 @@ def test_calls_of_one_reply_wait_side_by_side(engine: Engine, server: ModelServe
         "user__input/2",
     ]
     assert len(engine.events(run_id, QuestionAsked)) == 4
+    (row,) = runs_page(engine.client, RunFilter(), limit=2)["runs"]
+    assert row["waits_for"] == "user__checkbox, user__confirm, user__input (2)"
     with pytest.raises(AnswerRefused, match="several questions"):
         engine.client.answer(run_id, "x")
     with pytest.raises(AnswerRefused, match="expected yes or no"):

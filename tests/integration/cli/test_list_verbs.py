@@ -179,12 +179,13 @@ def test_a_tree_shows_child_runs_below_their_parents(call: Call, family: list[st
     root, childless, child = family
 
     lines = call("ps", "--tree").stdout.splitlines()
-    first, second = documents(call("ps", "--tree", "--json"))
+    listed = documents(call("ps", "--tree", "--json"))
 
     assert [line.split()[0] for line in lines[1:]] == [childless, root, child]
     assert lines[3].startswith(f"  {child}  helper")
-    assert (first["run_id"], first["children"]) == (childless, [])
-    assert [run["run_id"] for run in second["children"]] == [child]
+    assert [run["run_id"] for run in listed] == [childless, root, child]
+    assert [run["parent"] for run in listed] == [None, None, root]
+    assert {run["root"] for run in listed[1:]} == {root}
 
 
 def test_a_tree_folds_what_is_more_than_one_reads(engine: Engine, call: Call) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import BaseNode, MapNode, ScriptNode
 from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
@@ -27,15 +28,16 @@ class _ValueTooLarge(Exception):
 
 def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     """The outcome as the store keeps it; failed where a value is over the limit."""
-    node_id = delivery.visit.node_id
+    # A normal agent has no nodes, as its people see it.
+    blamed = None if is_normal(delivery.visit.graph) else delivery.visit.node_id
     timing = _timing(delivery, usage_of(outcome))
     if isinstance(outcome, Failed):
-        return Branch({}, failure=Failure(outcome.code, outcome.message, node_id), timing=timing)
+        return Branch({}, failure=Failure(outcome.code, outcome.message, blamed), timing=timing)
     try:
         writes = _texts(delivery.visit, outcome, delivery.services.settings)
     except _ValueTooLarge as error:
         _log_failure(delivery, f"R021: {error}")
-        return Branch({}, failure=Failure("R021", str(error), node_id), timing=timing)
+        return Branch({}, failure=Failure("R021", str(error), blamed), timing=timing)
     if outcome.warnings:
         timing["warnings"] = list(outcome.warnings)
     if isinstance(outcome, Ended):

@@ -58,7 +58,7 @@ def test_variables_come_from_the_environment_in_both_spellings(text: str) -> Non
     "text", ["tone=warm", '"warm"', '{"tone": 1}', '[{"name": "tone"}]', "[1]"]
 )
 def test_variables_that_cannot_be_read_are_an_error(text: str) -> None:
-    with pytest.raises(click.UsageError, match="A_VARIABLES must be a JSON object"):
+    with pytest.raises(click.UsageError, match="E610 A_VARIABLES in the environment: expected"):
         variables_from_environment("a", {"A_VARIABLES": text})
 
 
