@@ -80,6 +80,8 @@ def read_bytes(file: Path, limit_bytes: int) -> bytes:
         OSError: it is none, is larger than the limit (UnusableFile), or cannot be read.
     """
     with open_plain(file) as stream:
+        if os.fstat(stream.fileno()).st_size > limit_bytes:
+            raise _too_large(file, limit_bytes)
         return read_bounded(stream, limit_bytes, file)
 
 
@@ -91,7 +93,7 @@ def read_bounded(stream: BinaryIO, limit_bytes: int, file: Path) -> bytes:
     """
     data = stream.read(limit_bytes + 1) or b""
     if len(data) > limit_bytes:
-        raise UnusableFile(f"it is larger than {limit_bytes / MIB:g} MiB", file)
+        raise _too_large(file, limit_bytes)
     return data
 
 
@@ -157,6 +159,10 @@ def is_plain_or_new(file: Path) -> bool:
         return stat.S_ISREG(file.stat().st_mode)
     except FileNotFoundError:
         return True
+
+
+def _too_large(file: Path, limit_bytes: int) -> UnusableFile:
+    return UnusableFile(f"it is larger than {limit_bytes / MIB:g} MiB", file)
 
 
 def _open_special(file: Path) -> int:

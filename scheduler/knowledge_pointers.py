@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import data_dir
@@ -89,7 +87,7 @@ def write_pointer(directory: Path, node_id: str, built: Pointer) -> None:
         OSError: it cannot be written, `filename` says where.
     """
     file = directory / f"{node_id}.yaml"
-    if directory.is_relative_to(SHIPPED_AGENTS.resolve()) or not os.access(directory, os.W_OK):
+    if pointer.is_kept_elsewhere(directory):
         file = data_dir() / "kb" / directory.name / file.name
     scratch = file.with_name(f".{file.name}.new")
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -303,6 +303,7 @@ def resources_of(
         rag_defaults=rag_defaults(settings),
         rag_choices={} if rag_choices is None else rag_choices,
         rag_template=settings.rag_template,
+        rag_reranker_model=settings.rag_reranker_model,
         rag_absolute_paths=settings.rag_absolute_paths,
         document_loaders=loader_names(settings.document_loaders),
         has_local_model=find_spec("wordllama") is not None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from sleipnir.graphs.files import MIB, read_text, reason
 from sleipnir.graphs.knowledge.build_settings import FIELDS, BuildSettings
 
@@ -90,25 +92,34 @@ def pointer_file(directory: Path, node_id: str, elsewhere: Path | None) -> Path:
         elsewhere: where pointers are whose agents' directories cannot be written.
     """
     own = directory / f"{node_id}.yaml"
-    if elsewhere is None or own.exists():
+    if elsewhere is None or not is_kept_elsewhere(directory):
         return own
-    kept = elsewhere / directory.name / f"{node_id}.yaml"
+    kept = elsewhere / directory.name / own.name
     return kept if kept.exists() else own
 
 
-def changes(
-    pointer: Pointer, wanted: Mapping[str, Any], documents: Sequence[str]
-) -> list[tuple[str, Any, Any]]:
-    """What would be built otherwise today: field, value of the pointer, value wanted now.
+def is_kept_elsewhere(directory: Path) -> bool:
+    """Whether new pointers of an agent do not go to its directory: it is shipped, or read-only."""
+    shipped = directory.is_relative_to(SHIPPED_AGENTS.resolve())
+    return shipped or not os.access(directory, os.W_OK)
+
+
+def changes(pointer: Pointer, wanted: Mapping[str, Any], documents: Sequence[str]) -> list[str]:
+    """What would be built otherwise today, a sentence for each field.
 
     Args:
         wanted: the effective build settings, as far as they are known.
+        documents: the entries, as written.
     """
     found = [
         (field, getattr(pointer, field), wanted[field])
         for field in FIELDS
         if wanted.get(field) is not None and wanted[field] != getattr(pointer, field)
     ]
-    if list(documents) != pointer.documents:
-        found.append(("documents", pointer.documents, list(documents)))
-    return found
+    entries = [document.strip() for document in documents]
+    if entries != pointer.documents:
+        found.append(("documents", ", ".join(pointer.documents), ", ".join(entries)))
+    return [
+        f"the knowledge base was built with {field} {built}, now it is {now}"
+        for field, built, now in found
+    ]

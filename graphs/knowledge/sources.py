@@ -86,7 +86,8 @@ def fixed_part(path: str) -> str:
 def files_of(directory: Path, path: str, *, allow_absolute: bool = False) -> list[Path]:
     """The files that a local path stands for, sorted by path.
 
-    Hidden files and directories are left out unless the path names them.
+    Hidden files and directories are left out unless the path names them. Where a symlink leads
+    outside, it is there itself: reading it fails.
 
     Args:
         directory: the agent's, resolved.
@@ -97,7 +98,7 @@ def files_of(directory: Path, path: str, *, allow_absolute: bool = False) -> lis
     """
     if not may_read(directory, Entry(path, "local", path), allow_absolute=allow_absolute):
         raise SourceError("it lies outside the agent directory")
-    bounds = None if is_absolute(path) else directory
+    bounds = None if allow_absolute else directory
     start = Path(path).expanduser() if is_absolute(path) else directory / path
     try:
         found = sorted(_matching(start, bounds), key=lambda file: file.as_posix())
@@ -134,19 +135,26 @@ def _matching(path: Path, bounds: Path | None) -> Iterator[Path]:
     pattern = re.compile("|".join(map(_expression, _alternatives(text))))
     deepest = None if "**" in text else text.count("/") - root.as_posix().count("/") - 1
     for file in _below(root, bounds, deepest, hidden="/." in text):
-        if pattern.fullmatch(file.as_posix()):
+        if pattern.fullmatch(file.as_posix()) or file.is_dir():
             yield file
 
 
 def _below(
     root: Path, bounds: Path | None, deepest: int | None = None, *, hidden: bool = False
 ) -> Iterator[Path]:
-    """Every file below a directory; each directory once, however many links lead to it."""
+    """Every file below a directory; each directory once, however many links lead to it.
+
+    A directory outside of the bounds is there instead of its files, so that it can be named.
+    """
     seen: set[str] = set()
     for parent, directories, files in os.walk(root, followlinks=True):
         real = os.path.realpath(parent)
         depth = len(Path(parent).relative_to(root).parts)
-        if real in seen or (bounds is not None and not Path(real).is_relative_to(bounds)):
+        if bounds is not None and not Path(real).is_relative_to(bounds):
+            directories.clear()
+            yield Path(parent)
+            continue
+        if real in seen:
             directories.clear()
             continue
         seen.add(real)

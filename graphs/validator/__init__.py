@@ -42,7 +42,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     files.environment_files_can_be_read,
     knowledge.documents_stay_inside,
     knowledge.knowledge_is_there,
-    knowledge.embedding_model_is_there,
+    knowledge.models_are_there,
     knowledge.knowledge_is_as_it_was_built,
     knowledge.knowledge_overwrites_no_agent_file,
     knowledge.retrieved_text_is_kept,

@@ -52,10 +52,10 @@ def knowledge_is_there(context: Context) -> Iterator[Finding]:
             yield base.finding("E208", why)
 
 
-def embedding_model_is_there(context: Context) -> Iterator[Finding]:
-    """E211: the model `local` is an extra; that of the engine's settings is to be known."""
+def models_are_there(context: Context) -> Iterator[Finding]:
+    """E211: the model `local` is an extra; those of the engine's settings are to be known."""
     for base in _bases_of_graph(context):
-        yield from _embedding_model_is_there(base)
+        yield from _models_are_there(base)
 
 
 def knowledge_is_as_it_was_built(context: Context) -> Iterator[Finding]:
@@ -88,7 +88,7 @@ def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
     for described in bases_of(agent):
         base = _Base(agent, resources, described.node_id, described.documents, None, ())
         yield from _documents_stay_inside(base)
-        yield from _embedding_model_is_there(base)
+        yield from _models_are_there(base)
         if missing := lacking(resources.rag_template or DEFAULT):
             message = f"rag_template, a setting of the engine, lacks {' and '.join(missing)}"
             yield base.finding("E609", message)
@@ -107,7 +107,7 @@ def obstacles(agent: Agent, resources: Resources) -> Iterator[str]:
         why = base.why_not_there()
         if why is not None:
             yield base.finding("E208", why).message
-        yield from (finding.message for finding in _embedding_model_is_there(base))
+        yield from (finding.message for finding in _models_are_there(base))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +198,17 @@ def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
             yield base.finding("E207", message, "documents", index)
 
 
+def _models_are_there(base: _Base) -> Iterator[Finding]:
+    yield from _embedding_model_is_there(base)
+    reranker = base.resources.rag_reranker_model
+    # What the node itself says is looked at with the other models of the file.
+    if reranker is None or getattr(base.node, "reranker_model", None) is not None:
+        return
+    if not is_known_model(reranker, base.resources.model_providers):
+        hint = "set it to provider:model, as in jina_ai:jina-reranker-v2-base-multilingual"
+        yield base.finding("E211", f"rag_reranker_model: unknown model '{reranker}'", hint=hint)
+
+
 def _embedding_model_is_there(base: _Base) -> Iterator[Finding]:
     model = base.embedding_model()
     if model == LOCAL and not base.resources.has_local_model:
@@ -226,11 +237,7 @@ def _differences(base: _Base) -> Iterator[Finding]:
         return  # E208 says so
     if pointer is None:
         return
-    documents = [document.strip() for document in base.documents]
-    for field, old, new in changes(pointer, wanted(base.node, base.defaults), documents):
-        message = (
-            f"the knowledge base was built with {field} {_shown(old)}, now it is {_shown(new)}"
-        )
+    for message in changes(pointer, wanted(base.node, base.defaults), base.documents):
         yield base.finding("W605", message)
     files = local_files_hash(
         base.agent.directory,
@@ -240,7 +247,3 @@ def _differences(base: _Base) -> Iterator[Finding]:
     )
     if files != pointer.files_hash:
         yield base.finding("W601", "files have changed since the knowledge base was built")
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -34,6 +34,7 @@ class Resources:
     # What somebody has said besides, by the agent's directory and the node's id.
     rag_choices: Mapping[tuple[Path, str], Mapping[str, Any]] = field(default_factory=dict)
     rag_template: str | None = None
+    rag_reranker_model: str | None = None
     rag_absolute_paths: bool = False
     # Whether the embedding model of the extra `local` is installed.
     has_local_model: bool = True

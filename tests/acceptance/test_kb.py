@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import yaml
 
 from tests.support.command_line import Sleipnir
+from tests.support.wait import wait_until
 
 GRAPH = """
 start: look_up
@@ -49,6 +51,9 @@ def test_a_knowledge_base_from_its_build_to_its_end(tmp_path: Path) -> None:
     told = sleipnir.json("kb", "info", "pets")
     assert (told["changed"], told["missing"]) == (["./dogs.md"], ["./cats.md"])
     assert (told["files"], told["chunks"], told["dimension"]) == (2, 2, None)
+    assert "chunk_size" not in sleipnir("kb", "info", "pets").stderr
+    warned = sleipnir("kb", "info", "pets", SLEIPNIR_RAG_CHUNK_SIZE="300").stderr
+    assert "was built with chunk_size 1000, now it is 300 (W605)" in warned
     ran = sleipnir("run", "pets", "which dog barks?")
     assert ran.stdout == "[Source: ./dogs.md]\nDogs bark in the park.\n"
     assert "W601" in ran.stderr
@@ -92,6 +97,34 @@ def test_what_cannot_be_built_is_told_in_a_line(tmp_path: Path) -> None:
         assert words in failed.stderr
         assert "Traceback" not in failed.stderr
     assert not (directory / "look_up.yaml").exists()
+    sleipnir.write("pets", GRAPH.replace("none", "none\n    chunk_size: big"))
+    refused = sleipnir("kb", "build", "pets")
+    assert (refused.returncode, "E008" in refused.stderr) == (3, True)
+
+
+def test_a_knowledge_base_of_a_normal_agent_is_built_anew_while_its_files_change(
+    tmp_path: Path,
+) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    directory = sleipnir.project / "agents" / "talker"
+    directory.mkdir(parents=True)
+    (directory / "config.yaml").write_text("documents: ['*.md']\n")
+    (directory / "cats.md").write_text("Cats sleep all day.")
+    sleipnir.environment["SLEIPNIR_RAG_EMBEDDING_MODEL"] = "none"
+    pointer = directory / "rag.yaml"
+
+    watching = sleipnir.start("kb", "build", "talker", "--watch")
+    try:
+        wait_until(pointer.exists, "it is built", 60)
+        first = pointer.read_text()
+        (directory / "dogs.md").write_text("Dogs bark.")
+        wait_until(lambda: pointer.read_text() != first, "it is built anew", 60)
+    finally:
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=60)
+
+    assert yaml.safe_load(pointer.read_text())["files"] == 2
+    assert "Dogs bark." in sleipnir("kb", "query", "talker", "rag", "dogs").stdout
 
 
 def test_on_a_terminal_a_run_asks_what_to_build_with(tmp_path: Path) -> None:

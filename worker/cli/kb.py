@@ -20,6 +20,7 @@ from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.keys import new_run_id
 
 with lazy_imports():
+    from sleipnir.graphs import errors as graph_errors
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.knowledge import bases
     from sleipnir.scheduler import knowledge_plans
@@ -58,7 +59,7 @@ def kb() -> None:
 @common_options()
 def build(options: Options, agent: str, node: str | None, watch: bool) -> None:
     """Build a knowledge base from its documents as they are now."""
-    base = _asked(_base(options, agent, node))
+    base = _asked(_whole(_base(options, agent, node)))
     with open_client(options, workers=True) as client:
         before = base.files_hash()
         _build(options, client, base)
@@ -107,6 +108,8 @@ def info(options: Options, agent: str, node: str | None) -> None:
     pointer = base.pointer()
     if pointer is None:
         raise knowledge_errors.KnowledgeFailed(f"'{base.node_id}' is not built")
+    for change in base.changes(pointer):
+        options.say(f"warning: {printable(change)} (W605)")
     with _indexes(options) as (indexes, _):
         changed, missing = base.differences(indexes)
     document = {
@@ -149,6 +152,13 @@ def _base(options: Options, agent: str, node: str | None) -> AgentBase:
     settings = settings_of(options)
     found = loader.load_agent(agent_search(settings).find(agent))
     return agent_base.base_of(found, node, settings)
+
+
+def _whole(base: AgentBase) -> AgentBase:
+    """The same; raises InvalidAgent if its agent's file has errors, which may be its own."""
+    if any(finding.severity == "error" for finding in base.agent.findings):
+        raise graph_errors.InvalidAgent(base.agent.findings)
+    return base
 
 
 def _asked(base: AgentBase) -> AgentBase:

@@ -14,11 +14,12 @@ from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.files import reason
 from sleipnir.graphs.knowledge import bases
 from sleipnir.graphs.knowledge.build_order import BuildOrder
-from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective
+from sleipnir.graphs.knowledge.build_settings import BuildSettings, effective, wanted
 from sleipnir.graphs.knowledge.local_files import local_files_hash
 from sleipnir.graphs.knowledge.pointer import (
     Pointer,
     UnusablePointer,
+    changes,
     pointer_file,
     read_pointer,
 )
@@ -147,6 +148,10 @@ class AgentBase:
         local = built.keys() - pages
         changed = [source for source in local if source in now and now[source] != built[source]]
         return sorted(changed), sorted(source for source in local if source not in now)
+
+    def changes(self, pointer: Pointer) -> list[str]:
+        """What would be built otherwise today, but for the files; a sentence each."""
+        return changes(pointer, wanted(self.node, self._defaults(None)), self.documents)
 
     def files_hash(self) -> str:
         """One hash of the local documents as they are now."""

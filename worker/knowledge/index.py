@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,8 @@ _CHUNKS = "chunks.jsonl"
 _VECTORS = "faiss.index"
 _KEYWORDS = "keywords"
 _EMBEDDED_AT_ONCE = 1000
+# Whoever looks into an index of unknown origin learns what made it.
+_TOOLS = ("sleipnir", "faiss-cpu", "whoosh")
 
 
 class IndexUnusable(Exception):
@@ -95,6 +98,7 @@ def write_index(
         "sources": [[hash.source, hash.ext, hash.content] for hash in hashes],
         "chunks": size.chunks,
         "dimension": size.dimension,
+        "tools": {name: version(name) for name in _TOOLS},
         "digests": _digests(directory),
     }
     (directory / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")

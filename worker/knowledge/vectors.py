@@ -18,12 +18,17 @@ _HNSW_LINKS = 32
 _HNSW_BUILD = 200
 _HNSW_SEARCH = 64
 
-# Its threads would fight with those of the worker; and sums in another order differ.
-faiss.omp_set_num_threads(1)
-
 
 class VectorsUnusable(Exception):
     """Vectors are not what an index can hold; the text says why."""
+
+
+def _use_one_thread() -> None:
+    """Keep the library, for this thread, from starting more of them.
+
+    They would fight with those of the worker; and what is made in another order differs.
+    """
+    faiss.omp_set_num_threads(1)
 
 
 def normalised(vectors: Sequence[Sequence[float]] | Matrix, dimension: int | None = None) -> Matrix:
@@ -67,6 +72,7 @@ class VectorWriter:
             self._index = faiss.IndexFlatIP(vectors.shape[1])
         if vectors.shape[1] != self._index.d:
             raise VectorsUnusable("the vectors have different dimensions")
+        _use_one_thread()
         self._index.add(vectors)
 
     def write(self, file: Path) -> None:
@@ -75,6 +81,7 @@ class VectorWriter:
         Raises:
             OSError: it cannot be written.
         """
+        _use_one_thread()
         index = self._index
         if index.ntotal > _EXACT_UP_TO:
             index = faiss.IndexHNSWFlat(index.d, _HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
@@ -103,6 +110,7 @@ class Vectors:
 
     def search(self, queries: Matrix, top_k: int) -> list[tuple[int, float]]:
         """All positions near to any of the queries with their best scores, best first."""
+        _use_one_thread()
         scores, positions = self._index.search(queries, min(top_k, self.count))
         best: dict[int, float] = {}
         for position, score in zip(

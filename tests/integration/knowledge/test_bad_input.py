@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 import struct
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from sleipnir.graphs.files import MIB
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.bench.rag.texts import in_turn
+from sleipnir.worker.knowledge import search as searching
 from sleipnir.worker.knowledge.building import build
 from sleipnir.worker.knowledge.cache import IndexCache
 from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed
 from sleipnir.worker.knowledge.index import chunks_of
 from sleipnir.worker.knowledge.keywords import Keywords
-from sleipnir.worker.knowledge.reading.documents import SourceText
+from sleipnir.worker.knowledge.reading.documents import Loaded, SourceText
 from sleipnir.worker.knowledge.reading.loading import load_local
 from sleipnir.worker.knowledge.reading.reach import reach_here
 from sleipnir.worker.knowledge.vectors import normalised
@@ -54,6 +58,10 @@ def packed() -> PackedIndex:
     chunks = list(chunks_of(DOCUMENTS, SETTINGS))
     vectors = normalised([[float(n + m) for m in range(2000)] for n in range(len(chunks))])
     return build(SETTINGS, [each.hash for each in DOCUMENTS], chunks, in_turn(vectors), 10**8)
+
+
+def read(directory: Path, entry: str, **settings: Any) -> Loaded:
+    return load_local(directory, [entry], reach_here(Settings(**settings)), lambda: False)
 
 
 def message_of(engine: Engine, graph: str = BY_WORDS, prompt: str = "cats") -> str:
@@ -137,16 +145,59 @@ def test_a_model_that_changes_its_dimension_is_an_error(
     assert "openai:text-embedding-3-small: the vectors have dimension 3, not 26" in message
 
 
+def test_a_search_that_takes_too_long_fails_the_run(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = Event()
+    monkeypatch.setattr(searching, "search", lambda *_args: over.wait(60))
+    graph = BY_WORDS.replace("documents:", "timeout: 0.2\n    documents:")
+    engine.write("tested", graph, PETS)
+
+    message = message_of(engine, graph)
+    over.set()
+
+    assert "the search took longer than 0.2 s" in message
+
+
 @pytest.mark.parametrize("entry", ["docs", "docs/*.md"])
 def test_a_link_to_itself_is_told_by_name(tmp_path: Path, entry: str) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "cats.md").write_text("Cats sleep all day.")
     (tmp_path / "docs" / "round.md").symlink_to("round.md")
 
-    loaded = load_local(tmp_path, [entry], reach_here(Settings()), lambda: False)
+    loaded = read(tmp_path, entry)
 
     assert [document.source for document in loaded.documents] == ["./docs/cats.md"]
     assert loaded.failures == [("./docs/round.md", "Too many levels of symbolic links")]
+
+
+@pytest.mark.parametrize("entry", [".", "**/*.md"])
+def test_a_link_that_leaves_the_agent_directory_is_told_by_name(tmp_path: Path, entry: str) -> None:
+    agent, beside = tmp_path / "agent", tmp_path / "beside"
+    for directory in (agent, beside):
+        directory.mkdir()
+        (directory / "cats.md").write_text("Cats sleep all day.")
+    (agent / "all").symlink_to(beside)
+    (agent / "one.md").symlink_to(beside / "cats.md")
+
+    loaded = read(agent, entry)
+
+    assert [document.source for document in loaded.documents] == ["./cats.md"]
+    why = "the symlink leads outside the agent directory"
+    assert loaded.failures == [("./all", why), ("./one.md", why)]
+
+
+def test_a_document_over_its_size_is_not_even_read(tmp_path: Path) -> None:
+    with (tmp_path / "long.md").open("wb") as file:
+        file.truncate(17 * MIB)
+
+    tracemalloc.start()
+    loaded = read(tmp_path, "long.md", rag_document_max_bytes=16 * MIB)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert loaded.failures == [("./long.md", "it is larger than 16 MiB")]
+    assert peak < MIB
 
 
 @pytest.mark.parametrize("place", ["http://169.254.169.254/meta", "http://127.0.0.1:1/"])

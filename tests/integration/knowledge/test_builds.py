@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.knowledge import pointer
 from sleipnir.graphs.knowledge.pointer import read_pointer
-from sleipnir.scheduler.runs.events import ItemCommitted
+from sleipnir.scheduler.config.directories import data_dir
+from sleipnir.scheduler.runs.events import ItemCommitted, StepCommitted
 from sleipnir.scheduler.runs.model import NO_USAGE, RunRow
 from sleipnir.scheduler.runs.recording import written
+from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.worker.knowledge.agent_base import base_of
 from sleipnir.worker.knowledge.root_build import result_of, submit_build
@@ -180,12 +183,48 @@ def test_whoever_loads_an_agent_notes_what_its_runs_have_built(
 
     engine.client.prepare("tested")
 
-    pointer = read_pointer(file)
-    assert pointer is not None
-    assert (pointer.files, pointer.chunks, pointer.dimension) == (6, 6, 26)
+    noted = read_pointer(file)
+    assert noted is not None
+    assert (noted.files, noted.chunks, noted.dimension) == (6, 6, 26)
     run = engine.finish(BY_MEANING, {**LETTERS, "docs/a.md": "changed"}, prompt="dddd")
     assert engine.state(run.run_id)["sources"] == ["./docs/d.md"]  # as it was built
     assert engine.queries.children(run.run_id) == []
+
+
+def test_what_is_built_of_a_shipped_agent_is_noted_in_the_data_directory(
+    engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.finish(BY_MEANING, LETTERS, prompt="dddd")
+    directory = engine.write("tested", BY_MEANING, LETTERS)
+    monkeypatch.setattr(pointer, "SHIPPED_AGENTS", directory.parent)
+
+    engine.client.prepare("tested")
+
+    kept = data_dir() / "kb" / "tested" / "look_up.yaml"
+    assert kept.exists()
+    assert not (directory / "look_up.yaml").exists()
+    base = base_of(load_agent(directory), None, engine.store.settings)
+    assert base.pointer() == pointer.read_pointer(kept)
+    monkeypatch.undo()  # somebody's own agent of that name is another one
+    assert base.pointer() is None
+
+
+def test_an_index_that_is_no_longer_stored_is_built_anew_with_a_warning(
+    engine: Engine, server: ModelServer
+) -> None:
+    engine.finish(BY_MEANING, LETTERS, prompt="dddd")
+    engine.client.prepare("tested")  # notes what was built
+    prepared = engine.client.prepare("tested")
+    engine.redis.delete(*engine.redis.keys("sleipnir:index*"))
+    engine._directory = engine._directory / "another machine"
+    engine.configure()
+
+    run_id = engine.client.submit(prepared, Request(prompt="dddd"))
+    engine.drive()
+
+    assert engine.state(run_id)["sources"] == ["./docs/d.md"]
+    [warned] = [event.warnings for event in engine.events(run_id, StepCommitted) if event.warnings]
+    assert "the knowledge base was no longer stored and is built anew" in str(warned)
 
 
 def test_a_rebuild_embeds_what_is_new_alone(engine: Engine, server: ModelServer) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.worker.knowledge.crawl import github
+from sleipnir.worker.knowledge.crawl import crawling, github
 from sleipnir.worker.knowledge.crawl.crawling import Crawled, crawl
 from sleipnir.worker.knowledge.reading.reach import reach_here
 from tests.support.engine import Engine
@@ -86,11 +86,13 @@ def test_robots_txt_is_asked_once_and_obeyed(site: WebServer) -> None:
     [
         (Page("User-agent: *\nDisallow: /docs/", "text/plain"), "does not allow it"),
         (Page("oh", status=503), "HTTP status 503"),
+        (Page("User-agent: *", drips=True), "0.3 s"),
     ],
 )
 def test_a_site_that_does_not_want_to_be_read_is_not(
-    site: WebServer, robots: Page, words: str
+    site: WebServer, monkeypatch: pytest.MonkeyPatch, robots: Page, words: str
 ) -> None:
+    monkeypatch.setattr(crawling, "PAGE_TIME_S", 0.3)
     with pytest.raises(SourceError, match=words):
         read(site, robots_txt=robots)
 

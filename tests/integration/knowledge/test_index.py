@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from math import log
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sleipnir.graphs.knowledge.address import INDEX_FORMAT
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
+from sleipnir.worker.knowledge import vectors
 from sleipnir.worker.knowledge.index import (
     Chunk,
     Index,
@@ -24,8 +27,14 @@ from sleipnir.worker.knowledge.index import (
 )
 from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
 from sleipnir.worker.knowledge.reading.documents import SourceText
-from sleipnir.worker.knowledge.search import output_of, search
-from sleipnir.worker.knowledge.vectors import Matrix, VectorsUnusable, normalised
+from sleipnir.worker.knowledge.search import by_meaning, output_of, search
+from sleipnir.worker.knowledge.vectors import (
+    Matrix,
+    Vectors,
+    VectorsUnusable,
+    VectorWriter,
+    normalised,
+)
 
 KEYWORDS_ONLY = BuildSettings("none", 1000, 50)
 WITH_VECTORS = BuildSettings("test:letters", 1000, 50)
@@ -152,6 +161,51 @@ def test_both_searches_count_and_say_how_they_ranked(tmp_path: Path) -> None:
     assert (best["vector_rank"], best["keyword_rank"]) == (1, 1)
     assert best["score"] == pytest.approx(2.125 / 5)
     assert len(hits) == 2
+
+
+def test_a_long_query_is_searched_for_piece_by_piece(tmp_path: Path) -> None:
+    texts = ("aaaa", "aaab", "bbbb", "cccc")
+    settings = BuildSettings("test:letters", 5, 0)
+    index = build(tmp_path / "index", settings, [SourceText(t, "txt", t) for t in texts])
+
+    hits = by_meaning(index, "aaaa bbbb", 2, letters)
+
+    # The two best of each piece, each chunk with its better score; none that is not alike.
+    assert [(texts[position], round(score, 3)) for position, score in hits] == [
+        *(("aaaa", 1.0), ("bbbb", 1.0), ("aaab", 0.949))
+    ]
+    assert [position for position, _ in by_meaning(index, "dddd", 2, letters)] == []
+
+
+def test_of_many_vectors_the_nearest_are_found_by_links_and_equal_ones_make_equal_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = np.random.default_rng(5).standard_normal((1000, 16), dtype=np.float32)
+    given = normalised(made)
+
+    def write(name: str) -> bytes:
+        writer = VectorWriter()
+        writer.add(given)
+        writer.write(tmp_path / name)
+        return (tmp_path / name).read_bytes()
+
+    write("exact")
+    monkeypatch.setattr(vectors, "_EXACT_UP_TO", 999)
+    with ThreadPoolExecutor() as pool:  # workers have threads
+        one, other = pool.map(write, ("linked", "linked too"))
+
+    assert one == other
+    assert len(one) > given.nbytes + 1000 * 32 * 4  # the links
+    exact, linked = Vectors(tmp_path / "exact"), Vectors(tmp_path / "linked")
+    both = [(exact.search(v[None], 5), linked.search(v[None], 5)) for v in given[:100]]
+    found = [len(dict(right).keys() & dict(left).keys()) for right, left in both]
+    assert sum(found) >= 0.95 * 500
+
+
+def test_an_index_says_what_made_it(keywords: Index) -> None:
+    assert keywords.manifest["tools"].keys() == {"sleipnir", "faiss-cpu", "whoosh"}
+    assert keywords.manifest["sources"][0][:2] == ["./cats.md", "md"]
+    assert (keywords.manifest["format"], keywords.manifest["chunks"]) == (INDEX_FORMAT, 3)
 
 
 def test_what_was_found_is_put_together_with_its_sources(keywords: Index) -> None:

@@ -181,6 +181,41 @@ def test_loaders_of_urls_stand_in_for_reading_pages(directory: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        ("no JSON", 'did not print [{"path": …, "text": …}, …]'),
+        ('[{"path": "https://x/a"}]', 'did not print [{"path": …, "text": …}, …]'),
+        ('[{"path": 1, "text": null}]', 'did not print [{"path": …, "text": …}, …]'),
+        ("[" * 100_000, 'did not print [{"path": …, "text": …}, …]'),
+        ("[]", "the loader 'recursive_url' found no document"),
+    ],
+)
+def test_what_a_loader_of_sites_must_not_print_is_told(
+    directory: Path, printed: str, words: str
+) -> None:
+    (directory / "site.json").write_text(printed)
+    loaders = {"recursive_url": f"sh -c 'cat {directory}/site.json; : $1'"}
+
+    assert words in failure_of(directory, "https://x/**", document_loaders=loaders)
+
+
+def test_a_prefix_that_finds_nothing_is_told(directory: Path) -> None:
+    why = failure_of(directory, "git:https://x", document_loaders={"git": "sh -c 'echo []; : $1'"})
+
+    assert why == "the loader 'git' found no document"
+
+
+def test_a_command_of_ones_own_is_taken_instead_of_ours_and_may_have_secrets(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY_OF_READER", "sesame")
+
+    loaded = load(directory, "*.pdf", document_loaders={"pdf": "echo {{KEY_OF_READER}} for $1"})
+
+    assert loaded.documents[0].text == f"sesame for {directory}/paper.pdf\n"
+
+
 GRAPH = """
 start: look_up
 nodes:

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from sleipnir.graphs.files import MIB
-from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, fetch
+from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Response, fetch
+from sleipnir.graphs.knowledge.sources import SourceError
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.worker.knowledge.reading import pages
+from sleipnir.worker.knowledge.reading.documents import SourceText
+from sleipnir.worker.knowledge.reading.pages import text_of_page
+from sleipnir.worker.knowledge.reading.reach import reach_here
 from tests.support.engine import Engine
 from tests.support.web_server import Page, WebServer, redirect
 
@@ -72,6 +78,61 @@ def test_a_page_may_be_larger_than_tools_may_fetch(site: WebServer) -> None:
     assert len(page.body) == 12 * MIB
     with pytest.raises(FetchError, match="more than 10 MiB"):
         fetch(Request(site.url("/large")), allow_private=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "ext"),
+    [
+        ("text/plain", "/a.py", "txt"),
+        ("text/javascript", "/a", "js"),
+        ("text/markdown", "/a", "md"),
+        ("text/x-python", "/a", "py"),
+        ("application/json", "/a.txt", "json"),
+        ("application/octet-stream", "/a.rst?raw=1", "rst"),
+        ("", "/a.RST", "rst"),
+        ("", "/", "txt"),
+    ],
+)
+def test_the_type_of_a_page_says_where_it_is_cut(kind: str, path: str, ext: str) -> None:
+    response = Response(f"https://x{path}", 200, kind, "utf-8", b"text")
+
+    page = text_of_page("https://x", response, reach_here(Settings()))
+
+    assert page == SourceText("https://x", ext, "text")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("application/rtf", "rtf"),
+        ("application/vnd.oasis.opendocument.text", "odt"),
+        ("application/vnd.oasis.opendocument.spreadsheet", "ods"),
+        ("application/vnd.oasis.opendocument.presentation", "odp"),
+        ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+        ("application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"),
+        ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
+        ("application/pdf", "pdf"),
+    ],
+)
+def test_a_page_of_another_format_is_saved_for_its_loader(kind: str, name: str) -> None:
+    response = Response("https://x/a", 200, kind, "", b"text")
+    reach = reach_here(Settings(document_loaders={name: "sh -c 'echo $0; cat $0' $1"}))
+
+    page = text_of_page("https://x/a", response, reach)
+
+    saved, text = page.text.splitlines()
+    assert (page.ext, text) == ("txt", "text")
+    assert saved.endswith(f".{name}")
+
+
+def test_a_page_that_does_not_end_is_given_up(
+    site: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_TIME_S", 0.3)
+    site.pages["/endless"] = Page(b"x", drips=True)
+
+    with pytest.raises(SourceError, match=r"0\.3 s"):
+        pages.fetch_page(site.url("/endless"), reach_here(Settings(allow_private_addresses=True)))
 
 
 @pytest.mark.parametrize("path", ["/cats", "/moved"])

@@ -71,8 +71,16 @@ class Loaders:
     def texts_of(self, name: str, target: str) -> list[LoaderText]:
         """The same, or several texts if it makes a JSON array of `{"path", "contents"}`."""
         text = self.text_of(name, target)
-        found = _documents_in(text)
-        return [LoaderText(None, text)] if found is None else found
+        found = _texts_in(text, "contents")
+        return [LoaderText(None, text)] if found is None else _some(found, name)
+
+    def pages_of(self, name: str, target: str) -> list[LoaderText]:
+        """The pages that the loader finds below a URL; raises what `text_of` does."""
+        found = _texts_in(self.text_of(name, target), "text")
+        if found is None:
+            wanted = '[{"path": …, "text": …}, …]'
+            raise SourceError(f"the loader '{name}' did not print {wanted}")
+        return _some(found, name)
 
     def _words(self, name: str) -> Sequence[str]:
         if name not in self.commands:
@@ -146,21 +154,27 @@ def _decoded(printed: bytes, name: str) -> str:
         raise SourceError(f"the loader '{name}' printed what is not UTF-8") from error
 
 
-def _documents_in(text: str) -> list[LoaderText] | None:
+def _texts_in(text: str, field: str) -> list[LoaderText] | None:
+    """The texts of a JSON array of objects with a path and that field; None if it is none."""
     if not text.lstrip().startswith("["):
         return None
     try:
-        found = json.loads(text)
-        return [_document(value) for value in found] or None
+        return [_text_in(value, field) for value in json.loads(text)]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _document(value: Any) -> LoaderText:
-    path, contents = value["path"], value["contents"]
-    if not isinstance(path, str) or not isinstance(contents, str):
+def _text_in(value: Any, field: str) -> LoaderText:
+    path, text = value["path"], value[field]
+    if not isinstance(path, str) or not isinstance(text, str):
         raise TypeError
-    return LoaderText(path, contents)
+    return LoaderText(path, text)
+
+
+def _some(found: list[LoaderText], name: str) -> list[LoaderText]:
+    if not found:
+        raise SourceError(f"the loader '{name}' found no document")
+    return found
 
 
 def _replaced(word: str, values: Mapping[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -165,17 +164,13 @@ def _loaded(directory: Path, entry: Entry, reach: Reach) -> Iterator[_Document]:
 def _pages_of(loader: str, entry: Entry, reach: Reach) -> Iterator[_Document]:
     """The documents that a loader makes of a URL: one text, or the pages below it."""
     reach.require_loader(loader)
-    text = reach.loaders.text_of(loader, entry.target)
     if entry.kind == "url":
+        text = reach.loaders.text_of(loader, entry.target)
         yield entry.text, partial(plain, SourceText(entry.text, "txt", text))
         return
-    try:
-        pages = [SourceText(page["path"], "txt", page["text"]) for page in json.loads(text)]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        wanted = '[{"path": …, "text": …}, …]'
-        raise SourceError(f"the loader '{loader}' did not print {wanted}") from error
-    for page in pages:
-        yield str(page.source), partial(plain, page)
+    for made in reach.loaders.pages_of(loader, entry.target):
+        page = SourceText(made.path or entry.text, "txt", made.text)
+        yield page.source, partial(plain, page)
 
 
 def _source_of_loaded(entry: Entry, path: str | None) -> str:

@@ -52,13 +52,58 @@ def test_a_text_becomes_these_chunks(
     assert split(text, ext, sizes) == chunks
 
 
-def test_an_unknown_extension_is_plain_text() -> None:
-    assert separators("weird") == ("\n\n", "\n", " ", "")
+@pytest.mark.parametrize(
+    ("exts", "words"),
+    [
+        ("c cc cpp", "class void int float double if for while switch case"),
+        ("go", "func var const type if for switch case"),
+        ("java", "class public protected private static if for while switch case"),
+        ("js mjs cjs", "function const let var class if for while switch case default"),
+        ("php", "function class if foreach while do switch case"),
+        ("proto", "message service enum option import syntax"),
+        ("rb", "def class if unless while for do begin rescue"),
+        ("rs", "fn const let if while for loop match"),
+        ("scala", "class object def val var if for while match case"),
+        ("swift", "func class struct enum if for while do switch case"),
+        (
+            "sol",
+            "pragma using contract interface library constructor type function event modifier "
+            "error struct enum if for while do_while assembly",
+        ),
+        ("md mkd", "## ### #### ##### ######"),
+        ("py", "class def \tdef"),
+        ("txt weird", ""),
+    ],
+)
+def test_a_text_is_cut_first_before_lines_that_begin_with_these_words(
+    exts: str, words: str
+) -> None:
+    first = [f"\n{word.replace('_', ' ')} " for word in words.split(" ") if word]
+    more = ["```\n\n", "\n\n***\n\n", "\n\n---\n\n", "\n\n___\n\n"] if "md" in exts else []
+
+    for ext in exts.split():
+        assert separators(ext) == (*first, *more, "\n\n", "\n", " ", "")
 
 
-def test_html_is_cut_at_tags_then_at_spaces() -> None:
-    assert separators("html")[0] == "<body>"
-    assert separators("html")[-2:] == (" ", "")
+def test_tex_and_rst_are_cut_at_their_sections_and_blocks() -> None:
+    sections = [f"\n\\{name}{{" for name in ["chapter", "section", "subsection", "subsubsection"]]
+    names = [
+        *("enumerate", "itemize", "description", "list", "quote", "quotation", "verse"),
+        *("verbatim", "align"),
+    ]
+    blocks = [f"\n\\begin{{{name}}}" for name in names]
+
+    assert separators("tex") == (*sections, *blocks, "$$", "$", "\n\n", "\n", " ", "")
+    assert separators("rst")[:4] == ("\n===\n", "\n---\n", "\n***\n", "\n.. ")
+
+
+@pytest.mark.parametrize("ext", ["htm", "html"])
+def test_html_is_cut_at_tags_then_at_spaces(ext: str) -> None:
+    tags = (
+        "body div p br li h1 h2 h3 h4 h5 h6 span table tr td th ul ol header footer nav head "
+        "style script meta title"
+    )
+    assert separators(ext) == (*(f"<{tag}>" for tag in tags.split()), " ", "")
 
 
 @settings(max_examples=200, deadline=None)

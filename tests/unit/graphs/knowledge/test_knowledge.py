@@ -108,6 +108,10 @@ def test_what_is_no_pointer_is_refused(tmp_path: Path, text: str) -> None:
 def test_what_would_be_built_otherwise_is_told() -> None:
     wanted = {"embedding_model": "openai:e", "chunk_size": 500, "chunk_overlap": None}
 
-    found = changes(POINTER, wanted, ["docs", "more"])
+    found = changes(POINTER, wanted, ["docs ", "more"])
 
-    assert found == [("chunk_size", 1000, 500), ("documents", ["docs"], ["docs", "more"])]
+    assert found == [
+        "the knowledge base was built with chunk_size 1000, now it is 500",
+        "the knowledge base was built with documents docs, now it is docs, more",
+    ]
+    assert changes(POINTER, wanted | {"chunk_size": 1000}, [" docs"]) == []

@@ -107,11 +107,15 @@ def test_links_are_followed_inside_the_directory_only_and_never_in_circles(
     (directory / "dir" / "sub" / "round").symlink_to("..")
     (directory / "dir" / "sub" / "out").symlink_to("../../../beside")
 
-    found = [source_of(directory, file) for file in files_of(directory, "dir/sub")]
+    for path in ("dir/sub", "dir/sub/**/*.md"):
+        found = [source_of(directory, file) for file in files_of(directory, path)]
 
-    assert "./dir/sub/f.md" in found
-    assert not any("beside" in source or "/out/" in source for source in found)
-    assert len(found) == len(set(found)) < 10
+        assert "./dir/sub/f.md" in found
+        assert not any("beside" in source or "/out/" in source for source in found)
+        assert "./dir/sub/out" in found  # it is named, and cannot be read
+        assert len(found) == len(set(found)) < 10
+    free = files_of(directory, "dir/sub", allow_absolute=True)
+    assert "./dir/sub/out/x.md" in [source_of(directory, file) for file in free]
 
 
 def test_an_absolute_path_is_read_where_the_engine_allows_it(
