@@ -1,4 +1,4 @@
-"""Many runs that go on: which they are and why they ended, and one retry after the other."""
+"""Many runs: which are meant and how they stand, and one retry after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sleipnir.graphs.errors import GraphError
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
 from sleipnir.scheduler.periodic import pause
-from sleipnir.scheduler.runs.model import Run, Status
+from sleipnir.scheduler.runs.model import FINAL, Run, Status
 from sleipnir.scheduler.runs.reasons import Reason, reason_of
 from sleipnir.scheduler.second_chances.agents import CURRENT
 from sleipnir.scheduler.second_chances.retry import RetryRequest, retry_run
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 # Those that are retried if nobody says which: all that ended badly.
 ENDED_BADLY = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
-# Of one selection; whoever has more selects again once these go on.
+# Those that are cancelled if nobody says which.
+NOT_OVER = frozenset(Status) - FINAL
+# Of one selection; whoever has more selects again once something was done to these.
 MOST_SELECTED = 10_000
 _PAGE = 200
 # Runs that go on are put on disk together, and their visits come in about as fast as by a batch.
@@ -34,18 +36,18 @@ _PER_SECOND = 100
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Runs of an agent that ended for one reason."""
+    """Runs of an agent that stand alike, or ended for one reason."""
 
     status: Status
     agent: str
-    reason: Reason | None  # None: they succeeded
+    reason: Reason | None  # None: they succeeded, or are not over
     runs: int
     example: str  # the newest of them
 
 
 @dataclass(frozen=True, slots=True)
 class RunSelection:
-    """Runs that may be retried together."""
+    """Runs to which something may be done together."""
 
     run_ids: tuple[str, ...] = ()  # newest first
     causes: tuple[Cause, ...] = ()  # that of the most runs first
@@ -84,13 +86,34 @@ def select(queries: RunQueries, wanted: RunFilter) -> RunSelection:
 
     Without a status those that ended badly are meant.
     """
-    wanted = replace(wanted, statuses=wanted.statuses or ENDED_BADLY, children=False)
+    return _select(queries, wanted, ENDED_BADLY, are_over=True)
+
+
+def select_open(queries: RunQueries, wanted: RunFilter) -> RunSelection:
+    """The runs wanted that are not over, `MOST_SELECTED` at most."""
+    return _select(queries, wanted, NOT_OVER, are_over=False)
+
+
+def select_named(queries: RunQueries, run_ids: Sequence[str]) -> RunSelection:
+    """These runs, whatever their status; one that is not stored is left out."""
+    collected = _Collected()
+    for first in range(0, len(run_ids), _PAGE):
+        for run in queries.runs(run_ids[first : first + _PAGE]):
+            if run is not None:
+                collected.add(run)
+    return collected.selection(is_whole=True)
+
+
+def _select(
+    queries: RunQueries, wanted: RunFilter, usual: frozenset[Status], *, are_over: bool
+) -> RunSelection:
+    wanted = replace(wanted, statuses=wanted.statuses or usual, children=False)
     collected, cursor = _Collected(), None
     while True:
         left = MOST_SELECTED - len(collected.run_ids)
         page = queries.list_runs(wanted, min(_PAGE, left), cursor)
         for run in queries.runs([row.run_id for row in page.entries]):
-            if run is not None and run.is_final:
+            if run is not None and run.is_final == are_over:
                 collected.add(run)
         cursor = page.next
         if cursor is None or len(collected.run_ids) >= MOST_SELECTED:

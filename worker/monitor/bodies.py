@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sleipnir.worker.monitor.handlers.base import bad_request
+from sleipnir.scheduler.second_chances.many import MOST_SELECTED
+from sleipnir.worker.monitor.conditions import RunConditions
+from sleipnir.worker.monitor.problems import bad_request
 
 T = TypeVar("T", bound="ActBody")
+RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
 class ActBody(BaseModel):
@@ -56,3 +59,15 @@ class LimitsBody(ActBody):
     pause: str | None = Field(None, description="a provider or model that no call may use")
     reason: str | None = Field(None, description="why it is paused")
     resume: str | None = Field(None, description="what is paused; a budget that is used up")
+
+
+class BulkBody(ActBody):
+    """POST /api/v1/bulk"""
+
+    act: Literal["cancel", "retry"]
+    ids: list[RunId] = Field([], max_length=MOST_SELECTED, description="these runs")
+    filter: RunConditions | None = Field(None, description="instead of `ids`: all that match")
+    expect: int | None = Field(
+        None, ge=0, description="how many match; refused if they are 5 % more or fewer"
+    )
+    reason: str = Field("", max_length=500, description="why they are cancelled")

@@ -55,6 +55,11 @@ class Refused(HTTPError):  # type: ignore[misc]  # no stubs
         self.problem = problem
 
 
+def bad_request(message: str) -> Refused:
+    """A parameter or a body that cannot be used."""
+    return Refused(Problem(400, "bad_request", message))
+
+
 _OF_STATUS = {400: "bad_request", 404: "not_found", 405: "method", 413: "too_large"}
 # The first that fits.
 _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (

@@ -17,6 +17,12 @@ from sleipnir.worker.monitor.handlers.agents import (
     RunsApi,
 )
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.handlers.bulk import (
+    BulkApi,
+    BulkPage,
+    BulkProgressApi,
+    BulkProgressHandler,
+)
 from sleipnir.worker.monitor.handlers.engine import (
     BatchApi,
     BatchesApi,
@@ -75,6 +81,8 @@ ROUTES = (
     SiteRoute(r"/fleet", FleetHandler),
     SiteRoute(r"/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
+    SiteRoute(r"/bulk", BulkPage, {"POST": Role.OPERATE}),
+    SiteRoute(rf"/bulk/{_RUN}", BulkProgressHandler),
     SiteRoute(r"/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute(r"/api/v1/me", MeHandler),
     SiteRoute(r"/api/v1/now", NowApi),
@@ -87,6 +95,8 @@ ROUTES = (
     SiteRoute(r"/api/v1/stream", StreamHandler),
     SiteRoute(r"/api/v1/questions", InboxApi),
     SiteRoute(rf"/api/v1/questions/{_RUN}/(.+)/answer", AnswerApi, {"POST": Role.ANSWER}),
+    SiteRoute(r"/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
+    SiteRoute(rf"/api/v1/bulk/{_RUN}", BulkProgressApi),
     SiteRoute(r"/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),
     SiteRoute(rf"/api/v1/runs/{_RUN}/(cancel|retry)", SteerApi, {"POST": Role.OPERATE}),
     SiteRoute(r"/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),

@@ -14,6 +14,7 @@ from tornado.template import Loader
 
 from sleipnir.scheduler.client import Client
 from sleipnir.worker.monitor.access import Access, Visitor
+from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.rates import ACTS, FAILED_SIGN_INS, READS, VisitorRates
@@ -42,6 +43,7 @@ class Site:
         self.client = client
         self.access = access
         self.drawings = Drawings(client)
+        self.bulk = BulkActs(client)
         self.templates = Loader(str(_HERE / "templates"))
         self.reads = VisitorRates(READS)
         self.acts = VisitorRates(ACTS)
@@ -75,6 +77,7 @@ class Site:
     def close(self) -> None:
         """Let its threads go."""
         self._threads.shutdown(wait=False)
+        self.bulk.close()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What can be watched: a run, the list of runs, the inbox."""
+"""What can be watched: a run, the list of runs, the inbox, an act on many runs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sleipnir.worker.monitor.site import Site
 
 _RUN = re.compile(r"run:([0-9a-f]{16})")
+_BULK = re.compile(r"bulk:([0-9a-f]{16})")
 # Between two looks at a list.
 _LIST_PAUSE_S = 2.0
 
@@ -39,6 +40,8 @@ class Topics:
         """
         if match := _RUN.fullmatch(topic):
             return RunTopic(self._site, match[1]).look
+        if match := _BULK.fullmatch(topic):
+            return self._of_bulk(match[1])
         if topic == "runs":
             return self._of(self._runs)
         if topic == "inbox":
@@ -49,6 +52,14 @@ class Topics:
         async def look(_: str) -> Look:
             document = await self._site.call(read)
             return Look(_version(document), document, pause_s=_LIST_PAUSE_S)
+
+        return look
+
+    def _of_bulk(self, bulk_id: str) -> Looking:
+        async def look(_: str) -> Look:
+            found = self._site.bulk.find(bulk_id)
+            document = {} if found is None else found.to_json()
+            return Look(_version(document), document, is_final=document.get("is_over", True))
 
         return look
 

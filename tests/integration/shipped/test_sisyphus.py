@@ -11,7 +11,7 @@ from tests.support.engine import Engine
 from tests.support.git_repository import GitRepository
 from tests.support.model_server import ModelServer, calls, says
 from tests.support.shipped import Shipped, told
-from tests.support.supervising import collects_all
+from tests.support.supervising import collects_all, replies
 
 REQUEST = "Greetings and farewells should end with a stop."
 TEST = """\
@@ -49,15 +49,16 @@ def write(path: str, content: str) -> tuple[str, dict[str, str]]:
     return "write_file", {"path": path, "content": content}
 
 
-def test_a_job_is_explored_thought_over_written_and_verified(
-    engine: Engine, server: ModelServer, project: Path
-) -> None:
-    shipped = Shipped(engine)
+def leads(server: ModelServer) -> None:
+    """The lead's side: it believes nobody, and has what fails mended."""
     converses(
         server,
         REQUEST,
         calls(("todo__init", {"goal": "stops"}), ("todo__add", {"task": "verify"})),
         calls(spawn("explore", "Find both."), spawn("oracle", "Stop or exclamation mark?")),
+        collects_all,
+        replies("A person's name comes last."),
+        calls(("agent__list", {})),
         collects_all,
         calls(spawn("coder", "GOAL: both end with a stop.")),
         collects_all,
@@ -67,15 +68,29 @@ def test_a_job_is_explored_thought_over_written_and_verified(
         calls(("run_build", {}), ("run_tests", {}), ("todo__done", {"id": 1})),
         says("Both end with a stop; 1 test passes."),
     )
+
+
+def look(server: ModelServer) -> None:
+    """Those who only read: one of them has a question."""
     converses(
         server,
         "Find both.",
         calls(("search_content", {"pattern": "def "})),
+        calls(("read_file", {"path": "greeting.py"})),
+        calls(("read_file", {"path": "farewell.py"})),
         says("EXPLORE_COMPLETE"),
     )
     converses(
-        server, "Stop or exclamation", calls(("project_info", {})), says("A stop.\nORACLE_COMPLETE")
+        server,
+        "Stop or exclamation",
+        calls(("user__input", {"question": "What comes last?"})),
+        calls(("project_info", {})),
+        says("A stop.\nORACLE_COMPLETE"),
     )
+
+
+def change(server: ModelServer) -> None:
+    """Two coders: what the first one leaves does not compile."""
     converses(
         server,
         "both end with a stop.",
@@ -96,6 +111,15 @@ def test_a_job_is_explored_thought_over_written_and_verified(
         says("CODER_COMPLETE: farewell.py; tests pass"),
     )
 
+
+def test_a_job_is_explored_thought_over_written_and_verified(
+    engine: Engine, server: ModelServer, project: Path
+) -> None:
+    shipped = Shipped(engine)
+    leads(server)
+    look(server)
+    change(server)
+
     run_id = shipped.submit("sisyphus", REQUEST, workdir=str(project))
     run = shipped.go_on(run_id)
 
@@ -106,3 +130,15 @@ def test_a_job_is_explored_thought_over_written_and_verified(
     endings = [text.splitlines()[-1].partition(" with")[0] for text in built]
     assert endings == ["FAILED", "FAILED", "OK", "OK"]
     assert "SyntaxError" in built[0]
+    assert_was_asked(server)
+
+
+def assert_was_asked(server: ModelServer) -> None:
+    """The oracle's question went up and was answered while both agents were at work."""
+    asked = next(each for each in told(server, REQUEST) if "pending_escalations" in each)
+    (question,) = asked["pending_escalations"]
+    listed = next(each for each in told(server, REQUEST) if "active_count" in each)
+    assert question["question"] == "[input] What comes last?"
+    assert question["from_agent_name"] == "oracle"
+    assert [each["status"] for each in listed["agents"]] == ["running", "running"]
+    assert told(server, "Stop or exclamation")[0] == {"answer": "A person's name comes last."}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from sleipnir.scheduler.errors import SleipnirError
@@ -16,8 +17,8 @@ from sleipnir.worker.monitor.problems import problem_of
 
 T = TypeVar("T")
 
-_REASON = "cancelled on the monitor's page"
-_MOST_REASON = 500
+CANCEL_REASON = "cancelled on the monitor's page"
+MOST_REASON = 500
 _PAGE = 100
 _RUN_ID = re.compile("[0-9a-f]{16}")
 
@@ -40,20 +41,29 @@ class ActingHandler(MonitorHandler):
 
     async def note(self, name: str, target: str, detail: str, outcome: str) -> None:
         """Note an act, and what came of it."""
+        await self.site.call(self.noting(name, detail), target, outcome)
+
+    def noting(self, name: str, detail: str) -> Callable[[str, str], None]:
+        """Notes acts of this visitor: takes the target of each and what came of it."""
         assert self.visitor is not None
+        log = AuditLog(self.site.client.store.client)
         act = Act(
             who=self.visitor.name,
             role=self.visitor.role.name.lower(),
             via="api" if self.gives_json else "page",
             act=name,
-            target=target,
-            outcome=outcome,
+            target="",
+            outcome="",
             address=self.request.remote_ip or "",
             detail=detail,
         )
-        # A Redis that is full keeps nobody from cancelling.
-        with suppress(RedisError):
-            await self.site.call(AuditLog(self.site.client.store.client).add, act)
+
+        def note(target: str, outcome: str) -> None:
+            # A Redis that is full keeps nobody from cancelling.
+            with suppress(RedisError):
+                log.add(replace(act, target=target, outcome=outcome))
+
+        return note
 
 
 class SteerHandler(ActingHandler):
@@ -62,9 +72,9 @@ class SteerHandler(ActingHandler):
     async def post(self, run_id: str, name: str) -> None:
         client = self.site.client
         if name == "cancel":
-            reason = self.get_body_argument("reason", "").strip() or _REASON
-            if len(reason) > _MOST_REASON:
-                raise bad_request(f"the reason is longer than {_MOST_REASON} characters")
+            reason = self.get_body_argument("reason", "").strip() or CANCEL_REASON
+            if len(reason) > MOST_REASON:
+                raise bad_request(f"the reason is longer than {MOST_REASON} characters")
             await self.act(name, run_id, client.cancel, run_id, reason, detail=reason)
         else:
             await self.act(name, run_id, client.retry, run_id)

@@ -15,7 +15,7 @@ from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Role, Visitor, comes_from_elsewhere
-from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
+from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 from sleipnir.worker.monitor.site import Site, TooOften, asset
 
 COOKIE = "sleipnir_monitor"
@@ -226,11 +226,6 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
             raise bad_request(f"{name} must be the number of a super-step")
         return None if text is None else int(text)
-
-
-def bad_request(message: str) -> Refused:
-    """A parameter that cannot be used."""
-    return Refused(Problem(400, "bad_request", message))
 
 
 def hidden_in(problem: Problem) -> Problem:

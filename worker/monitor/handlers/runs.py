@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.model import Status
-from sleipnir.scheduler.runs.time_bounds import parse_time_bound
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
-from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.conditions import RunConditions
+from sleipnir.worker.monitor.handlers.base import MonitorHandler
 
 _LIMIT = 50
 _MOST = 200
@@ -19,36 +19,34 @@ class RunsHandler(MonitorHandler):
 
     async def documents(self) -> Document:
         """The page of the list that the query asks for."""
-        now_ms = await self.site.call(self.site.client.queries.now_ms)
         return await self.site.call(
             runs_overview,
             self.site.client,
-            self.wanted(now_ms),
+            await self.wanted(),
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
 
-    def wanted(self, now_ms: int) -> RunFilter:
-        """The filter that the query's parameters mean."""
-        labels = [text.partition("=") for text in self.get_query_arguments("label") if text]
-        if any(not separator for _, separator, _ in labels):
-            raise bad_request("label takes NAME=VALUE")
-        return RunFilter(
-            statuses=frozenset(map(_status, filter(None, self.get_query_arguments("status")))),
-            agents=tuple(filter(None, self.get_query_arguments("agent"))),
+    @property
+    def conditions(self) -> RunConditions:
+        """Those of the query's parameters."""
+
+        def several(name: str) -> list[str]:
+            return list(filter(None, self.get_query_arguments(name)))
+
+        return RunConditions(
+            status=several("status"),
+            agent=several("agent"),
             batch=self.text_argument("batch"),
-            labels=tuple((name, value) for name, _, value in labels),
-            since_ms=self._instant("since", now_ms),
-            until_ms=self._instant("until", now_ms),
+            label=several("label"),
+            since=self.text_argument("since"),
+            until=self.text_argument("until"),
             children=self.text_argument("children") == "1",
         )
 
-    def _instant(self, name: str, now_ms: int) -> int | None:
-        text = self.text_argument(name)
-        try:
-            return None if text is None else parse_time_bound(text).at(now_ms)
-        except ValueError as error:
-            raise bad_request(f"{name}: {error}") from error
+    async def wanted(self) -> RunFilter:
+        """The filter that they mean now."""
+        return self.conditions.filter(await self.site.call(self.site.client.queries.now_ms))
 
 
 class RunsPage(RunsHandler):
@@ -81,6 +79,7 @@ class RunsPage(RunsHandler):
             status_query=self._status_query,
             argument=self.text_argument,
             is_filtered=bool(set(self.request.query_arguments) - {"cursor", "limit", "q"}),
+            may_act_on_all=not self.conditions.is_empty,
             is_first=self.text_argument("cursor") is None,
             prefix=prefix,
             message=message,
@@ -94,10 +93,3 @@ class RunsPage(RunsHandler):
 
 
 _CHIPS = tuple(map(str, Status))
-
-
-def _status(text: str) -> Status:
-    try:
-        return Status(text)
-    except ValueError:
-        raise bad_request(f"'{text}' is not a status; there are {', '.join(Status)}") from None

@@ -23,6 +23,6 @@ const markAll = document.querySelector("[data-mark-all]");
 if (markAll !== null) {
   markAll.hidden = false;
   markAll.addEventListener("change", () => {
-    for (const box of document.querySelectorAll('input[name="question"]')) box.checked = markAll.checked;
+    for (const box of markAll.form.querySelectorAll("[data-row] input[type=checkbox]")) box.checked = markAll.checked;
   });
 }

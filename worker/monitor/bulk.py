@@ -1,0 +1,114 @@
+"""Acts on many runs: one run after the other, on a thread of their own.
+
+They end with the monitor: what was done is in the audit log, and whoever selects again finds the
+rest.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
+from typing import Any, Literal
+
+from sleipnir.records import dataclass
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.errors import ActionRefused, EngineUnreachable, SleipnirError
+from sleipnir.scheduler.second_chances.many import Retried
+from sleipnir.scheduler.views.grouping import pattern_of
+from sleipnir.worker.monitor.problems import problem_of
+
+ActName = Literal["cancel", "retry"]
+# Acts whose progress is told, and reasons of one for which runs were refused.
+_MOST_KNOWN = 100
+_MOST_REASONS = 20
+_DONE = "done"
+
+Note = Callable[[str, str], None]  # takes a run's id and what came of it
+
+
+@dataclass(slots=True)
+class BulkAct:
+    """An act on many runs, and how far it is."""
+
+    bulk_id: str
+    act: ActName
+    total: int
+    done: int = 0
+    refused: Counter[str] = field(default_factory=Counter)  # runs by the reason
+    is_over: bool = False
+    problem: str | None = None  # why it ended early
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of the API."""
+        return {
+            "bulk_id": self.bulk_id,
+            "act": self.act,
+            "total": self.total,
+            "done": self.done,
+            "refused": self.refused.total(),
+            "reasons": [
+                {"message": message, "runs": runs}
+                for message, runs in self.refused.most_common(_MOST_REASONS)
+            ],
+            "is_over": self.is_over,
+            "problem": self.problem,
+        }
+
+
+class BulkActs:
+    """Those of this monitor, the latest ones."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[str, BulkAct] = {}
+        self._thread = ThreadPoolExecutor(1, "bulk")
+
+    def start(self, act: ActName, run_ids: Sequence[str], reason: str, note: Note) -> BulkAct:
+        """Begin; those that were begun before are finished first."""
+        begun = BulkAct(secrets.token_hex(8), act, len(run_ids))
+        self._known[begun.bulk_id] = begun
+        for oldest in list(self._known)[:-_MOST_KNOWN]:
+            del self._known[oldest]
+        self._thread.submit(self._carry_out, begun, run_ids, reason, note)
+        return begun
+
+    def find(self, bulk_id: str) -> BulkAct | None:
+        """The act of an id; None if it is not known any more."""
+        return self._known.get(bulk_id)
+
+    def close(self) -> None:
+        """Begin no other one."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _carry_out(self, begun: BulkAct, run_ids: Sequence[str], reason: str, note: Note) -> None:
+        results = (
+            self._cancelled(run_ids, reason)
+            if begun.act == "cancel"
+            else self._client.retry_many(run_ids)
+        )
+        try:
+            for result in results:
+                outcome = _DONE if result.refused is None else problem_of(result.refused).message
+                if outcome == _DONE:
+                    begun.done += 1
+                else:
+                    begun.refused[pattern_of(outcome)] += 1
+                note(result.run_id, outcome)
+        except Exception as error:  # the thread's edge: what ends it is told on the page
+            begun.problem = problem_of(error).message
+        begun.is_over = True
+
+    def _cancelled(self, run_ids: Sequence[str], reason: str) -> Iterator[Retried]:
+        for run_id in run_ids:
+            try:
+                if self._client.cancel(run_id, reason):
+                    yield Retried(run_id)
+                else:
+                    yield Retried(run_id, ActionRefused("it had already ended"))
+            except EngineUnreachable:
+                raise
+            except SleipnirError as error:
+                yield Retried(run_id, error)

@@ -1,0 +1,168 @@
+"""Acts on many runs: those that are marked, or all that a filter finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sleipnir.scheduler.second_chances.many import (
+    MOST_SELECTED,
+    RunSelection,
+    select,
+    select_named,
+    select_open,
+)
+from sleipnir.worker.monitor.bodies import BulkBody
+from sleipnir.worker.monitor.bulk import ActName, BulkAct
+from sleipnir.worker.monitor.conditions import RunConditions
+from sleipnir.worker.monitor.handlers.acts import CANCEL_REASON, MOST_REASON, ActingHandler
+from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.handlers.runs import RunsHandler
+from sleipnir.worker.monitor.problems import Problem, Refused
+
+# With more runs their number has to be typed.
+_MANY = 100
+# That part of the runs expected may be there more or less.
+_TOLERANCE = 0.05
+
+
+class BulkActHandler(ActingHandler, RunsHandler):
+    """What the page and the API have in common."""
+
+    async def matching(self, act: ActName, conditions: RunConditions) -> RunSelection:
+        """The runs that fit, and to which that can be done.
+
+        Raises:
+            Refused: every run fits, or too many do.
+        """
+        if conditions.is_empty:
+            raise bad_request("an act on all that match takes at least one condition")
+        queries = self.site.client.queries
+        wanted = conditions.filter(await self.site.call(queries.now_ms))
+        choose = select_open if act == "cancel" else select
+        found: RunSelection = await self.site.call(choose, queries, wanted)
+        if not found.is_whole:
+            raise bad_request(f"more than {MOST_SELECTED:,} runs match; narrow the filter")
+        return found
+
+    def begin(self, act: ActName, run_ids: Sequence[str], reason: str) -> BulkAct:
+        """Begin; each run is noted with what came of it."""
+        if not run_ids:
+            raise bad_request("no run is marked, or none matches")
+        note = self.noting(act, reason)
+        return self.site.bulk.start(act, run_ids, reason or CANCEL_REASON, note)
+
+
+def require_expected(found: int, expected: int) -> None:
+    """Whether as many match as somebody has seen.
+
+    Raises:
+        Refused: they are considerably more, or fewer.
+    """
+    if abs(found - expected) > _TOLERANCE * expected:
+        message = f"{found:,} runs match now, not {expected:,}"
+        raise Refused(Problem(409, "changed", message, details={"found": found}))
+
+
+class BulkApi(BulkActHandler):
+    """POST /api/v1/bulk"""
+
+    gives_json = True
+
+    async def post(self) -> None:
+        body = BulkBody.of(self.json_body())
+        if (body.filter is None) == (not body.ids):
+            raise bad_request("the body must have one of ids and filter")
+        run_ids: Sequence[str] = list(dict.fromkeys(body.ids))
+        if body.filter is not None:
+            if body.expect is None:
+                raise bad_request("a filter takes the number of runs that it finds, `expect`")
+            run_ids = (await self.matching(body.act, body.filter)).run_ids
+            require_expected(len(run_ids), body.expect)
+        self.set_status(202)
+        self.give_json(self.begin(body.act, run_ids, body.reason).to_json())
+
+
+class BulkPage(BulkActHandler):
+    """POST /bulk: says which runs it would touch, and begins once that is confirmed.
+
+    `act` is for the runs that are marked; `all` for those that the query's filter finds.
+    """
+
+    async def post(self) -> None:
+        is_all = bool(self.get_body_argument("all", ""))
+        act = _act_of(self.get_body_argument("all" if is_all else "act", ""))
+        reason = self.get_body_argument("reason", "").strip()
+        if len(reason) > MOST_REASON:
+            raise bad_request(f"the reason is longer than {MOST_REASON} characters")
+        found = await self._selected(act, is_all=is_all)
+        confirmed = self.get_body_argument("confirmed", None)
+        if confirmed is None:
+            self._ask(act, found, is_all=is_all)
+            return
+        if is_all:
+            require_expected(len(found.run_ids), _number(confirmed))
+        if len(found.run_ids) > _MANY and _number(self.get_body_argument("typed", "")) != _number(
+            confirmed
+        ):
+            self.set_status(422)
+            self._ask(act, found, is_all=is_all, problem="Type the number of runs.")
+            return
+        begun = self.begin(act, found.run_ids, reason)
+        self.redirect(f"/bulk/{begun.bulk_id}", status=303)
+
+    async def _selected(self, act: ActName, *, is_all: bool) -> RunSelection:
+        if is_all:
+            return await self.matching(act, self.conditions)
+        marked = list(dict.fromkeys(self.get_body_arguments("run")))[:MOST_SELECTED]
+        found: RunSelection = await self.site.call(select_named, self.site.client.queries, marked)
+        return found
+
+    def _ask(
+        self, act: ActName, found: RunSelection, *, is_all: bool, problem: str | None = None
+    ) -> None:
+        self.give_page(
+            "bulk_confirm.html",
+            tab="runs",
+            title=f"{act.title()} runs",
+            act=act,
+            found=found,
+            is_all=is_all,
+            must_type=len(found.run_ids) > _MANY,
+            most_reason=MOST_REASON,
+            problem=problem,
+        )
+
+
+class BulkProgressHandler(MonitorHandler):
+    """How far an act on many runs is."""
+
+    async def get(self, bulk_id: str) -> None:
+        found = self.site.bulk.find(bulk_id)
+        if found is None:
+            message = f"this monitor has begun no act '{bulk_id}' lately; the audit log has it"
+            raise Refused(Problem(404, "not_found", message))
+        document: dict[str, Any] = found.to_json()
+        if self.wants == "json":
+            self.give_json(document)
+            return
+        topics = "inbox" if found.is_over else f"inbox,bulk:{bulk_id}"
+        title = f"{found.act.title()} {found.total:,} runs"
+        self.give_page("bulk.html", tab="runs", title=title, topics=topics, bulk=document)
+
+
+class BulkProgressApi(BulkProgressHandler):
+    gives_json = True
+
+
+def _act_of(text: str) -> ActName:
+    if text == "cancel":
+        return "cancel"
+    if text == "retry":
+        return "retry"
+    raise bad_request("act must be cancel or retry")
+
+
+def _number(text: str) -> int:
+    plain = text.replace(",", "").strip()
+    return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 10 else -1
