@@ -129,7 +129,7 @@ def shape_of(placed: Placed) -> str:
             return _polygon(
                 (left + SLANT, top), (right, top), (right - SLANT, bottom), (left, bottom)
             )
-        case "map":
+        case "map" | "row":
             behind = _rectangle(left + 5, top, width - 5, height - 5, 4)
             return behind + _rectangle(left, top + 5, width - 5, height - 5, 4)
         case "rag":

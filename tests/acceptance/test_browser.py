@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.store.connection import connect
 from tests.support.browser import Person, chromium
-from tests.support.engine import Engine
+from tests.support.engine import Clock, Engine
+from tests.support.redis_server import RedisServer
 from tests.support.site import ServedSite
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'"
@@ -69,6 +72,35 @@ def test_what_is_open_follows_the_run_in_every_tab(
     for tab in tabs:
         tab.wait_for_selector("[data-inbox]:has-text('(1)')")
     assert person.complaints.all == []
+
+
+def test_a_page_says_that_redis_is_away_and_comes_back(
+    browser: Any, tmp_path: Path, own_directories: None
+) -> None:
+    with (
+        RedisServer(tmp_path / "redis") as server,
+        connect(server.url) as client,
+        ServedSite(Engine(client, Clock(), tmp_path).client) as site,
+    ):
+        engine = Engine(client, Clock(), tmp_path)
+        engine.finish(GRAPH, FILES)
+        person = Person(browser, site)
+        inbox = person.open("/inbox")
+        inbox.wait_for_selector("[data-live]:not([hidden])")
+
+        server.stop()
+        inbox.get_by_role("alert").get_by_text("No news since").wait_for()
+        late = person.open("/runs")
+        late.get_by_text("Redis cannot serve requests now").first.wait_for()
+        assert inbox.locator("[data-live]").is_hidden()
+        assert inbox.locator("[data-row]").count() == 1
+        server.start()
+        inbox.wait_for_selector("[data-live]:not([hidden])")
+        inbox.wait_for_selector("[data-away]", state="hidden")
+        late.get_by_role("heading", name="Runs").wait_for()
+        engine.finish(GRAPH, FILES)
+        inbox.wait_for_selector("[data-inbox]:has-text('(2)')")
+        person.context.close()
 
 
 def test_questions_are_answered_by_two_people_and_without_scripts(

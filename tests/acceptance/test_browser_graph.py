@@ -59,9 +59,9 @@ def row_of_nodes(length: int) -> str:
     return "\n".join(["start: n0", "nodes:", *nodes, asks])
 
 
-def long_run(engine: Engine) -> str:
+def long_run(engine: Engine, length: int = LENGTH) -> str:
     """A run that has come to the end of its row without anything being executed."""
-    run_id = engine.submit(row_of_nodes(LENGTH), {"go.sh": "echo '{}'"})
+    run_id = engine.submit(row_of_nodes(length), {"go.sh": "echo '{}'"})
     at = engine.clock.ms
     history = [
         {
@@ -71,10 +71,10 @@ def long_run(engine: Engine) -> str:
             "nodes": {f"n{step - 1}": {"ms": 10 * step, "usage": [1, 1, 0.001 * step, 0]}},
             "writes": {},
         }
-        for step in range(1, LENGTH + 1)
+        for step in range(1, length + 1)
     ]
     engine.redis.rpush(run_key("history", run_id), *map(json.dumps, history))
-    fields = {"step": LENGTH + 1, "frontier": f"n{LENGTH}", "started": at, "status": "running"}
+    fields = {"step": length + 1, "frontier": f"n{length}", "started": at, "status": "running"}
     engine.redis.hset(run_key("run", run_id), mapping=fields)
     return run_id
 
@@ -128,6 +128,25 @@ def test_a_large_drawing_is_moved_searched_coloured_and_played(
     page.wait_for_function("() => document.querySelectorAll('.graph .is-done').length < 10")
     page.get_by_role("button", name="Stop").click()
     assert "step=" in page.url
+    assert person.complaints.all == []
+
+
+def test_what_is_too_large_to_be_overlooked_is_folded(engine: Engine, person: Person) -> None:
+    page = person.open(f"/runs/{long_run(engine, 450)}?step=400")
+    row = page.locator(".graph a.node")
+    row.wait_for()
+
+    assert (row.count(), row.locator(".what").text_content()) == (1, "452 nodes, to z")
+    assert row.locator(".now").text_content() == "◐ running 400/452"
+    row.click()
+    page.wait_for_url("**node=n400")
+    page.get_by_label("Find").fill("n17")
+    page.get_by_label("Find").press("Enter")
+    page.wait_for_url("**node=n17")
+    page.get_by_role("heading", name="n17").wait_for()
+    panel = page.get_by_role("complementary", name="Node")
+    assert panel.locator("[aria-current]").text_content() == "n17"
+    assert "is-chosen" in row.get_attribute("class")
     assert person.complaints.all == []
 
 

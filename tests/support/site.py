@@ -50,7 +50,8 @@ class ServedSite:
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        server = HTTPServer(web.Application(list(rules(self.site)), xsrf_cookies=True))
+        handlers = list(rules(self.site))
+        server = HTTPServer(web.Application(handlers, xsrf_cookies=True, compress_response=True))
         (socket,) = bind_sockets(0, "127.0.0.1")
         server.add_socket(socket)
         self.port = socket.getsockname()[1]

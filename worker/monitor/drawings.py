@@ -1,11 +1,16 @@
-"""Drawings of agents' versions: laid out once each, for all their runs."""
+"""Drawings of agents' versions: laid out once each, for all their runs.
+
+Nodes in a row of a graph too large to be overlooked are one box, which tells of all of them.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
+from sleipnir.graphs.drawing.folding import ROW_TYPE, Rows, folded
 from sleipnir.graphs.drawing.layout import Picture
 from sleipnir.graphs.drawing.outline import Outline, outline_of
 from sleipnir.graphs.drawing.page import lay_out
@@ -13,8 +18,12 @@ from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.views.documents import Document
 
 _KEPT = 200
+# What a row tells of its nodes: the first of these states that one of them has.
+_TELLING: Final = ("failed", "timed_out", "waiting", "running", "queued", "cancelled", "tolerated")
+_SUMMED: Final = ("visits", "failed", "total_s", "waited_s", "parked_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +31,54 @@ class Drawing:
     """A graph and its layout."""
 
     graph: Graph
-    outline: Outline
+    outline: Outline  # of all nodes
     picture: Picture
+    rows: Rows  # what is drawn as one box
+
+    def boxes(self, nodes: Iterable[Document]) -> list[Document]:
+        """The nodes of a `graph_document` as they are drawn; a row names the one `worth_a_look`."""
+        by_id = {node["id"]: node for node in nodes}
+        inner = {node for row in self.rows.values() for node in row[1:]}
+        return [
+            _row([by_id[each] for each in self.rows[node]]) if node in self.rows else by_id[node]
+            for node in by_id
+            if node not in inner
+        ]
+
+    def taken(self, arrows: Iterable[Document]) -> Counter[tuple[str, str]]:
+        """How often the way between two boxes was taken."""
+        box_of = {node: first for first, row in self.rows.items() for node in row}
+        taken: Counter[tuple[str, str]] = Counter()
+        for arrow in arrows:
+            ends: tuple[str, str] = arrow["from"], arrow["to"]
+            source, target = (box_of.get(end, end) for end in ends)
+            if source != target or target == ends[1]:  # else it is within a row
+                taken[source, target] += arrow["taken"]
+        return taken
+
+    def row_of(self, node: str) -> Sequence[str]:
+        """All nodes of the row that a node is drawn in; none if it has a box of its own."""
+        return next((row for row in self.rows.values() if node in row), ())
+
+
+def _row(nodes: Sequence[Document]) -> Document:
+    """A row as if it were a node."""
+    states = [node["state"] for node in nodes]
+    telling = next((state for state in _TELLING if state in states), states[0])
+    done = sum(state in ("done", "tolerated") for state in states)
+    if telling in ("done", "untouched"):
+        telling = "done" if done == len(nodes) else "untouched"
+    costs = [node["usage"]["cost_usd"] for node in nodes]
+    cost = None if None in costs else sum(costs)
+    return {
+        "id": nodes[0]["id"],
+        "type": ROW_TYPE,
+        "state": telling,
+        "items": {"done": done, "total": len(nodes)},
+        "worth_a_look": next((n["id"] for n in nodes if n["state"] == telling), nodes[0]["id"]),
+        "usage": {**nodes[0]["usage"], "cost_usd": cost},
+        **{name: sum(node[name] for node in nodes) for name in _SUMMED},
+    }
 
 
 class Drawings:
@@ -53,7 +108,9 @@ class Drawings:
                 self._kept.move_to_end(digest)
                 return known
         graph = load()
-        made = Drawing(graph, outline_of(graph), lay_out(graph))
+        outline = outline_of(graph)
+        shown, rows = folded(outline)
+        made = Drawing(graph, outline, lay_out(shown), rows)
         with self._lock:
             self._kept[digest] = made
             while len(self._kept) > _KEPT:

@@ -1,7 +1,8 @@
 """What has changed, for pages that are open: read once, however many look at it.
 
 Nobody watching, nothing is read. A frame is made once for each topic, and handed to everybody who
-watches it; who cannot keep up is told to load the page again.
+watches it; who cannot keep up is told to load the page again. While Redis is away everybody is
+told so, and to load the page again when it is back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class Look:
 
 
 CLOSED: Frame = ("closed", "")
+_RESYNC: Frame = ("resync", "{}")
 Looking = Callable[[str], Awaitable[Look]]  # takes the version that is known; "" at first
 
 
@@ -60,7 +62,7 @@ class Watcher:
         except asyncio.QueueFull:
             while not self.frames.empty():
                 self.frames.get_nowait()
-            self.frames.put_nowait(("resync", "{}"))
+            self.frames.put_nowait(_RESYNC)
 
 
 class Hub:
@@ -75,6 +77,7 @@ class Hub:
         self._watchers: dict[str, set[Watcher]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._newest: dict[str, Frame] = {}
+        self._away: dict[str, Frame] = {}  # of topics that cannot be looked at
 
     @property
     def streams(self) -> int:
@@ -92,8 +95,9 @@ class Hub:
         watcher = Watcher(topics)
         for topic in topics:
             self._watchers.setdefault(topic, set()).add(watcher)
-            if topic in self._newest:
-                watcher.give(self._newest[topic])
+            for known in (self._newest, self._away):
+                if topic in known:
+                    watcher.give(known[topic])
             if topic not in self._tasks:
                 self._tasks[topic] = asyncio.create_task(self._follow(topic))
         return watcher
@@ -107,6 +111,7 @@ class Hub:
             if not watchers:
                 self._watchers.pop(topic, None)
                 self._newest.pop(topic, None)
+                self._away.pop(topic, None)
                 if task := self._tasks.pop(topic, None):
                     task.cancel()
 
@@ -126,15 +131,23 @@ class Hub:
                 found = await look(version)
             except (SleipnirError, RedisError) as error:
                 log.debug("cannot look at %s: %s", topic, error)
+                if topic not in self._away:
+                    self._away[topic] = "away", json.dumps({"reason": problem_of(error).message})
+                    self._give(topic, self._away[topic])
                 await asyncio.sleep(_AFTER_ERROR_S)
                 continue
+            if self._away.pop(topic, None):
+                self._give(topic, _RESYNC)
             if found.version != version:
                 version = found.version
                 event = "final" if found.is_final else "change"
                 frame = event, json.dumps({"topic": topic, **found.document}, ensure_ascii=False)
                 self._newest[topic] = frame
-                for watcher in list(self._watchers.get(topic, ())):
-                    watcher.give(frame)
+                self._give(topic, frame)
             if found.is_final:
                 return
             await asyncio.sleep(found.pause_s)
+
+    def _give(self, topic: str, frame: Frame) -> None:
+        for watcher in list(self._watchers.get(topic, ())):
+            watcher.give(frame)

@@ -156,6 +156,7 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
     return _guarded(hosts, figures, site)(
         capp=celery,
         options=options,
+        compress_response=True,
         template_loader=FlowerTemplates(urls.settings["template_path"]),
         **urls.settings,
     )

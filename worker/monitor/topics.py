@@ -108,11 +108,11 @@ class RunTopic:
         if run.context.converses:
             return {}
         try:
-            outline = self._site.drawings.of(run).outline
+            drawing = self._site.drawings.of(run)
         except BundleError:
             return {}
-        document = graph_document(self._site.client, run, outline)
-        return {node["id"]: _shown_live(node) for node in document["nodes"]}
+        document = graph_document(self._site.client, run, drawing.outline)
+        return {node["id"]: _shown_live(node) for node in drawing.boxes(document["nodes"])}
 
 
 def _shown_live(node: Mapping[str, Any]) -> list[str]:

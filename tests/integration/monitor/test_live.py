@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from sleipnir.worker.monitor.problems import Refused
 from tests.support.engine import Clock, Engine
 from tests.support.on_asyncio import run_in_thread
 from tests.support.redis_server import RedisServer
-from tests.support.site import ServedSite
+from tests.support.site import KEY, ServedSite
 from tests.support.wait import wait_until
 
 GRAPH = """
@@ -57,6 +58,19 @@ def test_lists_tell_that_they_changed(engine: Engine, site: ServedSite) -> None:
 def test_topics_are_checked(site: ServedSite) -> None:
     for topics in ("", "run:zz", "runs,nothing", ",".join(f"run:{n:016x}" for n in range(21))):
         assert site.ask(f"/api/v1/stream?topics={topics}").status == 400
+
+
+def test_pages_are_sent_packed_and_streams_are_not(engine: Engine, site: ServedSite) -> None:
+    def encoding_of(path: str) -> str | None:
+        connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=90)
+        headers = {"Authorization": f"Bearer {KEY}", "Accept-Encoding": "gzip"}
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        connection.close()
+        return answer.headers["Content-Encoding"]
+
+    assert encoding_of("/runs") == "gzip"
+    assert encoding_of("/api/v1/stream?topics=runs") == "identity"
 
 
 class Counted:

@@ -229,20 +229,24 @@ class RunPage(RunHandler):
             return {"svg": None, "nodes": [], "why": str(error), "chosen": None, "step": step}
         chosen = self.text_argument("node") or _worth_a_look(head)
         drawing = await self.site.call(self.site.drawings.of, of)
-        marks = {node["id"]: self._mark(of, node, chosen) for node in document["nodes"]}
-        taken = {(each["from"], each["to"]): each["taken"] for each in document["arrows"]}
+        row = drawing.row_of(chosen) if chosen else ()
+        drawn_as = row[0] if row else chosen
+        boxes = drawing.boxes(document["nodes"])
+        marks = {box["id"]: self._mark(of, box, drawn_as) for box in boxes}
+        taken = drawing.taken(document["arrows"])
         title = f"graph of {of.agent}"
         return {
             "svg": await self.site.call(to_page_svg, drawing.picture, title, marks, taken),
             "nodes": document["nodes"],
             "chosen": next((each for each in document["nodes"] if each["id"] == chosen), None),
+            "row": [each for each in document["nodes"] if each["id"] in row],
             "step": step,
             "why": None,
         }
 
     def _mark(self, of: Run, node: Document, chosen: str | None) -> NodeMark:
         state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
-        href = self.with_query(node=node["id"])
+        href = self.with_query(node=node.get("worth_a_look", node["id"]))
         return NodeMark(state, formats.node_line(node), href, _heat(node), self._ring(of, node))
 
     def _ring(self, of: Run, node: Document) -> Ring | None:

@@ -28,6 +28,8 @@ class StreamHandler(MonitorHandler):
         self.watcher = self.site.hub.watch(topics)
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("X-Accel-Buffering", "no")
+        # Packing takes 256 KiB a stream, and frames are short.
+        self.set_header("Content-Encoding", "identity")
         try:
             await self._send(f"retry: {_RETRY_MS}\n\n")
             await self._serve(self.watcher)

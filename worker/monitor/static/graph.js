@@ -32,9 +32,7 @@ function show() {
 function fit() {
   const scale = Math.min(frame.clientWidth / whole.width, frame.clientHeight / whole.height, 1);
   view = { scale: clamp(scale, SMALLEST, LARGEST) };
-  view.x = whole.x + whole.width / 2 - frame.clientWidth / view.scale / 2;
-  view.y = whole.y + whole.height / 2 - frame.clientHeight / view.scale / 2;
-  show();
+  centre(whole.x + whole.width / 2, whole.y + whole.height / 2);
 }
 
 // What is at a point of the frame stays there.
@@ -156,6 +154,14 @@ function drawMinimap() {
 
 // ---- tools
 
+// A node in a row has no box of its own: its page shows the row's.
+function find(name) {
+  const found = nodes().find((node) => node.dataset.node === name);
+  if (found === undefined) return [...document.querySelectorAll(".nodes a")].find((each) => each.textContent === name)?.click();
+  bring(found, 0.8);
+  found.focus({ preventScroll: true });
+}
+
 let tools;
 const tool = (name) => tools.querySelector(`[data-tool="${name}"]`);
 
@@ -205,8 +211,7 @@ async function play() {
 }
 
 function addTools() {
-  const part = document.querySelector("template[data-graph-tools]");
-  frame.closest("[data-part]").before(part.content.cloneNode(true));
+  frame.closest("[data-part]").before(document.querySelector("template[data-graph-tools]").content.cloneNode(true));
   tools = document.querySelector(".graph-tools");
   const acts = { in: () => zoom(1.25), out: () => zoom(0.8), fit, play };
   for (const [name, act] of Object.entries(acts)) tool(name).addEventListener("click", act);
@@ -217,13 +222,7 @@ function addTools() {
     follow();
   });
   tool("mode").addEventListener("change", () => (tool("mode").value === "state" ? look() : heat()));
-  const ids = tool("find").list;
-  for (const node of nodes()) ids.append(new Option(node.dataset.node));
-  tool("find").addEventListener("change", () => {
-    const found = nodes().find((node) => node.dataset.node === tool("find").value);
-    if (found !== undefined) bring(found, 0.8);
-    found?.focus({ preventScroll: true });
-  });
+  tool("find").addEventListener("change", () => find(tool("find").value));
 }
 
 // The drawing was drawn anew, or coloured anew: it shows what it showed.

@@ -28,12 +28,12 @@ function connect() {
     if (source !== mine) return;
     mine.close();
     source = null;
-    tell({ event: "away" });
+    tell({ event: "away", data: { reason: "The monitor does not answer" } });
     failures += 1;
     const wait = Math.min(LONGEST_MS, 1000 * 2 ** failures);
     setTimeout(connect, wait * (0.5 + Math.random() / 2));
   };
-  for (const name of ["change", "final", "resync"]) {
+  for (const name of ["change", "final", "resync", "away"]) {
     mine.addEventListener(name, (event) => {
       const data = JSON.parse(event.data);
       tell({ event: name, data });

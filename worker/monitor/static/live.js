@@ -109,8 +109,19 @@ function countQuestions(number) {
 }
 
 let isFirst = true;
+// What is shown is from before; it goes on by itself.
+const bar = document.querySelector("[data-away]");
+function tellAway(reason) {
+  document.body.classList.toggle("is-away", reason !== null);
+  if (reason !== null && bar.hidden) {
+    bar.textContent = `No news since ${new Date().toLocaleTimeString()}. This page goes on by itself. ${reason}`;
+  }
+  bar.hidden = reason === null;
+}
+
 function receive({ event, data }) {
   dot.hidden = event === "away";
+  tellAway(event === "away" ? data.reason : null);
   if (event === "away" || event === "live") return;
   if (event === "resync") return lookSoon();
   if (!topics.includes(data.topic)) return;
@@ -136,7 +147,9 @@ if (topics.length > 0) {
     });
   } else if (!document.hidden) {
     const source = new EventSource(`/api/v1/stream?topics=${topics.join(",")}`);
-    for (const event of ["change", "final", "resync"]) {
+    source.onerror = () => receive({ event: "away", data: { reason: "The monitor does not answer" } });
+    source.onopen = () => receive({ event: "live" });
+    for (const event of ["change", "final", "resync", "away"]) {
       source.addEventListener(event, (frame) => {
         receive({ event, data: JSON.parse(frame.data) });
         if (event === "final") source.close();

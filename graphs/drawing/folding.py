@@ -1,0 +1,85 @@
+"""Rows of nodes as one box each: graphs too large to be overlooked stay small drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from sleipnir.graphs.drawing.outline import Arrow, Box, Outline
+
+# Graphs of more nodes are folded.
+MOST_NODES: Final = 400
+# Fewer in a row take hardly more room than their box.
+_FEWEST_IN_A_ROW: Final = 3
+ROW_TYPE: Final = "row"
+
+# The nodes of each row, by the id of its first one, which is also that of its box.
+Rows: TypeAlias = Mapping[str, Sequence[str]]
+
+
+def folded(outline: Outline, most: int = MOST_NODES) -> tuple[Outline, Rows]:
+    """An outline in which nodes that only follow each other are one box.
+
+    Args:
+        most: nodes that are drawn each for itself, if there are no more.
+    """
+    if len(outline.boxes) <= most:
+        return outline, {}
+    rows = _rows(outline)
+    of_node = {node: first for first, nodes in rows.items() for node in nodes}
+    boxes = tuple(
+        _row_box(box, rows[box.id]) if box.id in rows else box
+        for box in outline.boxes
+        if of_node.get(box.id, box.id) == box.id
+    )
+    arrows = tuple(
+        _between(arrow, of_node) for arrow in outline.arrows if not _is_within(arrow, of_node)
+    )
+    return Outline(boxes, arrows, of_node.get(outline.start, outline.start)), rows
+
+
+def _row_box(first: Box, nodes: Sequence[str]) -> Box:
+    return Box(first.id, ROW_TYPE, f"{len(nodes)} nodes, to {nodes[-1]}")
+
+
+def _between(arrow: Arrow, of_node: Mapping[str, str]) -> Arrow:
+    source, target = (of_node.get(node, node) for node in (arrow.source, arrow.target))
+    return Arrow(source, target, arrow.kind, arrow.label)
+
+
+def _is_within(arrow: Arrow, of_node: Mapping[str, str]) -> bool:
+    """Whether it leads from a node of a row to the next one."""
+    row = of_node.get(arrow.source)
+    return row is not None and row == of_node.get(arrow.target) and arrow.target != row
+
+
+def _rows(outline: Outline) -> Rows:
+    """The longest rows: from each node but the last one way leads on, and no other one leads in."""
+    follows = _only_ways(outline)
+    inner = set(follows.values())
+    rows: dict[str, Sequence[str]] = {}
+    for box in outline.boxes:
+        if box.id in follows and box.id not in inner:
+            row = [box.id]
+            while row[-1] in follows:
+                row.append(follows[row[-1]])
+            if len(row) >= _FEWEST_IN_A_ROW:
+                rows[box.id] = row
+    return rows
+
+
+def _only_ways(outline: Outline) -> dict[str, str]:
+    """By node the one that follows it, where neither has another neighbour on that side."""
+    leaving: dict[str, list[Arrow]] = {}
+    entering: dict[str, list[Arrow]] = {}
+    for arrow in outline.arrows:
+        leaving.setdefault(arrow.source, []).append(arrow)
+        entering.setdefault(arrow.target, []).append(arrow)
+    return {
+        source: arrow.target
+        for source, (arrow, *others) in leaving.items()
+        if not others
+        and arrow.kind == "usual"
+        and arrow.target != outline.start
+        and len(entering[arrow.target]) == 1
+    }
