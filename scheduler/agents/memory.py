@@ -9,7 +9,7 @@ the first did; history, forks and retries see it as they see any state.
     todos            the todo list, once there is one
     messages_read    how many of the messages in its inbox it has read, once that is any
     skills           the names of the skills that are loaded, once one was
-    instructions     of a session: what `_instructions` has returned
+    instructions     what `_instructions` has returned, of a session or where it was submitted
     summary          of a session: what stands for all that was said before its first turn here; the
                      prompt ends with it
     sources          of what its documents said about the prompt, once they were searched

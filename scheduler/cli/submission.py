@@ -34,6 +34,7 @@ from sleipnir.scheduler.errors import SubmissionRefused
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.cli.asking import instructions as instruction_questions
     from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
     from sleipnir.scheduler.runs import submit
 
@@ -188,6 +189,7 @@ class Submission:
             streamed=streamed,
             replay=stored_recording(client, self.replay),
         )
+        request = instruction_questions.with_instructions(client, prepared, self.agent, request)
         client.submit(prepared, request)
 
     def _variables(self, client: Client, prepared: PreparedAgent) -> dict[str, str]:

@@ -14,6 +14,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents import asking
+from sleipnir.scheduler.agents.memory import INSTRUCTIONS
 from sleipnir.scheduler.agents.sessions import Session
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.labels import require_labels
@@ -61,6 +62,8 @@ class Request:
     # settings do, if any; `temp`: none. A run of a batch has none.
     session: str | None = None
     without_todos: bool = False  # the session's todo list is emptied first
+    # What `_instructions` of a normal agent has returned already; None: a worker calls it.
+    instructions: str | None = None
 
 
 def new_run(
@@ -97,14 +100,13 @@ def new_run(
     if session is not None:
         request = _request_in(session, run_id, request)
     context = _context(run_id, graph, request, agents, unavailable or {}, facts or {}, session)
-    seeds = request.state if session is None else session.seeds(without_todos=request.without_todos)
     return NewRun(
         run_id=run_id,
         agent=agent,
         digest=digest,
         start=graph.start,
         start_type=graph.nodes[graph.start].type,
-        state=_seeds(graph, context.variables, seeds, request.prompt),
+        state=_seeds(graph, context.variables, _given(request, session), request.prompt),
         context=context,
         timeout_s=_lower(graph.settings.timeout, request.timeout_s),
         batch=request.batch,
@@ -113,6 +115,14 @@ def new_run(
         warnings=warnings,
         session=None if session is None else (session.place, session.last_run or ""),
     )
+
+
+def _given(request: Request, session: Session | None) -> Mapping[str, Any]:
+    """What a run begins with besides its prompt and what its agent says."""
+    seeds = request.state if session is None else session.seeds(without_todos=request.without_todos)
+    if request.instructions is None:
+        return seeds
+    return {**seeds, INSTRUCTIONS: request.instructions}
 
 
 def new_run_id_in(session: Session | None) -> str:

@@ -132,6 +132,31 @@ def test_who_is_at_the_terminal_is_asked(sleipnir: Sleipnir) -> None:
     assert '{"answers":["north","south"]}' in logs
 
 
+def test_its_instructions_may_ask_who_is_at_the_terminal(sleipnir: Sleipnir) -> None:
+    directory = sleipnir.project / "agents" / "dynamic"
+    directory.mkdir()
+    (directory / "config.yaml").write_text("model: openai:m\ndynamic_instructions: true\n")
+    function = 'echo "For whom?"; read -r who; echo "You serve $who." >> "$LLM_OUTPUT"'
+    (directory / "tools.sh").write_text(f"# @cmd Make them.\n_instructions() {{ {function}; }}\n")
+
+    terminal = sleipnir.on_terminal("submit", "dynamic", "--session", "eve")
+    terminal.wait_for("For whom?")
+    terminal.type("Eve\n")
+    code, run_id = terminal.end()
+    assert code == 0
+    assert sleipnir("watch", run_id.strip()).returncode == 0
+    again = sleipnir.on_terminal("run", "-q", "dynamic", "--session", "eve").end()
+    alone = sleipnir.json("run", "dynamic")["run_id"]
+
+    assert sleipnir.json("state", run_id.strip(), "instructions") == "You serve Eve.\n"
+    assert again == (0, "Wiped.\n")
+    assert sleipnir("state", alone, "instructions").returncode != 0
+    (directory / "tools.sh").write_text("# @cmd Make them.\n_instructions() { exit 3; }\n")
+    failed = sleipnir.on_terminal("run", "dynamic")
+    failed.wait_for("R602: the instructions could not be made: _instructions: exit code 3")
+    assert failed.end()[0] == 1
+
+
 def test_its_questions_are_answered_with_arrow_keys_and_ticks(sleipnir: Sleipnir) -> None:
     terminal = sleipnir.on_terminal("run", "adder", "paint it", TERM="xterm")
 

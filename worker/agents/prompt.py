@@ -16,7 +16,7 @@ from sleipnir.worker.agents.texts import sections
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.client import Message
-from sleipnir.worker.tools.call import NeedsConfirmation
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.tools.result import DONE
 from sleipnir.worker.visit.context import Visit
 
@@ -73,16 +73,20 @@ def _dynamic(visit: Visit[TurnNode], transcript: Transcript) -> str:
         return str(visit.state[INSTRUCTIONS])
     known, value = transcript.result_before_replies(_INSTRUCTIONS)
     if not known:
-        outcome = visit.services.tools.make_instructions(visit)
-        if isinstance(outcome, NeedsConfirmation):
-            raise NodeFailed("R602", f"{_INSTRUCTIONS} asked a question: {outcome.question}")
-        value = _text_of(outcome.value)
+        value = text_of_instructions(visit.services.tools.make_instructions(visit))
         transcript.keep_result(_INSTRUCTIONS, value, None)
     return str(value)
 
 
-def _text_of(value: Any) -> str:
-    """The text of a result; anything but text is shown as JSON."""
+def text_of_instructions(outcome: Completed | NeedsConfirmation) -> str:
+    """The text that `_instructions` has returned; anything but text is shown as JSON.
+
+    Raises:
+        NodeFailed: R602, it failed or returned nothing.
+    """
+    if isinstance(outcome, NeedsConfirmation):
+        raise NodeFailed("R602", f"{_INSTRUCTIONS} asked a question: {outcome.question}")
+    value = outcome.value
     if isinstance(value, Mapping):
         if "tool_call_error" in value:
             said = str(value.get("stderr", "")).strip()

@@ -9,6 +9,7 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -106,6 +107,34 @@ def run_process(
         too_large=stdout.cut,
         exceeded=limits.exceeded(returncode, bytes(stderr.kept)),
     )
+
+
+def run_at_terminal(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    workdir: Path,
+    timeout_s: float | None,
+) -> Finished:
+    """Run a program that may talk to whoever sits at our own terminal; Ctrl-C ends both.
+
+    What it prints is seen there, and not kept.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdout=sys.stderr.fileno(),
+            env=environment,
+            cwd=workdir,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Finished(-signal.SIGKILL, b"", b"", timed_out=True)
+    return Finished(done.returncode, b"", b"")
 
 
 @contextmanager

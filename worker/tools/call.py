@@ -9,7 +9,7 @@ from typing import Any
 from sleipnir.graphs.tools.function import Function
 from sleipnir.records import dataclass
 from sleipnir.worker.masking import mask
-from sleipnir.worker.sandbox.child_process import Finished, run_process
+from sleipnir.worker.sandbox.child_process import Finished, run_at_terminal, run_process
 from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory, call_directory
 from sleipnir.worker.tools.interpreter import ProgramMissing, command_of, missing_tsx
@@ -66,6 +66,13 @@ def call_function(
         approved += (outcome.question,)
 
 
+def call_at_terminal(
+    function: Function, context: ToolContext, *, idempotency_key: str
+) -> Completed | NeedsConfirmation:
+    """Call a function without arguments once, which may talk to whoever sits at our terminal."""
+    return _Call(function, {}, context, idempotency_key, None, at_terminal=True).run(())
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     function: Function
@@ -73,6 +80,7 @@ class _Call:
     context: ToolContext
     idempotency_key: str
     timeout_s: float | None
+    at_terminal: bool = False
 
     def run(self, approvals: Sequence[str]) -> Completed | NeedsConfirmation:
         """Run the process to its end."""
@@ -101,19 +109,29 @@ class _Call:
             self.function, self.arguments, context, directory, self.idempotency_key, approvals
         )
         stdout = Stdout(self._narrate, context.output_limit_bytes)
-        finished = run_process(
-            command_of(self.function, context, environment),
+        finished = self._finished(environment, stdout)
+        stdout.end()
+        return self._outcome(directory, finished, stdout)
+
+    def _finished(self, environment: Mapping[str, str], stdout: Stdout) -> Finished:
+        context = self.context
+        command = command_of(self.function, context, environment)
+        limit_s = context.limit_s(self.timeout_s)
+        if self.at_terminal:
+            return run_at_terminal(
+                command, environment=environment, workdir=context.workdir, timeout_s=limit_s
+            )
+        return run_process(
+            command,
             environment=environment,
             workdir=context.workdir,
-            timeout_s=context.limit_s(self.timeout_s),
+            timeout_s=limit_s,
             output_limit_bytes=context.output_limit_bytes,
             limits=context.limits,
             cancellation=context.cancellation,
             on_stdout=stdout.take,
             grace_s=GRACE_S,
         )
-        stdout.end()
-        return self._outcome(directory, finished, stdout)
 
     def _outcome(
         self, directory: CallDirectory, finished: Finished, stdout: Stdout

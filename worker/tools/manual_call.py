@@ -92,6 +92,7 @@ class Workbench:
             toolbox = Toolbox(self.agent.global_tools, library_of(root), directory)
             yield Calls(
                 {function.name: function for function in toolbox.functions},
+                toolbox.instructions,
                 ToolContext(
                     run_id=new_run_id(),
                     agent=self.agent.name if self.is_agent else "",
@@ -125,6 +126,7 @@ class Calls:
     """The functions of an unpacked agent, ready to be called."""
 
     functions: Mapping[str, Function]
+    instructions: Function | None  # `_instructions`, which models are not offered
     context: ToolContext
 
     def call(

@@ -19,6 +19,7 @@ from sleipnir.scheduler.agents.memory import SOURCES
 from sleipnir.scheduler.agents.rendering import render
 from sleipnir.scheduler.cli import exit_codes, run_result
 from sleipnir.scheduler.cli.asking import knowledge
+from sleipnir.scheduler.cli.asking.instructions import with_instructions
 from sleipnir.scheduler.cli.attach import Attachment, explain
 from sleipnir.scheduler.cli.chat.commands import UnknownCommand, help_lines, is_command, obey
 from sleipnir.scheduler.cli.chat.narrator import ChatNarrator
@@ -191,8 +192,12 @@ class Chat:
             labels={_LABEL: _user()},
         )
         # Ctrl-C finds a run that goes on already, although we do not know yet that it was accepted.
-        self._follow(run_id, begin=partial(self._client.submit, prepared, request))
+        self._follow(run_id, begin=partial(self._submit, prepared, request))
         self._clears_todos = False
+
+    def _submit(self, prepared: PreparedAgent, request: Request) -> None:
+        request = with_instructions(self._client, prepared, self._wishes.agent, request)
+        self._client.submit(prepared, request)
 
     def _follow(self, run_id: str, begin: Callable[[], object] = lambda: None) -> None:
         """Show a run to its end, or to a question that nobody here answers."""

@@ -1,0 +1,47 @@
+"""Has instructions of normal agents made at the terminal, where their code may ask for a line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sleipnir.graphs.normal_agent import config_of
+from sleipnir.scheduler.agents.memory import INSTRUCTIONS
+from sleipnir.scheduler.cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.runs.submit import Request
+
+# What calls functions belongs to workers, and is not imported for any other agent.
+_MAKER = "sleipnir.worker.agents.at_terminal"
+
+
+def with_instructions(
+    client: Client, prepared: PreparedAgent, reference: str, request: Request
+) -> Request:
+    """A request with what `_instructions` of its agent returns here.
+
+    Without a terminal, and of other agents, it is what it was: a worker calls the function then.
+
+    Raises:
+        NodeFailed: R602, the function failed or returned nothing.
+    """
+    config = config_of(prepared.graph)
+    if config is None or not config.dynamic_instructions:
+        return request
+    if request.headless or not is_terminal():
+        return request
+    session = client.session_for(prepared, request)
+    given = request.variables
+    if session is not None:
+        if INSTRUCTIONS in (session.state or {}):
+            return request
+        given = session.submitted_vars(given)
+    make: Any = import_module(_MAKER).make_instructions
+    workdir = Path(request.workdir or "").absolute()
+    text = make(client.store.settings, client.search, reference, given, workdir)
+    return replace(request, instructions=text)

@@ -1,0 +1,40 @@
+"""The instructions of a normal agent, made where somebody sits who may be asked for a line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.worker.agents.prompt import text_of_instructions
+from sleipnir.worker.tools.call import call_at_terminal
+from sleipnir.worker.tools.manual_call import Workbench
+
+
+def make_instructions(
+    settings: Settings,
+    search: AgentSearch,
+    reference: str,
+    given: Mapping[str, str],
+    workdir: Path,
+) -> str:
+    """What `_instructions` of an agent returns, called by this process with its terminal.
+
+    Args:
+        reference: names the agent, which has that function.
+        given: values of its variables.
+        workdir: where the function runs; absolute.
+
+    Raises:
+        NodeFailed: R602, it failed or returned nothing.
+        BundleError, SecretsMissing, SecretsUnusable: it cannot be called here.
+    """
+    bench = Workbench(load_agent(search.find(reference), os.environ), settings, search)
+    with bench.calls(given, workdir) as calls:
+        assert calls.instructions is not None, "validated before"
+        context = calls.context
+        outcome = call_at_terminal(calls.instructions, context, idempotency_key=context.run_id)
+        return text_of_instructions(outcome)
