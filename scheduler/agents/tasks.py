@@ -175,6 +175,11 @@ def task_id(number: int) -> str:
     return f"task_{number}"
 
 
+def canonical(name: str) -> str:
+    """The id that a model means by an id, or by its bare number."""
+    return task_id(_number(name))
+
+
 def _number(name: str) -> int:
     """Of a task's id, or its bare number; 0 for anything else."""
     found = _ID.fullmatch(name.strip())

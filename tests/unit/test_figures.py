@@ -32,6 +32,14 @@ DEFAULTS = Settings()
 STOP_TIMES = ("deploy/compose.yaml", "deploy/systemd/sleipnir-worker.service")
 
 
+def test_the_compose_file_sets_what_the_manual_says_of_redis() -> None:
+    wanted = re.findall(r"^\| `([a-z-]+ [a-z0-9]+)` \|", TEXTS["operating.md"], re.M)
+    compose = (ROOT / "deploy/compose.yaml").read_text()
+
+    assert len(wanted) == 4
+    assert [setting for setting in wanted if f"--{setting}" not in compose] == []
+
+
 def seconds_of(sweep: type, parameter: str) -> float:
     """The default of a sweep's parameter."""
     seconds: float = signature(sweep).parameters[parameter].default.total_seconds()

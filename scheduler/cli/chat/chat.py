@@ -271,7 +271,10 @@ class Chat:
         if self._last is not None and self._config is not None:
             state = self._client.state(self._last.run_id)
         sources = state.get(SOURCES, ())
-        self._show(sources or ["the last answer was not made from documents"])
+        none = "the last answer was not made from documents"
+        if self._config is None and self._last is not None:
+            none = f"what a graph has found is in its state: sleipnir state {self._last.run_id}"
+        self._show(sources or [none])
 
     def show_info(self) -> None:
         kind = "graph" if self._config is None else "normal"

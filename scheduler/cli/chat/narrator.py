@@ -12,6 +12,7 @@ from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.events import (
     Event,
     ModelCalled,
+    QuestionAsked,
     RunEnded,
     RunSubmitted,
     StepCommitted,
@@ -21,6 +22,8 @@ from sleipnir.scheduler.runs.narration import render
 
 _WARNING = "▸ warning "
 _OF_EVERY_RUN = (RunSubmitted, ModelCalled, StepCommitted, RunEnded)
+# Whoever is at the terminal is asked, and whoever is not is told how to answer.
+_TOLD_OTHERWISE = (*_OF_EVERY_RUN, QuestionAsked)
 
 
 class ChatNarrator(Narrator):
@@ -40,7 +43,8 @@ class ChatNarrator(Narrator):
         self._end_line()
         if isinstance(event, ModelCalled):
             self._said = ""
-        if self._tells_all or is_child or not isinstance(event, _OF_EVERY_RUN):
+        silent = QuestionAsked if is_child else _TOLD_OTHERWISE
+        if self._tells_all or not isinstance(event, silent):
             super().tell(event, is_child=is_child, build=build)
         elif isinstance(event, StepCommitted):
             self._say([line for line in render(event) if line.startswith(_WARNING)], event)

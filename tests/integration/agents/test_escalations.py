@@ -60,6 +60,7 @@ def test_the_root_that_waits_is_woken_and_answers(engine: Engine, server: ModelS
     spawned, woken, replied, collected = told(server)
     (asked,) = woken["pending_escalations"]
     assert (woken["status"], woken["id"]) == ("pending", spawned["id"])
+    assert "reply to pending_escalations" in woken["message"]
     assert asked == {
         "escalation_id": asked["escalation_id"],
         "from_agent_id": name,

@@ -60,6 +60,7 @@ def test_what_is_done_starts_what_waited_for_it(engine: Engine, server: ModelSer
     assert "auto_dispatched" not in plant
     assert [hole["output"], tree["output"]] == ["A hole.", "A tree."]
     assert first == {"status": "ok", "task_id": "task_1", "newly_runnable": []}
+    assert second["task_id"] == "task_2"
     assert [each["id"] for each in second["newly_runnable"]] == ["task_3"]
     assert second["auto_dispatched"][0]["task_id"] == "task_3"
     assert refused["status"] == "error"

@@ -32,6 +32,8 @@ from sleipnir.worker.tools.call import Completed
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import ChildEnd
 
+_ASKED = "It is not done yet: first reply to pending_escalations, then collect it again."
+
 
 def agent_tools(
     visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls
@@ -116,7 +118,8 @@ class _Acts:
             return self._taken(call)
         found, usage = self.children.check(call.arguments["id"], call.key)
         if found["status"] == "pending":
-            return Completed({**found, **pending(self.escalations())})
+            asked = pending(self.escalations())
+            return Completed({**found, **({"message": _ASKED} | asked if asked else {})})
         return self._kept(self._freed(call, found), usage)
 
     def collect(self, call: ToolInvocation) -> CallOutcome:

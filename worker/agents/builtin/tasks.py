@@ -7,7 +7,7 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.agents.tasks import Task, TaskRefused
+from sleipnir.scheduler.agents.tasks import Task, TaskRefused, canonical
 from sleipnir.worker.agents.builtin.declaring import Parameter, checked
 from sleipnir.worker.agents.dispatch import Dispatcher, with_dispatched
 from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation
@@ -78,7 +78,7 @@ class _Acts:
             return _refused(refused)
         result = {
             "status": "ok",
-            "task_id": name,
+            "task_id": canonical(name),
             "newly_runnable": [task.announced() for task in runnable],
         }
         dispatched = self.dispatcher.start(call, [task.number for task in runnable])
@@ -93,7 +93,12 @@ class _Acts:
         blocked = [task.id for task in dependents]
         message = f"{', '.join(blocked)} stay blocked." if blocked else "No task waits for it."
         return Completed(
-            {"status": "ok", "task_id": name, "blocked_dependents": blocked, "message": message}
+            {
+                "status": "ok",
+                "task_id": canonical(name),
+                "blocked_dependents": blocked,
+                "message": message,
+            }
         )
 
 

@@ -6,10 +6,17 @@ import io
 
 import pytest
 
+from sleipnir.scheduler.cli.chat.narrator import ChatNarrator
 from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.terminal_output import TerminalOutput
-from sleipnir.scheduler.runs.events import Event, ItemCommitted, RunEnded, TextStreamed
+from sleipnir.scheduler.runs.events import (
+    Event,
+    ItemCommitted,
+    QuestionAsked,
+    RunEnded,
+    TextStreamed,
+)
 from sleipnir.scheduler.runs.model import Status
 
 ITEMS = [ItemCommitted("all", n, None, done=n + 1, total=3) for n in range(3)]
@@ -37,6 +44,16 @@ def told(monkeypatch: pytest.MonkeyPatch, *events: Event, child: str | None = No
         narrator.end()
     screen.flush()
     return written.getvalue().decode()
+
+
+def test_a_chat_shows_a_question_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for verbosity, shown in ((0, 0), (1, 2)):
+        narrator = ChatNarrator(Options(verbosity=verbosity))
+        for is_child in (False, True):
+            narrator.tell(QuestionAsked("user__ask", "Which?", (), None), is_child=is_child)
+        narrator.end()
+
+        assert capsys.readouterr().err.count("Which?") == shown
 
 
 def test_the_items_of_a_map_are_counted_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
