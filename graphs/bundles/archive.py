@@ -6,14 +6,12 @@ plain files, directories, and links that stay inside are made, all of them read-
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
 import posixpath
 import shutil
 import stat
-import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +22,13 @@ from typing import IO
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import open_plain, read_text
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
+
+# A worker has most agents unpacked already, and a command packs few.
+with lazy_imports():
+    import gzip
+    import tarfile
 
 BUNDLE_LIMIT_BYTES = 64 * 1024 * 1024
 # What one bundle may take on a worker's disk: a small one can unfold to a thousand times its size.

@@ -39,13 +39,14 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import redis
 from redis.client import Pipeline
 from redis.commands.core import Script
 from redis.exceptions import NoScriptError
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import (
     IdTaken,
     NotOpen,
@@ -78,6 +79,11 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "run_gone": RunGone,
     "id_taken": IdTaken,
 }
+
+_DEFINED = re.compile(r"(local function|function|local) +([\w, ]+)")
+_NAME = re.compile(r"\w+")
+# Texts, comments and fields are passed over: they are found as "".
+_WORD = re.compile(r"'[^'\n]*'|--.*|\.\w+|(\w+)")
 
 Constant = str | int
 Woken = tuple[str, str, str, str, str]  # run id, visit, label, bundle digest, queue
@@ -112,13 +118,18 @@ def read_all() -> None:
         _library_source(file.stem)
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Part:
     """A definition that begins a line of a library, or another statement: that names nothing."""
 
     text: str
     names: frozenset[str]
-    words: frozenset[str]
     lazy: bool
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """What it may need; most scripts leave most parts out."""
+        return _words(self.text)
 
 
 @cache
@@ -131,9 +142,9 @@ def _library(name: str) -> tuple[_Part, ...]:
 
 
 def _part(text: str, lazy: bool) -> _Part:
-    found = re.match(r"(local function|function|local) +([\w, ]+)", text)
+    found = _DEFINED.match(text)
     kind, names = found.groups() if found else ("", "")
-    return _Part(text.rstrip(), _words(names), _words(text), lazy and "function" in kind)
+    return _Part(text.rstrip(), frozenset(_NAME.findall(names)), lazy and "function" in kind)
 
 
 def _header(source: str, word: str) -> list[str]:
@@ -188,8 +199,9 @@ def _definitions(libraries: Sequence[str], text: str) -> list[str]:
     What only functions of lazy libraries lead to waits until one of those is called.
     """
     parts = [part for library in libraries for part in _library(library)]
-    eager = _reached([part for part in parts if not part.lazy], _words(text))
-    words = _words(text).union(*(part.words for part in eager))
+    words = _words(text)
+    eager = _reached([part for part in parts if not part.lazy], words)
+    words = words.union(*(part.words for part in eager))
     later = [part for part in _reached(parts, words) if part not in eager]
     doors = words & {name for part in later for name in part.names}
     if not doors:
@@ -231,8 +243,7 @@ def _reached(parts: Sequence[_Part], words: frozenset[str]) -> list[_Part]:
 
 def _words(text: str) -> frozenset[str]:
     """What may name a definition: no comments, texts and fields."""
-    code = re.sub(r"'[^'\n]*'|--.*", "", text)
-    return frozenset(re.findall(r"(?<![.\w])\w+", code))
+    return frozenset(_WORD.findall(text))
 
 
 def _quoted(text: str) -> str:

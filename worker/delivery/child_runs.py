@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.runs.events import ChildStarted
 from sleipnir.scheduler.runs.model import Failure, Lease, RunContext
 from sleipnir.worker.services import Services
@@ -14,6 +13,7 @@ from sleipnir.worker.visit.services import SpawnOrder
 
 # Few visits start another run.
 with lazy_imports():
+    from sleipnir.scheduler.agents import roster
     from sleipnir.scheduler.runs import submit
 
 _CANCELLED = Failure("cancelled", "cancelled by the agent that had spawned it", None)
@@ -43,7 +43,7 @@ class StoredChildren:
             prompt=order.prompt,
             run_id=order.run_id,
             model=order.model,
-            handle=handle(order.agent, order.run_id),
+            handle=roster.handle(order.agent, order.run_id),
         )
         event = ChildStarted(self._node_id, order.agent, order.run_id)
         children = self._services.store.children

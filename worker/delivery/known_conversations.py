@@ -10,18 +10,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import Snapshot
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.memory import (
-    BESIDES,
-    SUMMARY,
-    Conversation,
-    Recalled,
-    is_turn,
-    turn_key,
-)
 from sleipnir.scheduler.runs.model import Begun
+
+# Graphs have none.
+with lazy_imports():
+    from sleipnir.scheduler.agents import memory
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.agents.memory import Conversation
 
 # Of JSON texts; decoded they take a few times as much.
 _KEPT_BYTES = 8 * 1024 * 1024
@@ -46,8 +47,8 @@ class _Known:
         state = begun.state
         return (
             begun.life == self.life
-            and state.text(turn_key(self.last)) == self.last_text
-            and state.text(SUMMARY) == self.summary
+            and state.text(memory.turn_key(self.last)) == self.last_text
+            and state.text(memory.SUMMARY) == self.summary
         )
 
 
@@ -75,20 +76,20 @@ class KnownConversations:
         """
         known = self._known.get(run_id)
         if known is not None and known.last < step:
-            since = map(turn_key, range(known.last, step))
-            begun = begin((*BESIDES, *since))
+            since = map(memory.turn_key, range(known.last, step))
+            begun = begin((*memory.BESIDES, *since))
             if known.holds_for(begun):
                 return self._keep(run_id, begun, known.conversation, known.size)
-        return self._keep(run_id, begin(None), Conversation((), ()), 0)
+        return self._keep(run_id, begin(None), memory.Conversation((), ()), 0)
 
     def _keep(self, run_id: str, begun: Begun, before: Conversation, size: int) -> Begun:
         if begun.staged:
             return begun  # nobody looks at it
         conversation = before.followed_by(begun.state)
         self._store(run_id, begun, conversation, size + _size_of_new(begun.state, before))
-        texts = {key: begun.state.text(key) for key in begun.state if not is_turn(key)}
+        texts = {key: begun.state.text(key) for key in begun.state if not memory.is_turn(key)}
         known = {key: text for key, text in texts.items() if text is not None}
-        return replace(begun, state=Recalled(known, conversation))
+        return replace(begun, state=memory.Recalled(known, conversation))
 
     def _store(self, run_id: str, begun: Begun, conversation: Conversation, size: int) -> None:
         with self._lock:
@@ -96,8 +97,8 @@ class KnownConversations:
             self._size -= before.size if before is not None else 0
             if not conversation.turns or size > self._limit_bytes:
                 return
-            last_text = begun.state.text(turn_key(conversation.turns[-1])) or ""
-            summary = begun.state.text(SUMMARY)
+            last_text = begun.state.text(memory.turn_key(conversation.turns[-1])) or ""
+            summary = begun.state.text(memory.SUMMARY)
             self._known[run_id] = _Known(begun.life, last_text, summary, conversation, size)
             self._size += size
             while self._size > self._limit_bytes:
@@ -106,6 +107,6 @@ class KnownConversations:
 
 def _size_of_new(state: Snapshot, before: Conversation) -> int:
     """Bytes, about, of the turns in a state that are not known."""
-    last = turn_key(before.turns[-1]) if before.turns else None
-    new = (key for key in state if is_turn(key) and key != last)
+    last = memory.turn_key(before.turns[-1]) if before.turns else None
+    new = (key for key in state if memory.is_turn(key) and key != last)
     return sum(len(state.text(key) or "") for key in new)

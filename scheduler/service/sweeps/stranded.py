@@ -6,14 +6,22 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from time import monotonic
+from typing import TYPE_CHECKING
 
+from sleipnir.lazy import lazy_imports, made_when_used
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Failure
-from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
-from sleipnir.scheduler.runs.stranded import Defect, defects
-from sleipnir.scheduler.store.inspection import Inspector
 from sleipnir.scheduler.store.keys import partition_of
 from sleipnir.scheduler.store.run_store import RunStore
+
+# A command's engine may be over before the first look.
+with lazy_imports():
+    from sleipnir.scheduler.runs import snapshot, stranded
+    from sleipnir.scheduler.store import inspection
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.snapshot import RunSnapshot
+    from sleipnir.scheduler.runs.stranded import Defect
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -52,7 +60,7 @@ class StrandedSweep:
         apart: timedelta = timedelta(minutes=1),
     ) -> None:
         self._store = store
-        self._inspector = Inspector(store.client, whole=False)
+        self._inspector = made_when_used(lambda: inspection.Inspector(store.client, whole=False))
         self._monotonic = monotonic
         self._interval_s = interval.total_seconds()
         self._apart_s = apart.total_seconds()
@@ -94,21 +102,21 @@ class StrandedSweep:
             by_partition.setdefault(partition_of(run_id), []).append(run_id)
         for partition, ids in by_partition.items():
             for run in self._inspector.look(partition, dict.fromkeys(ids, ())):
-                if isinstance(run, Unreadable):
+                if isinstance(run, snapshot.Unreadable):
                     self._suspects.pop(run.run_id, None)
                     logger.error("run %s %s", run.run_id, run.text)
                 else:
                     yield run
 
     def _suspect(self, run: RunSnapshot, now_s: float) -> None:
-        found = tuple(defects(run))
+        found = tuple(stranded.defects(run))
         if found and len(self._suspects) < _SUSPECTS:
             self._suspects[run.run_id] = _Suspect(found, now_s)
 
     def _judge(self, run: RunSnapshot, now_s: float) -> bool:
         """Act on what a run still lacks; False if there is nothing to do, or not yet."""
         before = self._suspects.pop(run.run_id)
-        lasting = [defect for defect in defects(run) if defect in before.defects]
+        lasting = [defect for defect in stranded.defects(run) if defect in before.defects]
         if not lasting:
             self._suspect(run, now_s)
             return False

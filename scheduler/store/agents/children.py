@@ -6,11 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.scheduler.agents.memory import TEXTS
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.model import Lease, NewRun
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
 from sleipnir.scheduler.store.transitions import Transitions
+
+# Runs of graphs remember nothing.
+with lazy_imports():
+    from sleipnir.scheduler.agents import memory
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import Event
@@ -63,7 +67,7 @@ class Children:
 
     def texts(self, run_id: str) -> str | None:
         """What a child's state has of all that its model has said."""
-        text = self._store.client.hget(run_key("state", run_id), TEXTS)
+        text = self._store.client.hget(run_key("state", run_id), memory.TEXTS)
         return None if text is None else str(json.loads(str(text)))
 
     def statuses(self, run_ids: Sequence[str]) -> list[str | None]:

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.agents.escalation import Escalation
 from sleipnir.scheduler.runs.model import QUESTION, Lease, RunContext
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
 # Whoever only looks at runs tells nothing.
 with lazy_imports():
+    from sleipnir.scheduler.agents import escalation as escalations
     from sleipnir.scheduler.runs import events
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.agents.escalation import Escalation
     from sleipnir.scheduler.runs.events import Event
 
 
@@ -83,7 +84,7 @@ class Escalations:
 
 def _escalation(run_id: str, name: str, fields: dict[str, Any], context: RunContext) -> Escalation:
     visit, _, call = name.partition(" ")
-    return Escalation(
+    return escalations.Escalation(
         run_id=run_id,
         visit=visit,
         call=call or QUESTION,

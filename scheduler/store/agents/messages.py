@@ -6,14 +6,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.messages import Letter, Teammate
-from sleipnir.scheduler.agents.roster import handle
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.model import FINAL, Lease
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
+# Graphs send nothing.
+with lazy_imports():
+    from sleipnir.scheduler.agents import messages, roster
+
 if TYPE_CHECKING:
+    from sleipnir.scheduler.agents.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
 
 
@@ -66,7 +70,9 @@ class Messages:
                 pipe.hmget(run_key("run", child), "agent", "status", "spawned")
             records = pipe.execute()
         return [
-            Teammate(child, handle(agent, child) if spawned else child, agent, status in FINAL)
+            messages.Teammate(
+                child, roster.handle(agent, child) if spawned else child, agent, status in FINAL
+            )
             for child, (agent, status, spawned) in zip(ids, records, strict=True)
             if agent is not None
         ]
