@@ -29,6 +29,12 @@ def shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sleipnir
         yield command
 
 
+@pytest.fixture
+def own_project(shared_engine: Sleipnir, tmp_path: Path) -> Sleipnir:
+    """The command in a project and with settings of its own, on the engine that is up."""
+    return Sleipnir(tmp_path, SLEIPNIR_DATA_DIR=shared_engine.environment["SLEIPNIR_DATA_DIR"])
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[ModelServer]:
     """What the engine of `loki_machine` takes for a provider; tests script it."""

@@ -25,8 +25,8 @@ nodes:
 DOCS = {"cats.md": "Cats sleep all day.", "dogs.md": "Dogs bark in the park."}
 
 
-def test_a_knowledge_base_from_its_build_to_its_end(tmp_path: Path) -> None:
-    sleipnir = Sleipnir(tmp_path)
+def test_a_knowledge_base_from_its_build_to_its_end(own_project: Sleipnir) -> None:
+    sleipnir = own_project
     directory = sleipnir.write("pets", GRAPH, DOCS)
     pointer = directory / "look_up.yaml"
 
@@ -69,8 +69,8 @@ def test_a_knowledge_base_from_its_build_to_its_end(tmp_path: Path) -> None:
     assert sleipnir.json("kb", "info", "pets")["changed"] == []
 
 
-def test_the_local_model_finds_other_words(tmp_path: Path) -> None:
-    sleipnir = Sleipnir(tmp_path)
+def test_the_local_model_finds_other_words(own_project: Sleipnir) -> None:
+    sleipnir = own_project
     local = "embedding_model: local\n    chunk_size: 200\n    chunk_overlap: 0"
     sleipnir.write("pets", GRAPH.replace("embedding_model: none", local), DOCS)
 
@@ -82,8 +82,8 @@ def test_the_local_model_finds_other_words(tmp_path: Path) -> None:
     assert (hit["source"], hit["vector_rank"], hit["keyword_rank"]) == ("./cats.md", 1, None)
 
 
-def test_what_cannot_be_built_is_told_in_a_line(tmp_path: Path) -> None:
-    sleipnir = Sleipnir(tmp_path)
+def test_what_cannot_be_built_is_told_in_a_line(own_project: Sleipnir) -> None:
+    sleipnir = own_project
     directory = sleipnir.write("pets", GRAPH)
     sleipnir.write("none", "start: z\nnodes: {z: {type: end}}")
 
@@ -127,8 +127,8 @@ def test_a_knowledge_base_of_a_normal_agent_is_built_anew_while_its_files_change
     assert "Dogs bark." in sleipnir("kb", "query", "talker", "rag", "dogs").stdout
 
 
-def test_on_a_terminal_a_run_asks_what_to_build_with(tmp_path: Path) -> None:
-    sleipnir = Sleipnir(tmp_path)
+def test_on_a_terminal_a_run_asks_what_to_build_with(own_project: Sleipnir) -> None:
+    sleipnir = own_project
     unsaid = GRAPH.replace("    embedding_model: none\n", "")
     pointer = sleipnir.write("pets", unsaid, DOCS) / "look_up.yaml"
 
