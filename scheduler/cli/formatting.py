@@ -24,47 +24,43 @@ _STATUS_COLORS = {
     "running": "cyan",
 }
 _GAP = "  "
-# A screen can be too narrow for all of it.
-_LEAST_WIDTH = 3
+# Less of a cell tells nothing.
+_LEAST_WIDTH = 8
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines with the cells of each column below each other; cells may be coloured.
 
-    On a terminal the widest columns are shortened until no line is longer than the screen.
+    On a terminal no line is longer than the screen: the widest columns are shortened, and the last
+    ones left out where that is not enough.
     """
     table = [head, *rows]
     widths = [max(width_of(row[place]) for row in table) for place in range(len(head))]
     if (room := output_width()) is not None:
-        widths = fitted(widths, room - len(_GAP) * (len(head) - 1))
+        widths = fitted(widths, room)
     return [
         _GAP.join(
             (text := shortened(cell, width)) + " " * (width - width_of(text))
-            for cell, width in zip(row, widths, strict=True)
+            for cell, width in zip(row[: len(widths)], widths, strict=True)
         ).rstrip()
         for row in table
     ]
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:
-    """Widths of columns that take no more room together; the widest give of theirs."""
-    if sum(widths) <= room:
-        return list(widths)
-    narrow = sorted(widths)
-    # Columns up to this width keep theirs, the others share what is left.
-    for place, width in enumerate(narrow):
-        share = room // (len(narrow) - place)
-        if width > share:
-            break
-        room -= width
-    share = max(share, _LEAST_WIDTH)
-    spare = max(0, room - share * (len(narrow) - place))
-    found = []
-    for width in widths:
-        extra = 1 if width > share and spare > 0 else 0
-        spare -= extra
-        found.append(min(width, share + extra))
+    """Widths of the columns that a line has room for, the gaps between them included.
+
+    The first column says what its row is about, and what to call that: it keeps up to half a line.
+    """
+    least = [max(1, min(room // 2, widths[0])), *(min(w, _LEAST_WIDTH) for w in widths[1:])]
+    while len(least) > 1 and sum(least) + len(_GAP) * (len(least) - 1) > room:
+        least.pop()
+    room -= len(_GAP) * (len(least) - 1)
+    found = [min(width, room) for width in widths[: len(least)]]
+    while sum(found) > room:
+        wide = [place for place in range(len(found)) if found[place] > least[place]]
+        found[max(wide, key=lambda place: (found[place], place))] -= 1
     return found
 
 

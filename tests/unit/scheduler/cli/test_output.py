@@ -148,13 +148,15 @@ def test_columns_ignore_colours_when_they_measure(monkeypatch: pytest.MonkeyPatc
     ("widths", "room", "found"),
     [
         ([16, 10, 9], 40, [16, 10, 9]),
-        ([16, 10, 80], 60, [16, 10, 34]),
-        ([50, 10, 50], 61, [26, 10, 25]),
-        ([16, 80, 80], 10, [4, 3, 3]),
-        ([16, 80, 80], 1, [3, 3, 3]),
+        ([16, 10, 80], 64, [16, 10, 34]),
+        ([50, 10, 50], 65, [32, 10, 19]),
+        ([16, 5, 22, 4, 3, 6, 4], 40, [16, 5, 9, 4]),
+        ([16, 80, 80], 30, [15, 13]),
+        ([16, 80, 80], 10, [10]),
+        ([16, 80, 80], 1, [1]),
     ],
 )
-def test_the_widest_columns_give_of_their_room(
+def test_the_widest_columns_give_of_their_room_and_the_last_ones_go(
     widths: list[int], room: int, found: list[int]
 ) -> None:
     assert fitted(widths, room) == found
