@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from sleipnir.scheduler.errors import SettingInvalid
 FILE_NAME = "monitor.key"
 _BYTES = 32
 _OTHERS = 0o077
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9_-]+)+")
 
 
 def monitor_key(directory: Path) -> str:
@@ -36,10 +38,39 @@ def monitor_key(directory: Path) -> str:
         raise SettingInvalid(f"the monitor's key {file} cannot be used: {error}") from error
 
 
-def link(address: str, port: int, key: str | None = None) -> str:
-    """The monitor's address; with the key it opens the pages."""
+def link(
+    address: str,
+    port: int,
+    key: str | None = None,
+    *,
+    prefix: str = "",
+    ticket: str | None = None,
+) -> str:
+    """The monitor's address; with the key or a ticket it opens the pages.
+
+    Args:
+        prefix: where the monitor's addresses begin; "" or a path such as `/sleipnir`.
+    """
     host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{port}" + (f"/?key={key}" if key else "")
+    site = f"http://{host}:{port}{prefix}"
+    if ticket is not None:
+        return f"{site}/?ticket={ticket}"
+    return site if key is None else f"{site}/?key={key}"
+
+
+def checked_prefix(text: str) -> str:
+    """Where the monitor's addresses begin: a path without a slash at its end, "" for the root.
+
+    Raises:
+        SettingInvalid: it is not such a path.
+    """
+    prefix = text.rstrip("/")
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise SettingInvalid(
+            f"--url-prefix takes a path such as /sleipnir, of letters, digits, '-' and '_', "
+            f"not '{text}'"
+        )
+    return prefix
 
 
 def _read(file: Path) -> str:

@@ -103,6 +103,24 @@ def test_a_page_says_that_redis_is_away_and_comes_back(
         person.context.close()
 
 
+def test_pages_below_a_prefix_are_live_too(engine: Engine, browser: Any) -> None:
+    run_id = engine.finish(GRAPH, FILES).run_id
+
+    with ServedSite(engine.client, prefix="/ops/sleipnir") as site:
+        visitor = Person(browser, site)
+        page = visitor.open(f"/inbox/{run_id}/1/review")
+        page.get_by_role("button", name="no").click()
+        page.wait_for_url("**/ops/sleipnir/inbox?answered=*")
+        page = visitor.open(f"/runs/{run_id}")
+        page.wait_for_selector("[data-live]:not([hidden])")
+        engine.drive()
+        page.wait_for_selector("h1 .state-succeeded")
+        complaints = visitor.complaints.all
+        visitor.context.close()
+
+    assert complaints == []
+
+
 def test_questions_are_answered_by_two_people_and_without_scripts(
     engine: Engine, site: ServedSite, browser: Any, person: Person
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
@@ -12,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -62,6 +64,15 @@ class Monitor:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, ""
+
+    def visit(self, path: str) -> int:
+        """The status of a page, not of the one that it leads to."""
+        url = urlsplit(self.url + path)
+        connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=90)
+        connection.request("GET", f"{url.path}?{url.query}")
+        status = connection.getresponse().status
+        connection.close()
+        return status
 
 
 Start = Callable[..., Monitor]
@@ -230,6 +241,40 @@ def test_the_password_of_redis_shows_nowhere(form: str, sleipnir: Sleipnir, tmp_
     assert len(commands) == 3
     shown = [*said, *commands, *(text for _, text in pages)]
     assert [text for text in shown if password in text] == []
+
+
+def test_a_prefix_and_a_browser_that_is_opened(
+    start: Start, sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.new; mv {opened}.new {opened}\n')
+    browser.chmod(0o755)
+    sleipnir.environment["BROWSER"] = str(browser)
+
+    monitor = start("--url-prefix", "/ops/sleipnir/", "--open")
+    wait_until(opened.exists, "a browser was opened", 30)
+
+    site, _, query = opened.read_text().strip().partition("/?")
+    assert site == monitor.url
+    assert site.endswith("/ops/sleipnir")
+    command = Path(f"/proc/{monitor.process.pid}/cmdline").read_text()
+    assert "key=" not in query + command
+    assert monitor.visit(f"/?{query}") == 302
+    assert monitor.visit(f"/?{query}") == 401
+    page = monitor.get("/workers")[1]
+    addresses = re.findall(r'(?:href|src)="(/[^"]*)"', page)
+    assert {address for address in addresses if not address.startswith("/ops/sleipnir/")} == set()
+    monitor.url = site.removesuffix("/ops/sleipnir")
+    assert {monitor.visit(address) for address in addresses if "static" in address} == {200}
+    assert monitor.visit("/workers") == 404
+
+
+def test_a_prefix_that_is_no_path_is_refused(sleipnir: Sleipnir) -> None:
+    done = sleipnir("monitor", "--url-prefix", "/../etc")
+
+    assert done.returncode == 2
+    assert "--url-prefix takes a path such as /sleipnir" in done.stderr
 
 
 def test_a_port_that_is_taken_is_said(start: Start, sleipnir: Sleipnir) -> None:

@@ -80,7 +80,7 @@ class Person:
     """Somebody who has opened the link."""
 
     def __init__(self, browser: Any, site: ServedSite, **options: Any) -> None:
-        self.origin = f"http://127.0.0.1:{site.port}"
+        self.origin = f"http://127.0.0.1:{site.port}{site.site.prefix}"
         self.context = browser.new_context(**options)
         self.context.set_default_timeout(PATIENCE_MS)
         self.complaints = Complaints(self.context, self.origin)

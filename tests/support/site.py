@@ -40,8 +40,8 @@ class Answer(NamedTuple):
 class ServedSite:
     """Our routes without Flower; whoever asks has the key, unless told otherwise."""
 
-    def __init__(self, client: Client, access: Access | None = None) -> None:
-        self.site = Site(client, access or Access(key=KEY))
+    def __init__(self, client: Client, access: Access | None = None, prefix: str = "") -> None:
+        self.site = Site(client, access or Access(key=KEY), prefix)
         # Tests are quicker than people.
         self.site.reads = VisitorRates(AllowedRate(1_000_000, 1.0))
         self.site.acts = VisitorRates(AllowedRate(1_000_000, 1.0))

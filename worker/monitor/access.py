@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.monitor_users import API_PREFIX, MonitorUsers
+from sleipnir.worker.monitor.tickets import Tickets
 
 
 class Role(IntEnum):
@@ -56,6 +57,7 @@ class Access:
         self._key = None if key is None else key.encode()
         self._password = None if password is None else password.encode()
         self._users = users
+        self.tickets = Tickets()
 
     @property
     def wants_password(self) -> bool:
@@ -77,9 +79,13 @@ class Access:
             return Visitor("operator", Role.OPERATE, "link", self._derived("form"))
         return STRANGER
 
-    def is_key(self, text: str) -> bool:
-        """Whether a link has the right key."""
-        return self._key is not None and _equal(text.encode(), self._key)
+    def opens(self, key: str | None, ticket: str | None) -> bool:
+        """Whether a link has the right key, or a ticket that is good."""
+        if self._key is None:
+            return False
+        if ticket is not None:
+            return self.tickets.redeem(ticket)
+        return key is not None and _equal(key.encode(), self._key)
 
     @property
     def cookie(self) -> str:

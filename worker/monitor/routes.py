@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any
@@ -65,7 +66,7 @@ class SiteRoute:
 
 
 ROUTES = (
-    SiteRoute(r"/", EntryHandler, {"GET": Role.LOCAL}),
+    SiteRoute(r"/?", EntryHandler, {"GET": Role.LOCAL}),
     SiteRoute(r"/assets/([0-9a-f]+)/([^/]+)", AssetHandler, {"GET": Role.LOCAL}),
     SiteRoute(r"/healthz", AliveHandler, {"GET": None}),
     SiteRoute(r"/readyz", ReadyHandler, {"GET": Role.LOCAL}),
@@ -106,5 +107,6 @@ ROUTES = (
 
 def rules(site: Site) -> Iterator[tuple[str, type[Any], dict[str, Any]]]:
     """The routes as Tornado takes them."""
+    prefix = re.escape(site.prefix)
     for route in ROUTES:
-        yield route.pattern, route.handler, {"site": site, "needs": route.needs}
+        yield f"{prefix}{route.pattern}", route.handler, {"site": site, "needs": route.needs}

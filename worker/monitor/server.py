@@ -15,6 +15,9 @@ import logging
 import os
 import signal
 import sys
+import threading
+import webbrowser
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +71,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="sleipnir-monitor")
     parser.add_argument("--address", required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--prefix", default="", help="where addresses begin")
+    parser.add_argument("--open", action="store_true", help="open a browser")
     parser.add_argument("--users", type=Path, help="file of users with their roles")
     parser.add_argument("--quiet", action="store_true", help="do not say where it listens")
     arguments = parser.parse_args()
@@ -90,13 +95,9 @@ def main() -> int:
         client = Client.connect(settings, agent_search(settings), acceptances)
     except SleipnirError as error:
         return _refuse(str(error), 7)
-    place = ListenPlace(arguments.address, arguments.port, auth, None if arguments.quiet else key)
-    return serve(
-        settings,
-        place,
-        Site(client, Access(key=key, password=auth, users=users)),
-        quiet=arguments.quiet,
-    )
+    place = ListenPlace(arguments.address, arguments.port, auth, key)
+    site = Site(client, Access(key=key, password=auth, users=users), arguments.prefix)
+    return serve(settings, place, site, quiet=arguments.quiet, opens=arguments.open)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +107,13 @@ class ListenPlace:
     address: str
     port: int  # 0: any that is free
     auth: str | None  # USER:PASSWORD
-    key: str | None  # of the link that is printed
+    key: str | None  # of the link
 
 
-def serve(settings: Settings, place: ListenPlace, site: Site, *, quiet: bool = False) -> int:
-    """Serve our pages and Flower's."""
+def serve(
+    settings: Settings, place: ListenPlace, site: Site, *, quiet: bool = False, opens: bool = False
+) -> int:
+    """Serve our pages and Flower's; `opens` them in a browser."""
     figures = EngineMetrics(site.client.store, settings)
     REGISTRY.register(figures)
     flower = _flower(settings, place, figures, site)
@@ -125,15 +128,29 @@ def serve(settings: Settings, place: ListenPlace, site: Site, *, quiet: bool = F
         )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: flower.io_loop.add_callback_from_signal(flower.stop))
+    of_site = partial(link, place.address, port, prefix=site.prefix)
     if not quiet:
         shown = masked(settings.broker_url or settings.redis_url or "")
-        _say(f"monitor of {shown}: {link(place.address, port)}")
+        _say(f"monitor of {shown}: {of_site()}")
         if place.key is not None:
-            _say(f"open it with: {link(place.address, port, place.key)}")
+            _say(f"open it with: {of_site(place.key)}")
+    if opens:
+        ticket = None if place.key is None else site.access.tickets.issue()
+        _open(of_site(ticket=ticket))
     flower.start()
     # Its threads wait for events of workers; none of them has anything to finish.
     logging.shutdown()
     os._exit(0)
+
+
+def _open(address: str) -> None:
+    """Show a page in a browser; some take the terminal until they end."""
+
+    def show() -> None:
+        if not webbrowser.open(address):
+            _say("no browser can be started here; open the address above")
+
+    threading.Thread(target=show, daemon=True).start()
 
 
 def _say(line: str) -> None:
@@ -147,6 +164,7 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
     options.basic_auth = [place.auth] if place.auth else []
     options.read_only = place.auth is None
     options.max_tasks = _TASKS_IN_MEMORY
+    options.url_prefix = site.prefix
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
     # Flower's own way to open its API to everybody.
@@ -157,8 +175,12 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
         capp=celery,
         options=options,
         compress_response=True,
-        template_loader=FlowerTemplates(urls.settings["template_path"]),
-        **urls.settings,
+        template_loader=FlowerTemplates(urls.settings["template_path"], site.prefix),
+        **urls.settings
+        | {
+            "static_url_prefix": f"{site.prefix}/static/",
+            "xsrf_cookie_kwargs": {"path": site.prefix or "/", "samesite": "Strict"},
+        },
     )
 
 
@@ -178,7 +200,7 @@ def _guarded(hosts: Hosts, figures: EngineMetrics, site: Site) -> type[Any]:
             refusal = _refusal_of(request, hosts, site)
             if refusal is not None:
                 return self.get_handler_delegate(request, RefusalHandler, {"refusal": refusal})
-            if request.path == "/metrics":
+            if request.path == f"{site.prefix}/metrics":
                 return self.get_handler_delegate(request, Figures)
             return super().find_handler(request, **arguments)
 
@@ -199,7 +221,7 @@ def _refusal_of(request: Any, hosts: Hosts, site: Site) -> Refusal | None:
 
 def _may_enter(site: Site, request: Any) -> bool:
     """Whether somebody may see Flower's pages; ours find out themselves."""
-    if request.path in _OPEN:
+    if request.path.removeprefix(site.prefix) in _OPEN:
         return True
     try:
         return site.visitor(request.headers, None, request.remote_ip or "") is not None

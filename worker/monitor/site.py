@@ -10,13 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from tornado.template import Loader
-
 from sleipnir.scheduler.client import Client
 from sleipnir.worker.monitor.access import Access, Visitor
 from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
+from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.rates import ACTS, FAILED_SIGN_INS, READS, VisitorRates
 from sleipnir.worker.monitor.topics import Topics
 
@@ -37,14 +36,19 @@ class TooOften(Exception):
 
 
 class Site:
-    """Our pages over one Redis."""
+    """Our pages over one Redis.
 
-    def __init__(self, client: Client, access: Access) -> None:
+    Args:
+        prefix: where addresses begin; "" or a path such as `/sleipnir`.
+    """
+
+    def __init__(self, client: Client, access: Access, prefix: str = "") -> None:
         self.client = client
         self.access = access
         self.drawings = Drawings(client)
         self.bulk = BulkActs(client)
-        self.templates = Loader(str(_HERE / "templates"))
+        self.prefix = prefix
+        self.templates = PrefixedTemplates(_HERE / "templates", prefix)
         self.reads = VisitorRates(READS)
         self.acts = VisitorRates(ACTS)
         self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
@@ -69,6 +73,12 @@ class Site:
             self.failed_sign_ins.take(address)
         return found
 
+    def asset(self, name: str) -> str:
+        """The address of a static file."""
+        if name not in assets():
+            raise KeyError(name)
+        return f"{self.prefix}/assets/{assets_version()}/{name}"
+
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """What a function returns that reads Redis or computes for long: a thread calls it."""
         loop = asyncio.get_running_loop()
@@ -91,10 +101,3 @@ def assets() -> Mapping[str, bytes]:
 def assets_version() -> str:
     """Changes with any of them: they name each other, so all have it in their address."""
     return sha256(repr(sorted(assets().items())).encode()).hexdigest()[:16]
-
-
-def asset(name: str) -> str:
-    """The address of a static file."""
-    if name not in assets():
-        raise KeyError(name)
-    return f"/assets/{assets_version()}/{name}"

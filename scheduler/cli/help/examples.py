@@ -157,6 +157,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "monitor": (
         ("Runs and workers on web pages", "monitor --redis redis://db:6379/0"),
         ("For other machines", "monitor --address 0.0.0.0 --basic-auth me:secret"),
+        ("In a browser, at once", "monitor --open"),
         ("For several people", "monitor --address 0.0.0.0 --users users.txt"),
     ),
     "bench": (

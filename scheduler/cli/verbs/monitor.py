@@ -49,6 +49,13 @@ with lazy_imports():
     help="Only print the line of a user for that file: read, answer or operate.",
 )
 @click.option(
+    "--url-prefix",
+    metavar="PATH",
+    default="",
+    help="Where its addresses begin, behind a proxy that passes them on unchanged.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the pages in a browser.")
+@click.option(
     "--link", "prints", is_flag=True, help="Only print the link that opens the pages, and exit."
 )
 @common_options()
@@ -59,6 +66,8 @@ def monitor(
     basic_auth: str | None,
     users_file: Path | None,
     new_user: tuple[str, str] | None,
+    url_prefix: str,
+    opens: bool,
     prints: bool,
 ) -> int:
     """Serve web pages: runs, how far each is in its graph, and Flower's of workers.
@@ -70,12 +79,16 @@ def monitor(
     if new_user is not None:
         _print_user(options, *new_user)
         return 0
+    prefix = monitor_key.checked_prefix(url_prefix)
     if prints:
-        click.echo(monitor_key.link(address, port, monitor_key.monitor_key(data_dir())))
+        key = monitor_key.monitor_key(data_dir())
+        click.echo(monitor_key.link(address, port, key, prefix=prefix))
         return 0
     # -P: a directory of the user's that happens to be called `worker` is not ours.
     command = [sys.executable, "-P", "-m", "sleipnir.worker.monitor.server"]
-    command += ["--address", address, "--port", str(port)]
+    command += ["--address", address, "--port", str(port), "--prefix", prefix]
+    if opens:
+        command.append("--open")
     if users_file is not None:
         command += ["--users", str(users_file.absolute())]
     if options.quiet:

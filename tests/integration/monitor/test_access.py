@@ -25,6 +25,7 @@ def address_of(pattern: str) -> str:
     plain = re.sub(r"\(\?:[^()]*\([^()]*\)\)\?", "", pattern)
     plain = re.sub(r"\((\w+)\|[^()]*\)", r"\1", plain)
     plain = re.sub(r"\([^()]*\)", "0123456789abcdef", plain)
+    plain = plain.replace("/?", "/")
     assert re.fullmatch(pattern, plain), pattern
     return plain
 
@@ -133,6 +134,15 @@ def test_the_key_is_kept_and_replaced_if_others_could_read_it(tmp_path: Path) ->
 
     assert monitor_key(tmp_path / "data") != key
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_another_key_shuts_out_who_had_the_old_one(engine: Engine) -> None:
+    with ServedSite(engine.client, Access(key="n" * 43)) as site:
+        old = {"Authorization": f"Bearer {KEY}"}
+
+        assert site.ask("/runs", headers=COOKIE).status == 401
+        assert site.ask("/runs", headers=old).status == 401
+        assert site.ask(f"/?key={KEY}", headers={}).status == 401
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/runs/zz", "/runs/0123456789abcdef/nothing"])

@@ -16,7 +16,7 @@ from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Role, Visitor, comes_from_elsewhere
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
-from sleipnir.worker.monitor.site import Site, TooOften, asset
+from sleipnir.worker.monitor.site import Site, TooOften
 
 COOKIE = "sleipnir_monitor"
 TOKEN_FIELD = "_token"
@@ -118,6 +118,10 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         message = f"too many requests; try again in {wait_s:.1f} s"
         raise Refused(Problem(429, "rate", message, details=details))
 
+    def redirect(self, url: str, *arguments: Any, **named: Any) -> None:
+        """Lead to another address of this site."""
+        super().redirect(f"{self.site.prefix}{url}", *arguments, **named)
+
     def head(self, *arguments: Any) -> Any:
         """As GET; what it would answer with is left out."""
         return self.get(*arguments)
@@ -153,7 +157,8 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         """A page, or the part of one, with what templates use."""
         names = {
             **formats.NAMES,
-            "asset": asset,
+            "asset": self.site.asset,
+            "root": self.site.prefix,
             "query": self.with_query,
             "path": self.request.path,
             "visitor": self.visitor,

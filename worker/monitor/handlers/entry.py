@@ -15,23 +15,23 @@ _YEAR_S = 365 * 86_400
 
 
 class EntryHandler(MonitorHandler):
-    """The first page. With the key of the link it becomes a cookie and leaves the address."""
+    """The first page. What opens the pages becomes a cookie and leaves the address."""
 
     def get(self) -> None:
-        key = self.text_argument("key")
-        if key is None:
+        key, ticket = self.text_argument("key"), self.text_argument("ticket")
+        if key is None and ticket is None:
             self.redirect("/now")
             return
         address = self.request.remote_ip or ""
         if wait_s := self.site.failed_sign_ins.wait_s(address):
             self.refuse_for(wait_s)
-        if not self.site.access.is_key(key):
+        if not self.site.access.opens(key, ticket):
             self.site.failed_sign_ins.take(address)
             raise Refused(
                 Problem(
                     401,
                     "unauthorized",
-                    "the key in this link is not the monitor's",
+                    "this link is not the monitor's, or was used already",
                     "`sleipnir monitor --link` prints the link that is good now",
                 )
             )
@@ -39,6 +39,7 @@ class EntryHandler(MonitorHandler):
             COOKIE,
             self.site.access.cookie,
             expires_days=_COOKIE_DAYS,
+            path=self.site.prefix or "/",
             httponly=True,
             samesite="Strict",
             secure=self.request.protocol == "https",

@@ -177,7 +177,7 @@ class RunPage(RunHandler):
             run=head,
             tabs=self.tabs,
             this=tab,
-            base=f"/runs/{of.run_id}",
+            base=f"{self.site.prefix}/runs/{of.run_id}",
             argument=self.text_argument,
             **await self._of_tab(of, head, tab),
         )
@@ -253,7 +253,7 @@ class RunPage(RunHandler):
         if node["type"] != "map" or not node["items"]:
             return None
         done, total = node["items"]["done"], node["items"]["total"]
-        where = f"/runs/{of.run_id}/items?{urlencode({'map': node['id']})}"
+        where = f"{self.site.prefix}/runs/{of.run_id}/items?{urlencode({'map': node['id']})}"
         return Ring(done / total, f"Items of {node['id']}: {done:,} of {total:,} done", where)
 
 

@@ -18,7 +18,7 @@ function connect() {
   source = null;
   open = wanted;
   if (wanted === "") return;
-  const mine = new EventSource(`/api/v1/stream?topics=${encodeURIComponent(wanted)}`);
+  const mine = new EventSource(new URL(`../../api/v1/stream?topics=${encodeURIComponent(wanted)}`, location));
   source = mine;
   mine.onopen = () => {
     failures = 0;

@@ -10,6 +10,8 @@ const topics = document.body.dataset.topics.split(",").filter(Boolean);
 const title = document.title;
 const dot = document.querySelector("[data-live]");
 let looking = null;
+// The site begins above the directory of this file.
+const address = (path) => new URL(`../../${path}`, import.meta.url);
 
 function isTyping(part) {
   return part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
@@ -127,7 +129,7 @@ function receive({ event, data }) {
   if (!topics.includes(data.topic)) return;
   if (data.topic === "inbox") {
     countQuestions(data.questions);
-    if (!isFirst && location.pathname === "/inbox") lookSoon();
+    if (!isFirst && location.pathname === address("inbox").pathname) lookSoon();
     isFirst = false;
     return;
   }
@@ -146,7 +148,7 @@ if (topics.length > 0) {
       if (event.persisted) worker.port.postMessage(topics);
     });
   } else if (!document.hidden) {
-    const source = new EventSource(`/api/v1/stream?topics=${topics.join(",")}`);
+    const source = new EventSource(address(`api/v1/stream?topics=${topics.join(",")}`));
     source.onerror = () => receive({ event: "away", data: { reason: "The monitor does not answer" } });
     source.onopen = () => receive({ event: "live" });
     for (const event of ["change", "final", "resync", "away"]) {
