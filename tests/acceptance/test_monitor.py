@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sleipnir.scheduler.store.connection import connect
+from sleipnir.worker.monitor.access import Access
 from tests.support.command_line import Sleipnir
 from tests.support.processes import children_of
 from tests.support.redis_server import RedisServer
@@ -225,7 +226,8 @@ def test_the_password_of_redis_shows_nowhere(form: str, sleipnir: Sleipnir, tmp_
         monitor = Monitor(process)
 
         def worker_name() -> str | None:
-            found = json.loads(monitor.get("/workers?json=1")[1])["data"]
+            status, text = monitor.get("/workers?json=1")
+            found = json.loads(text)["data"] if status == 200 else []  # 429: asked too often
             return str(found[0]["hostname"]) if found else None
 
         name = wait_until(worker_name, "the worker shows", 30)
@@ -308,6 +310,73 @@ def test_users_see_flower_s_pages_too_and_nobody_else_does(
     assert found == [200] * 3
     assert [monitor.get(page)[0] for page in pages] == [401] * 3
     assert monitor.get("/healthz")[0] == 200
+
+
+def test_flower_asks_for_roles_and_its_acts_are_noted(
+    start: Start, sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    tokens = {}
+    with (tmp_path / "users").open("w") as users:
+        for name, role in (("api-looks", "read"), ("api-acts", "operate")):
+            made = sleipnir("monitor", "--new-user", name, role)
+            users.write(made.stdout)
+            tokens[role] = {"Authorization": f"Bearer {made.stderr.rpartition(' ')[2].strip()}"}
+    monitor = start("--users", str(tmp_path / "users"))
+    act = "/api/worker/shutdown/nobody"
+
+    assert monitor.get("/api/workers", **tokens["read"])[0] == 200
+    assert monitor.get(act, method="POST", **tokens["read"])[0] == 403
+    assert monitor.get(act, method="POST", **tokens["operate"])[0] == 404
+
+    def noted() -> list[tuple[str, str, str, str]]:
+        acts = json.loads(monitor.get("/api/v1/audit", **tokens["operate"])[1])["acts"]
+        return [(each["who"], each["act"], each["target"], each["outcome"]) for each in acts]
+
+    wait_until(lambda: len(noted()) == 2, "both are noted", 30)
+    target = "worker/shutdown/nobody"
+    assert noted()[1] == ("api-looks", "celery", target, "this takes the role operate")
+    assert noted()[0][:3] == ("api-acts", "celery", target)
+    assert "Unknown worker" in noted()[0][3]
+
+
+def test_wrong_passwords_are_counted_on_flower_s_pages_too(start: Start) -> None:
+    monitor = start("--basic-auth", "me:secret")
+
+    found = [monitor.get("/workers", "me:guessed")[0] for _ in range(7)]
+
+    assert found == [401] * 5 + [429] * 2
+    assert monitor.get("/runs", "me:guessed")[0] == 429
+    assert monitor.get("/healthcheck")[0] == 200
+
+
+def test_flower_s_pages_cannot_be_framed_and_show_controls_to_some(
+    start: Start, workers: Workers
+) -> None:
+    workers.start()
+    monitor = start()
+    assert monitor.process.stderr is not None
+    key = monitor.process.stderr.readline().partition("key=")[2].strip()
+    bearer = {"Authorization": f"Bearer {key}"}
+
+    def worker_name() -> str | None:
+        status, text = monitor.get("/workers?json=1")
+        found = json.loads(text)["data"] if status == 200 else []
+        return str(found[0]["hostname"]) if found else None
+
+    name = wait_until(worker_name, "the worker shows", 30)
+    for_all, for_some = (monitor.get(f"/worker/{name}", **who)[1] for who in ({}, bearer))
+    with urllib.request.urlopen(f"{monitor.url}/workers", timeout=90) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+
+    assert "frame-ancestors 'none'" in policy
+    assert "Shut Down" not in for_all
+    assert "Shut Down" in for_some
+    cookie = f"sleipnir_monitor={Access(key=key).cookie}"
+    shutdown = "/api/worker/shutdown/nobody"
+    assert monitor.get(shutdown, method="POST", Cookie=cookie)[0] == 403
+    own = {"Cookie": cookie, "Sec-Fetch-Site": "same-origin"}
+    assert monitor.get(shutdown, method="POST", **own)[0] == 404
+    assert monitor.get(shutdown, method="POST")[0] == 401
 
 
 def test_the_link_that_is_printed_opens_the_pages(start: Start, sleipnir: Sleipnir) -> None:

@@ -12,12 +12,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
-from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.monitor.access import Access
+from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
+from sleipnir.worker.monitor.hosts import Hosts
 from sleipnir.worker.monitor.rates import AllowedRate, VisitorRates
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site
@@ -50,8 +52,12 @@ class ServedSite:
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        handlers = list(rules(self.site))
-        server = HTTPServer(web.Application(handlers, xsrf_cookies=True, compress_response=True))
+        application = GatedApplication(
+            list(rules(self.site)), xsrf_cookies=True, compress_response=True
+        )
+        application.site, application.hosts = self.site, Hosts("127.0.0.1")
+        application.value_bytes = Settings().value_limit_bytes
+        server = HTTPServer(application, **SERVER_LIMITS)
         (socket,) = bind_sockets(0, "127.0.0.1")
         server.add_socket(socket)
         self.port = socket.getsockname()[1]

@@ -125,5 +125,11 @@ def comes_from_elsewhere(headers: Mapping[str, str], host: str) -> bool:
     return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
 
 
+def comes_from_here(headers: Mapping[str, str], host: str) -> bool:
+    """Whether a browser says that a page of ours has sent a request."""
+    says = "Sec-Fetch-Site" in headers or "Origin" in headers
+    return says and not comes_from_elsewhere(headers, host)
+
+
 def _equal(given: bytes, expected: bytes) -> bool:
     return hmac.compare_digest(given, expected)

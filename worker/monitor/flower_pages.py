@@ -8,9 +8,14 @@ _BAR = "navbar.html"
 _BEGIN = '<ul class="app-nav navbar-nav">'
 _OURS = '<li class="nav-item"><a class="nav-link" href="/now">Sleipnir</a></li>'
 
+_CONTROLS = "{% if not read_only %}"
+_CONTROLS_FOR_SOME = "{% if handler.may_operate %}"
+
 
 class FlowerTemplates(PrefixedTemplates):
-    """Flower's templates; its bar begins with a link to our first page."""
+    """Flower's templates: its bar begins with a link to our first page, controls are for some."""
 
     def changed(self, name: str, text: str) -> str:
-        return text.replace(_BEGIN, f"{_BEGIN}\n{_OURS}", 1) if name == _BAR else text
+        if name == _BAR:
+            return text.replace(_BEGIN, f"{_BEGIN}\n{_OURS}", 1)
+        return text.replace(_CONTROLS, _CONTROLS_FOR_SOME)

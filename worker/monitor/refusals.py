@@ -21,18 +21,23 @@ OTHER_HOST = Refusal(
     "list the name in the setting monitor_hosts.\n",
 )
 OTHER_SITE = Refusal(403, "A page of another site sent this.\n")
-UNKNOWN = Refusal(401, "A user name and a password are required.\n")
+TOO_LARGE = Refusal(413, "This is larger than the monitor takes.\n")
 
 
+@web.stream_request_body  # it is not waited for
 class RefusalHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
     """Answers so to every method."""
 
     def initialize(self, refusal: Refusal) -> None:
         self.refusal = refusal
 
+    def check_xsrf_cookie(self) -> None:
+        """Nothing is done here."""
+
     def prepare(self) -> None:
         self.set_status(self.refusal.status)
-        if self.refusal.status == 401:
-            self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
         self.set_header("Content-Type", "text/plain")
         self.finish(self.refusal.text)
+
+    def data_received(self, chunk: bytes) -> None:
+        """Nothing is done with it."""

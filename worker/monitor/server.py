@@ -17,8 +17,10 @@ import signal
 import sys
 import threading
 import webbrowser
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from prometheus_client import REGISTRY
@@ -35,32 +37,23 @@ from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.app import make_app
-from sleipnir.worker.monitor.access import Access, comes_from_elsewhere
+from sleipnir.worker.monitor.access import Access
 from sleipnir.worker.monitor.flower_pages import FlowerTemplates
+from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
 from sleipnir.worker.monitor.hosts import Hosts, is_loopback
 from sleipnir.worker.monitor.metrics import EngineMetrics
-from sleipnir.worker.monitor.refusals import (
-    OTHER_HOST,
-    OTHER_SITE,
-    UNKNOWN,
-    Refusal,
-    RefusalHandler,
-)
 from sleipnir.worker.monitor.routes import rules
-from sleipnir.worker.monitor.site import Site, TooOften
+from sleipnir.worker.monitor.site import Site
 
 # They read the command line's definitions when they are imported.
 with lazy_imports():
     from flower import app, urls
     from flower import options as flower_options
     from flower.views import monitor
-    from tornado import web  # type: ignore[attr-defined]  # no stubs
+    from tornado import httpserver, netutil  # type: ignore[attr-defined]  # no stubs
 
 # Not an argument: everybody can read command lines.
 AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
-
-# What says nothing but that the monitor is alive.
-_OPEN = ("/healthz", "/healthcheck")
 
 # Flower keeps what it has seen in memory; our history is in Redis.
 _TASKS_IN_MEMORY = 20_000
@@ -95,7 +88,7 @@ def main() -> int:
         client = Client.connect(settings, agent_search(settings), acceptances)
     except SleipnirError as error:
         return _refuse(str(error), 7)
-    place = ListenPlace(arguments.address, arguments.port, auth, key)
+    place = ListenPlace(arguments.address, arguments.port, key)
     site = Site(client, Access(key=key, password=auth, users=users), arguments.prefix)
     return serve(settings, place, site, quiet=arguments.quiet, opens=arguments.open)
 
@@ -106,7 +99,6 @@ class ListenPlace:
 
     address: str
     port: int  # 0: any that is free
-    auth: str | None  # USER:PASSWORD
     key: str | None  # of the link
 
 
@@ -161,17 +153,16 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
     options = flower_options.options
     options.address = place.address
     options.port = place.port
-    options.basic_auth = [place.auth] if place.auth else []
-    options.read_only = place.auth is None
+    # Who may do what is decided before Flower is asked.
+    options.basic_auth, options.read_only = [], False
     options.max_tasks = _TASKS_IN_MEMORY
     options.url_prefix = site.prefix
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
     # Flower's own way to open its API to everybody.
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
-    hosts = Hosts(place.address, settings.monitor_hosts)
     celery = make_app(broker_url, settings.concurrency)
-    return _guarded(hosts, figures, site)(
+    made = _gated(figures)(
         capp=celery,
         options=options,
         compress_response=True,
@@ -182,51 +173,29 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
             "xsrf_cookie_kwargs": {"path": site.prefix or "/", "samesite": "Strict"},
         },
     )
+    made.site, made.hosts = site, Hosts(place.address, settings.monitor_hosts)
+    made.value_bytes = settings.value_limit_bytes
+    return made
 
 
-def _guarded(hosts: Hosts, figures: EngineMetrics, site: Site) -> type[Any]:
-    """Flower that answers to its own names only, and shows figures to whom it shows pages."""
+def _gated(figures: EngineMetrics) -> type[Any]:
+    """Flower with its handlers behind our checks, and our figures among its own."""
 
     class Figures(monitor.Metrics):  # type: ignore[misc]  # no stubs
-        """Flower serves them to everybody."""
-
-        @web.authenticated  # type: ignore[untyped-decorator]
         async def get(self) -> None:
             await asyncio.to_thread(figures.collect)  # so that what is written has been read
             await super().get()
 
-    class HostChecked(app.Flower):  # type: ignore[misc]  # not known before it is imported
-        def find_handler(self, request: Any, **arguments: Any) -> Any:
-            refusal = _refusal_of(request, hosts, site)
-            if refusal is not None:
-                return self.get_handler_delegate(request, RefusalHandler, {"refusal": refusal})
-            if request.path == f"{site.prefix}/metrics":
-                return self.get_handler_delegate(request, Figures)
-            return super().find_handler(request, **arguments)
+    class GatedFlower(GatedApplication, app.Flower):  # type: ignore[misc]  # not known before
+        instead: Mapping[type[Any], type[Any]] = MappingProxyType({monitor.Metrics: Figures})
 
-    return HostChecked
+        def start_http_server(self) -> int:
+            sockets = netutil.bind_sockets(self.options.port, address=self.options.address)
+            server = httpserver.HTTPServer(self, **SERVER_LIMITS)
+            server.add_sockets(sockets)
+            return int(sockets[0].getsockname()[1])
 
-
-def _refusal_of(request: Any, hosts: Hosts, site: Site) -> Refusal | None:
-    """Why a request gets no further, whatever it is for."""
-    stream = request.connection.stream.socket
-    local = stream.getsockname()[0] if stream is not None else None
-    if not hosts.include(request.headers.get("Host"), local):
-        return OTHER_HOST
-    acts = request.method not in ("GET", "HEAD", "OPTIONS")
-    if acts and comes_from_elsewhere(request.headers, request.host):
-        return OTHER_SITE
-    return UNKNOWN if site.access.has_users and not _may_enter(site, request) else None
-
-
-def _may_enter(site: Site, request: Any) -> bool:
-    """Whether somebody may see Flower's pages; ours find out themselves."""
-    if request.path.removeprefix(site.prefix) in _OPEN:
-        return True
-    try:
-        return site.visitor(request.headers, None, request.remote_ip or "") is not None
-    except TooOften:
-        return False
+    return GatedFlower
 
 
 def _exposure(address: str, auth: str | None, *, has_users: bool) -> str | None:

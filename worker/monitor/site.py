@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.worker.monitor.access import Access, Visitor
 from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
@@ -45,6 +46,7 @@ class Site:
     def __init__(self, client: Client, access: Access, prefix: str = "") -> None:
         self.client = client
         self.access = access
+        self.audit = AuditLog(client.store.client)
         self.drawings = Drawings(client)
         self.bulk = BulkActs(client)
         self.prefix = prefix
@@ -83,6 +85,10 @@ class Site:
         """What a function returns that reads Redis or computes for long: a thread calls it."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
+
+    def begin(self, function: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """As `call`, and nobody waits for it."""
+        self._threads.submit(function, *args, **kwargs)
 
     def close(self) -> None:
         """Let its threads go."""

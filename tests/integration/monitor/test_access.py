@@ -15,6 +15,7 @@ from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.routes import ROUTES
 from tests.support.engine import Engine
 from tests.support.site import KEY, ServedSite
+from tests.support.wait import wait_until
 
 COOKIE = {"Cookie": f"sleipnir_monitor={Access(key=KEY).cookie}"}
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -22,7 +23,8 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 def address_of(pattern: str) -> str:
     """Some address that a route's pattern fits."""
-    plain = re.sub(r"\(\?:[^()]*\([^()]*\)\)\?", "", pattern)
+    plain = re.sub(r"\(\?:(\w+)\|[^()]*\)", r"\1", pattern)
+    plain = re.sub(r"\(\?:[^()]*\([^()]*\)\)\?", "", plain)
     plain = re.sub(r"\((\w+)\|[^()]*\)", r"\1", plain)
     plain = re.sub(r"\([^()]*\)", "0123456789abcdef", plain)
     plain = plain.replace("/?", "/")
@@ -194,6 +196,37 @@ def test_users_may_do_what_their_role_says(engine: Engine, users: Path) -> None:
         "operate": [200, 404, 404],
     }
     assert (bot, stranger, later, gone) == ([200, 404, 403], [401] * 3, [200, 404, 404], 401)
+
+
+def test_refused_acts_are_noted(engine: Engine, users: Path) -> None:
+    path = "/runs/0123456789abcdef/cancel"
+
+    with ServedSite(engine.client, Access(users=MonitorUsers(users))) as site:
+        site.ask(path, "POST", headers=basic("readr", "pass:readr"), form={})
+        site.ask(path, "POST", headers={}, form={})
+        reader = basic("operater", "pass:operater")
+        wait_until(lambda: site.ask("/api/v1/audit", headers=reader).json["acts"], "it is noted")
+        acts = site.ask("/api/v1/audit", headers=reader).json["acts"]
+
+    (act,) = acts
+    assert (act["who"], act["role"], act["act"], act["target"]) == (
+        "readr",
+        "read",
+        "refused",
+        path,
+    )
+    assert act["outcome"] == "this takes the role operate"
+
+
+def test_requests_that_are_too_large_are_refused_before_they_come(site: ServedSite) -> None:
+    def status(path: str, megabytes: int) -> int:
+        headers = {"Authorization": f"Bearer {KEY}", "Content-Length": str(megabytes << 20)}
+        return site.ask(path, "POST", headers=headers).status
+
+    assert status("/runs/0123456789abcdef/cancel", 2) == 413
+    assert status("/api/v1/limits", 1_000_000) == 413
+    assert status("/api/v1/runs", 9) == 413
+    assert site.ask("/api/v1/runs", "POST", body=" " * (2 << 20)).status == 400
 
 
 def test_lines_that_are_wrong_are_named(tmp_path: Path) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.store.audit.log import Act, AuditLog
+from sleipnir.scheduler.store.audit.log import Act
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.problems import problem_of
 
@@ -43,28 +40,6 @@ class ActingHandler(MonitorHandler):
         """Note an act, and what came of it."""
         await self.site.call(self.noting(name, detail), target, outcome)
 
-    def noting(self, name: str, detail: str) -> Callable[[str, str], None]:
-        """Notes acts of this visitor: takes the target of each and what came of it."""
-        assert self.visitor is not None
-        log = AuditLog(self.site.client.store.client)
-        act = Act(
-            who=self.visitor.name,
-            role=self.visitor.role.name.lower(),
-            via="api" if self.gives_json else "page",
-            act=name,
-            target="",
-            outcome="",
-            address=self.request.remote_ip or "",
-            detail=detail,
-        )
-
-        def note(target: str, outcome: str) -> None:
-            # A Redis that is full keeps nobody from cancelling.
-            with suppress(RedisError):
-                log.add(replace(act, target=target, outcome=outcome))
-
-        return note
-
 
 class SteerHandler(ActingHandler):
     """POST …/runs/ID/cancel and /retry"""
@@ -94,8 +69,9 @@ class AuditHandler(MonitorHandler):
     """What was done, newest first."""
 
     async def get(self) -> None:
-        log = AuditLog(self.site.client.store.client)
-        entries = await self.site.call(log.newest, _PAGE + 1, self.text_argument("cursor"))
+        entries = await self.site.call(
+            self.site.audit.newest, _PAGE + 1, self.text_argument("cursor")
+        )
         shown = entries[:_PAGE]
         document = {
             "acts": [{"at": to_rfc3339(entry.at), **_fields(entry.act)} for entry in shown],

@@ -40,6 +40,8 @@ class AgentsApi(AgentsHandler):
 class SubmittingHandler(ActingHandler):
     """What submitting by page and by API have in common."""
 
+    takes_values = True
+
     async def submit(self, wanted: WantedRun) -> AcceptedRun:
         """Accept a run, and note who submitted it."""
         assert self.visitor is not None

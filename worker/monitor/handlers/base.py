@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from hmac import compare_digest
 from math import ceil
 from typing import Any, ClassVar, NoReturn
@@ -13,6 +15,8 @@ from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.store.audit.log import Act
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Role, Visitor, comes_from_elsewhere
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
@@ -47,7 +51,11 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
     """
 
     gives_json: ClassVar[bool] = False
+    # Whether what it is sent may be as large as a value of a state.
+    takes_values: ClassVar[bool] = False
     visitor: Visitor | None = None
+    outcome: str = "done"
+    is_noted: bool = False  # in the audit log
 
     def initialize(self, site: Site, needs: Needs) -> None:
         self.site = site
@@ -75,7 +83,7 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         self._require_rate(method)
         self._require(self.needs[method])
         if method not in _READS:
-            self._require_own_page()
+            self.require_own_page()
 
     def _require(self, role: Role | None) -> None:
         if role is None:
@@ -94,7 +102,7 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         if self.visitor.role < role:
             raise Refused(Problem(403, "role", f"this takes the role {role.name.lower()}"))
 
-    def _require_own_page(self) -> None:
+    def require_own_page(self) -> None:
         """Acts come from our own pages, or from programs that show who they are themselves."""
         if comes_from_elsewhere(self.request.headers, self.request.host):
             raise Refused(Problem(403, "origin", "a page of another site sent this"))
@@ -125,6 +133,46 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
     def head(self, *arguments: Any) -> Any:
         """As GET; what it would answer with is left out."""
         return self.get(*arguments)
+
+    # ---- acts
+
+    def act_of_request(self) -> tuple[str, str] | None:
+        """What is done by this request and to what, if the handler has not noted it itself."""
+        if self.get_status() != 403:
+            return None
+        return "refused", self.request.path.removeprefix(self.site.prefix)
+
+    def noting(self, name: str, detail: str = "") -> Callable[[str, str], None]:
+        """Notes acts of this visitor: takes the target of each and what came of it."""
+        assert self.visitor is not None
+        self.is_noted = True
+        act = Act(
+            who=self.visitor.name,
+            role=self.visitor.role.name.lower(),
+            via="api" if self.gives_json else "page",
+            act=name,
+            target="",
+            outcome="",
+            address=self.request.remote_ip or "",
+            detail=detail,
+        )
+
+        def note(target: str, outcome: str) -> None:
+            # A Redis that is full keeps nobody from cancelling.
+            with suppress(RedisError):
+                self.site.audit.add(replace(act, target=target, outcome=outcome))
+
+        return note
+
+    def on_finish(self) -> None:
+        """Note acts that were refused before they began; strangers' would fill the log."""
+        known = self.visitor is not None and self.visitor.role >= Role.READ
+        if self.request.method in _READS or self.is_noted or not known or self.get_status() == 429:
+            return
+        act = self.act_of_request()
+        if act is not None:
+            name, target = act
+            self.site.begin(self.noting(name), target, self.outcome)
 
     # ---- answers
 
@@ -185,6 +233,7 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         error = kwargs.get("exc_info", (None, None))[1]
         problem = hidden_in(problem_of(error or web.HTTPError(status_code)))
         self.set_status(problem.status)
+        self.outcome = problem.message
         if problem.status == 401 and self.site.access.wants_password:
             self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
         if problem.status == 429:

@@ -60,6 +60,14 @@ class AssetHandler(MonitorHandler):
         self.finish(data)
 
 
+class MissingHandler(MonitorHandler):
+    """What is not there."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        raise web.HTTPError(404)
+
+
 class AliveHandler(MonitorHandler):
     """Whether the event loop turns: it says so."""
 

@@ -1,0 +1,91 @@
+"""What every request passes before a handler has it, whether of ours or of Flower's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from tornado import web  # type: ignore[attr-defined]  # no stubs
+
+from sleipnir.worker.monitor.access import Role, comes_from_elsewhere
+from sleipnir.worker.monitor.handlers.base import MOST_BODY_BYTES, MonitorHandler
+from sleipnir.worker.monitor.handlers.entry import MissingHandler
+from sleipnir.worker.monitor.handlers.flower import guarded, needs_of
+from sleipnir.worker.monitor.hosts import Hosts
+from sleipnir.worker.monitor.refusals import (
+    OTHER_HOST,
+    OTHER_SITE,
+    TOO_LARGE,
+    Refusal,
+    RefusalHandler,
+)
+from sleipnir.worker.monitor.site import Site
+
+# For one request, as Tornado's server takes them; who sends slowly holds nothing for long.
+SERVER_LIMITS = {
+    "max_body_size": MOST_BODY_BYTES,
+    "idle_connection_timeout": 60.0,  # s, until the headers have come
+    "body_timeout": 60.0,  # s
+}
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
+    """An application that answers to its own names only, and lets nobody past our checks."""
+
+    site: Site
+    hosts: Hosts
+    value_bytes: int  # the setting `value_limit_bytes`
+    instead: Mapping[type[Any], type[Any]] = MappingProxyType({})  # handlers that are replaced
+
+    def find_handler(self, request: Any, **arguments: Any) -> Any:
+        refusal = self._refusal_of(request)
+        if refusal is not None:
+            return self._refused(request, refusal)
+        return super().find_handler(request, **arguments)
+
+    def get_handler_delegate(
+        self,
+        request: Any,
+        target_class: type[Any],
+        target_kwargs: dict[str, Any] | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """The handler that was found; one that does not ask who is there is made to."""
+        known = dict(target_kwargs or {})
+        target_class = self.instead.get(target_class, target_class)
+        if target_class is web.ErrorHandler:
+            target_class = MissingHandler
+            known = {"site": self.site, "needs": dict.fromkeys(_METHODS, Role.LOCAL)}
+        elif not issubclass(target_class, MonitorHandler | RefusalHandler):
+            path = request.path.removeprefix(self.site.prefix)
+            known |= {"site": self.site, "needs": needs_of(path)}
+            target_class = guarded(target_class)  # type: ignore[arg-type]  # classes are hashable
+        most = MOST_BODY_BYTES
+        if issubclass(target_class, MonitorHandler) and target_class.takes_values:
+            most = self.value_bytes
+            request.connection.set_max_body_size(most)
+        if _length(request) > most and target_class is not RefusalHandler:
+            return self._refused(request, TOO_LARGE)
+        return super().get_handler_delegate(request, target_class, known, **arguments)
+
+    def _refused(self, request: Any, refusal: Refusal) -> Any:
+        return super().get_handler_delegate(request, RefusalHandler, {"refusal": refusal})
+
+    def _refusal_of(self, request: Any) -> Refusal | None:
+        """Why a request gets no further, whatever it is for."""
+        stream = request.connection.stream.socket
+        local = stream.getsockname()[0] if stream is not None else None
+        if not self.hosts.include(request.headers.get("Host"), local):
+            return OTHER_HOST
+        acts = request.method not in ("GET", "HEAD", "OPTIONS")
+        if acts and comes_from_elsewhere(request.headers, request.host):
+            return OTHER_SITE
+        return None
+
+
+def _length(request: Any) -> int:
+    text = request.headers.get("Content-Length", "")
+    return int(text) if text.isascii() and text.isdigit() else 0
