@@ -42,6 +42,8 @@ Names: TypeAlias = tuple[str, ...]
 # For each name a list of names, or one comma-separated text.
 Aliases: TypeAlias = dict[str, str | list[str]]
 Commands: TypeAlias = dict[str, str]
+# For each role patterns of names.
+Roles: TypeAlias = dict[Literal["read", "answer", "operate"], list[str]]
 
 
 def _from_json(text: str) -> Any:
@@ -69,7 +71,7 @@ _BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt,
 }
 # ... and these have to be checked.
-_AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings"})
+_AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings", "Roles"})
 
 
 def _setting(default: Any, *, description: str, **bounds: float) -> Any:
@@ -196,6 +198,18 @@ class Settings:
 
     monitor_hosts: Names = _setting(
         (), description="host names that the monitor accepts; loopback names always work"
+    )
+    monitor_proxies: Names = _setting(
+        (),
+        description="addresses and networks of proxies that the monitor believes who asks, and how",
+    )
+    monitor_user_header: str | None = _setting(
+        None, description="header in which they name the user, such as X-Remote-User"
+    )
+    monitor_roles: Roles = _setting(
+        {},
+        description="for `read`, `answer`, `operate` regular expressions of such names; "
+        "JSON in the environment",
     )
 
     mapping_tools: dict[str, str | list[str]] = _setting(

@@ -339,6 +339,23 @@ def test_flower_asks_for_roles_and_its_acts_are_noted(
     assert "Unknown worker" in noted()[0][3]
 
 
+def test_a_proxy_may_name_users(start: Start, sleipnir: Sleipnir) -> None:
+    header = {"SLEIPNIR_MONITOR_USER_HEADER": "X-Remote-User"}
+    sleipnir.environment |= header | {"SLEIPNIR_MONITOR_ROLES": '{"read": ["ada"]}'}
+    refused = sleipnir("monitor", "--address", "0.0.0.0")
+    sleipnir.environment |= {"SLEIPNIR_MONITOR_PROXIES": "127.0.0.0/8"}
+    monitor = start("--address", "0.0.0.0")
+    monitor.url = monitor.url.replace("0.0.0.0", "127.0.0.1")
+    ada, eve = {"X-Remote-User": "ada"}, {"X-Remote-User": "eve"}
+
+    assert "monitor_user_header takes monitor_proxies" in refused.stderr
+    pages = ("/runs", "/workers", "/metrics", "/static/js/flower.js")
+    found = [[monitor.get(page, **who)[0] for page in pages] for who in (ada, eve, {})]
+    assert found == [[200] * 4, [403] * 4, [401] * 4]
+    assert monitor.get("/api/worker/shutdown/nobody", method="POST", **ada)[0] == 403
+    assert monitor.get("/healthz")[0] == 200
+
+
 def test_wrong_passwords_are_counted_on_flower_s_pages_too(start: Start) -> None:
     monitor = start("--basic-auth", "me:secret")
 

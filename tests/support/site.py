@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -18,9 +18,10 @@ from tornado.netutil import bind_sockets
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.monitor.access import Access
+from sleipnir.worker.monitor.admission.hosts import Hosts
+from sleipnir.worker.monitor.admission.proxies import Proxies
+from sleipnir.worker.monitor.admission.rates import AllowedRate, VisitorRates
 from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
-from sleipnir.worker.monitor.hosts import Hosts
-from sleipnir.worker.monitor.rates import AllowedRate, VisitorRates
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site
 
@@ -42,7 +43,16 @@ class Answer(NamedTuple):
 class ServedSite:
     """Our routes without Flower; whoever asks has the key, unless told otherwise."""
 
-    def __init__(self, client: Client, access: Access | None = None, prefix: str = "") -> None:
+    def __init__(
+        self,
+        client: Client,
+        access: Access | None = None,
+        prefix: str = "",
+        *,
+        proxies: Proxies | None = None,
+        names: Collection[str] = (),
+    ) -> None:
+        self._proxies, self._names = proxies or Proxies(), names
         self.site = Site(client, access or Access(key=KEY), prefix)
         # Tests are quicker than people.
         self.site.reads = VisitorRates(AllowedRate(1_000_000, 1.0))
@@ -55,7 +65,8 @@ class ServedSite:
         application = GatedApplication(
             list(rules(self.site)), xsrf_cookies=True, compress_response=True
         )
-        application.site, application.hosts = self.site, Hosts("127.0.0.1")
+        application.site, application.hosts = self.site, Hosts("127.0.0.1", self._names)
+        application.proxies = self._proxies
         application.value_bytes = Settings().value_limit_bytes
         server = HTTPServer(application, **SERVER_LIMITS)
         (socket,) = bind_sockets(0, "127.0.0.1")

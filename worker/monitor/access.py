@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hmac
+import re
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from hashlib import sha256
 from typing import Literal
@@ -12,16 +13,20 @@ from urllib.parse import urlsplit
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.monitor_users import API_PREFIX, MonitorUsers
-from sleipnir.worker.monitor.tickets import Tickets
+from sleipnir.worker.monitor.admission.tickets import Tickets
+
+# Of one user: a proxy that adds its header to one that was sent gives two with a comma between.
+_NAME = re.compile(r"[!-+\--~]{1,128}")
 
 
 class Role(IntEnum):
     """What somebody may do; each includes those before it."""
 
-    LOCAL = 0  # is on this machine, and has not shown anything
-    READ = 1
-    ANSWER = 2  # answer questions
-    OPERATE = 3  # submit, cancel, retry
+    NONE = 0  # is known, and that is all
+    LOCAL = 1  # is on this machine, and has not shown anything
+    READ = 2
+    ANSWER = 3  # answer questions
+    OPERATE = 4  # submit, cancel, retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class Visitor:
 
     name: str
     role: Role
-    via: Literal["nothing", "link", "key", "password"]
+    via: Literal["nothing", "link", "key", "password", "proxy"]
     # What acts have to carry; "" where the browser adds nothing to requests by itself.
     form_token: str = ""
 
@@ -38,13 +43,32 @@ class Visitor:
 STRANGER = Visitor("somebody", Role.LOCAL, "nothing")
 
 
+@dataclass(frozen=True, slots=True)
+class NamedUsers:
+    """Users whom a proxy names in a header; `Proxies` takes it out of all other requests."""
+
+    header: str
+    role_of: Callable[[str], Role]
+    secret: str  # tokens of forms are made of it
+
+    def visitor(self, headers: Mapping[str, str]) -> Visitor | None:
+        """Who is named, if somebody is, and only one."""
+        name = headers.get(self.header, "")
+        if not _NAME.fullmatch(name):
+            return None
+        # The browser adds by itself whatever the proxy knows them by.
+        token = _derived(self.secret.encode(), f"form {name}")
+        return Visitor(name, self.role_of(name), "proxy", token)
+
+
 class Access:
-    """Knows visitors by the key of the link, by a password, or by a file of users.
+    """Knows visitors by the key of the link, by a password, a file of users, or a proxy's word.
 
     Args:
         key: of the link; whoever has none is a stranger, and may see what a stranger may.
         password: `USER:PASSWORD`; whoever does not know it sees nothing.
         users: the same with a role for each.
+        named: whom a proxy names.
     """
 
     def __init__(
@@ -53,22 +77,22 @@ class Access:
         key: str | None = None,
         password: str | None = None,
         users: MonitorUsers | None = None,
+        named: NamedUsers | None = None,
     ) -> None:
         self._key = None if key is None else key.encode()
         self._password = None if password is None else password.encode()
         self._users = users
+        self._named = named
         self.tickets = Tickets()
 
     @property
     def wants_password(self) -> bool:
-        return self._key is None
-
-    @property
-    def has_users(self) -> bool:
-        return self._users is not None
+        return self._password is not None or self._users is not None
 
     def visitor(self, headers: Mapping[str, str], cookie: str | None) -> Visitor | None:
         """Who sent a request; None if nobody we know. May take as long as a password's check."""
+        if self._named is not None and (found := self._named.visitor(headers)):
+            return found
         scheme, _, credentials = headers.get("Authorization", "").strip().partition(" ")
         scheme, credentials = scheme.lower(), credentials.strip()
         if self._key is None:
@@ -113,7 +137,11 @@ class Access:
 
     def _derived(self, purpose: str) -> str:
         assert self._key is not None, "there is no link"
-        return hmac.new(self._key, purpose.encode(), sha256).hexdigest()
+        return _derived(self._key, purpose)
+
+
+def _derived(key: bytes, purpose: str) -> str:
+    return hmac.new(key, purpose.encode(), sha256).hexdigest()
 
 
 def comes_from_elsewhere(headers: Mapping[str, str], host: str) -> bool:

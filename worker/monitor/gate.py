@@ -9,10 +9,11 @@ from typing import Any
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.worker.monitor.access import Role, comes_from_elsewhere
+from sleipnir.worker.monitor.admission.hosts import Hosts
+from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.handlers.base import MOST_BODY_BYTES, MonitorHandler
 from sleipnir.worker.monitor.handlers.entry import MissingHandler
 from sleipnir.worker.monitor.handlers.flower import guarded, needs_of
-from sleipnir.worker.monitor.hosts import Hosts
 from sleipnir.worker.monitor.refusals import (
     OTHER_HOST,
     OTHER_SITE,
@@ -37,10 +38,12 @@ class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
 
     site: Site
     hosts: Hosts
+    proxies: Proxies
     value_bytes: int  # the setting `value_limit_bytes`
     instead: Mapping[type[Any], type[Any]] = MappingProxyType({})  # handlers that are replaced
 
     def find_handler(self, request: Any, **arguments: Any) -> Any:
+        self.proxies.read(request)
         refusal = self._refusal_of(request)
         if refusal is not None:
             return self._refused(request, refusal)
@@ -78,7 +81,9 @@ class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
         """Why a request gets no further, whatever it is for."""
         stream = request.connection.stream.socket
         local = stream.getsockname()[0] if stream is not None else None
-        if not self.hosts.include(request.headers.get("Host"), local):
+        # That which a proxy was asked for, and that which it asked us for.
+        names = (request.host, request.headers.get("Host"))
+        if not all(self.hosts.include(name, local) for name in names):
             return OTHER_HOST
         acts = request.method not in ("GET", "HEAD", "OPTIONS")
         if acts and comes_from_elsewhere(request.headers, request.host):

@@ -34,13 +34,15 @@ from sleipnir.scheduler.config.monitor_key import link, monitor_key
 from sleipnir.scheduler.config.monitor_users import MonitorUsers
 from sleipnir.scheduler.config.settings import Settings, load_settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
-from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.app import make_app
-from sleipnir.worker.monitor.access import Access
+from sleipnir.worker.monitor.access import Access, NamedUsers
+from sleipnir.worker.monitor.admission.hosts import Hosts, is_loopback
+from sleipnir.worker.monitor.admission.proxies import Proxies
+from sleipnir.worker.monitor.admission.roles import RoleRules
 from sleipnir.worker.monitor.flower_pages import FlowerTemplates
 from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
-from sleipnir.worker.monitor.hosts import Hosts, is_loopback
 from sleipnir.worker.monitor.metrics import EngineMetrics
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site
@@ -76,21 +78,25 @@ def main() -> int:
     for chatty in ("tornado.access", "tornado.general", "flower.inspector"):
         logging.getLogger(chatty).setLevel(logging.ERROR)
     auth = os.environ.get(AUTH_VARIABLE)
-    if problem := _exposure(arguments.address, auth, has_users=arguments.users is not None):
-        return _refuse(problem, 2)
     try:
         settings = load_settings().values
+        has_users = arguments.users is not None or settings.monitor_user_header is not None
+        if problem := _exposure(arguments.address, auth, has_users=has_users):
+            return _refuse(problem, 2)
         assert settings.redis_url is not None
+        proxies = Proxies(settings.monitor_proxies, settings.monitor_user_header)
         connect(settings.redis_url)  # Flower itself would try for ever
         users = None if arguments.users is None else MonitorUsers(arguments.users)
-        key = None if auth or users else monitor_key(data_dir())
+        named = _named(settings)
+        key = None if auth or users or named else monitor_key(data_dir())
+        access = Access(key=key, password=auth, users=users, named=named)
         acceptances = Acceptances.of_engine(data_dir(), settings.redis_url, settings.retention_s)
         client = Client.connect(settings, agent_search(settings), acceptances)
     except SleipnirError as error:
         return _refuse(str(error), 7)
     place = ListenPlace(arguments.address, arguments.port, key)
-    site = Site(client, Access(key=key, password=auth, users=users), arguments.prefix)
-    return serve(settings, place, site, quiet=arguments.quiet, opens=arguments.open)
+    site = Site(client, access, arguments.prefix)
+    return serve(settings, place, site, proxies, quiet=arguments.quiet, opens=arguments.open)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +109,19 @@ class ListenPlace:
 
 
 def serve(
-    settings: Settings, place: ListenPlace, site: Site, *, quiet: bool = False, opens: bool = False
+    settings: Settings,
+    place: ListenPlace,
+    site: Site,
+    proxies: Proxies,
+    *,
+    quiet: bool = False,
+    opens: bool = False,
 ) -> int:
     """Serve our pages and Flower's; `opens` them in a browser."""
     figures = EngineMetrics(site.client.store, settings)
     REGISTRY.register(figures)
     flower = _flower(settings, place, figures, site)
+    flower.proxies = proxies
     flower.add_handlers(".*", list(rules(site)))
     try:
         port = flower.start_http_server()
@@ -198,6 +211,25 @@ def _gated(figures: EngineMetrics) -> type[Any]:
     return GatedFlower
 
 
+def _named(settings: Settings) -> NamedUsers | None:
+    """Users whom proxies name, if they do.
+
+    Raises:
+        SettingInvalid: what is set does not go together.
+    """
+    header, roles = settings.monitor_user_header, settings.monitor_roles
+    if header is None:
+        if roles:
+            raise SettingInvalid("monitor_roles is for users named by monitor_user_header: set it")
+        return None
+    if not settings.monitor_proxies or not roles:
+        raise SettingInvalid(
+            "monitor_user_header takes monitor_proxies, which are believed, and monitor_roles, "
+            "which say what users may do"
+        )
+    return NamedUsers(header, RoleRules(roles).role_of, monitor_key(data_dir()))
+
+
 def _exposure(address: str, auth: str | None, *, has_users: bool) -> str | None:
     """Why this address must not be served, if so."""
     if auth is not None and not all(auth.partition(":")):
@@ -205,8 +237,8 @@ def _exposure(address: str, auth: str | None, *, has_users: bool) -> str | None:
     if auth is None and not has_users and not is_loopback(address):
         return (
             f"{address} can be reached from other machines, and the monitor would show them "
-            "every run; give --basic-auth USER:PASSWORD or --users FILE, or leave --address at "
-            "127.0.0.1"
+            "every run; give --basic-auth USER:PASSWORD, --users FILE or the setting "
+            "monitor_user_header, or leave --address at 127.0.0.1"
         )
     return None
 

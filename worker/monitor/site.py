@@ -12,12 +12,13 @@ from typing import ParamSpec, TypeVar
 
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.store.audit.log import AuditLog
-from sleipnir.worker.monitor.access import Access, Visitor
+from sleipnir.worker.monitor.access import STRANGER, Access, Visitor
+from sleipnir.worker.monitor.admission.hosts import is_loopback
+from sleipnir.worker.monitor.admission.rates import ACTS, FAILED_SIGN_INS, READS, VisitorRates
 from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
-from sleipnir.worker.monitor.rates import ACTS, FAILED_SIGN_INS, READS, VisitorRates
 from sleipnir.worker.monitor.topics import Topics
 
 P = ParamSpec("P")
@@ -71,6 +72,8 @@ class Site:
         if shows_something and (wait_s := self.failed_sign_ins.wait_s(address)):
             raise TooOften(wait_s)
         found = self.access.visitor(headers, cookie)
+        if found is STRANGER and not is_loopback(address):  # a proxy has passed them on
+            found = None
         if shows_something and (found is None or found.via == "nothing"):
             self.failed_sign_ins.take(address)
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from base64 import b64encode
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from sleipnir.scheduler.config.monitor_key import monitor_key
 from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_line
 from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.worker.monitor.access import Access, Role
+from sleipnir.worker.monitor.admission.rates import ACTS, READS, VisitorRates
+from sleipnir.worker.monitor.gate import SERVER_LIMITS
 from sleipnir.worker.monitor.routes import ROUTES
 from tests.support.engine import Engine
 from tests.support.site import KEY, ServedSite
@@ -227,6 +230,33 @@ def test_requests_that_are_too_large_are_refused_before_they_come(site: ServedSi
     assert status("/api/v1/limits", 1_000_000) == 413
     assert status("/api/v1/runs", 9) == 413
     assert site.ask("/api/v1/runs", "POST", body=" " * (2 << 20)).status == 400
+
+
+def test_reads_and_acts_have_rates(site: ServedSite) -> None:
+    site.site.reads, site.site.acts = VisitorRates(READS), VisitorRates(ACTS)
+    path = "/runs/0123456789abcdef/cancel"
+
+    reads = [site.ask("/api/v1/me").status for _ in range(200)]
+    acts = [site.ask(path, "POST", form={}) for _ in range(40)]
+
+    assert reads[:50] == [200] * 50
+    assert 429 in reads
+    assert [act.status for act in acts[:10]] == [404] * 10
+    late = next(act for act in acts if act.status == 429)
+    assert int(late.headers["Retry-After"]) >= 1
+
+
+def test_who_sends_slowly_is_given_up(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(SERVER_LIMITS[name] == 60 for name in ("idle_connection_timeout", "body_timeout"))
+    for name in ("idle_connection_timeout", "body_timeout"):
+        monkeypatch.setitem(SERVER_LIMITS, name, 0.2)
+
+    with ServedSite(engine.client) as site:
+        body = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"
+        for begun in (b"GET /healthz HT", body):
+            with socket.create_connection(("127.0.0.1", site.port), timeout=60) as connection:
+                connection.sendall(begun)
+                assert connection.recv(1_000) == b""
 
 
 def test_lines_that_are_wrong_are_named(tmp_path: Path) -> None:

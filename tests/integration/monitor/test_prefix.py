@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sleipnir.worker.monitor.tickets import Tickets
+from sleipnir.worker.monitor.admission.tickets import Tickets
 from tests.support.engine import Engine
 from tests.support.site import KEY, ServedSite
 

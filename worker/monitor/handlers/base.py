@@ -89,7 +89,13 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         if role is None:
             return
         if self.visitor is None:
-            raise Refused(Problem(401, "unauthorized", "a user name and a password are required"))
+            wanted = "a user name and a password are required"
+            if not self.site.access.wants_password:
+                wanted = "nobody is signed in at the proxy"
+            raise Refused(Problem(401, "unauthorized", wanted))
+        if self.visitor.role == Role.NONE:
+            hint = "the setting `monitor_roles` gives them"
+            raise Refused(Problem(403, "role", f"{self.visitor.name} has no role here", hint))
         if self.visitor.role < role and self.visitor.via == "nothing":
             raise Refused(
                 Problem(
@@ -240,7 +246,7 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
             self.set_header("Retry-After", str(problem.details["retry_after_s"]))
         if self.wants == "json":
             self.give_json(problem.to_json())
-        elif self.wants == "text" or self.visitor is None:
+        elif self.wants == "text" or self.visitor is None or self.visitor.role == Role.NONE:
             self.give_text(f"error: {problem.message}\n")
         else:
             self.give_page("error.html", tab="", title="Error", problem=problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.worker.monitor.hosts import Hosts
+from sleipnir.worker.monitor.admission.hosts import Hosts
 
 
 @pytest.mark.parametrize(
