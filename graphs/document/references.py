@@ -33,7 +33,7 @@ class AgentSearch:
         Raises:
             AgentNotFound: with near names and the places searched.
         """
-        if _is_path(reference):
+        if is_path(reference):
             return _at_path((relative_to or Path()) / reference, reference)
         # What begins with a dot is shared files, not an agent.
         if reference and not reference.startswith("."):
@@ -53,7 +53,8 @@ class AgentSearch:
         return dict(sorted(found.items()))
 
 
-def _is_path(reference: str) -> bool:
+def is_path(reference: str) -> bool:
+    """Whether an agent is referred to by its place, not by its name."""
     return "/" in reference or reference.endswith(".yaml") or reference in (".", "..")
 
 

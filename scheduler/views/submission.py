@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import BundleError
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
@@ -56,7 +57,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         SubmissionRefused, SessionInUse: it is not accepted as it is wanted.
         NotKept: it was stored, and may be lost.
     """
-    if "/" in wanted.agent or wanted.agent.startswith("."):
+    if is_path(wanted.agent):
         raise SubmissionRefused(
             f"'{printable(wanted.agent)}' is a path; the monitor submits agents by their names, "
             "which `sleipnir agents` lists"

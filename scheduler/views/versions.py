@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sleipnir.graphs.bundles import archive, layout, packed
 from sleipnir.graphs.document import loader
+from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.graphs.files import read_text
 from sleipnir.records import dataclass
@@ -51,8 +52,12 @@ class AgentVersion:
 def current_version(client: Client, name: str) -> AgentVersion | None:
     """The version that a submission would run now; None if no agent of that name is found.
 
+    A path is no name: whoever looks from afar has no say in which directories are read.
+
     Its document says in `problem` why it cannot be submitted, if so; then it has no files.
     """
+    if is_path(name):
+        return None
     try:
         agent = loader.load_agent(client.search.find(name), os.environ)
     except AgentNotFound:

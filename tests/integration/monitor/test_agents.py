@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -157,3 +159,28 @@ def test_agents_that_cannot_be_submitted_say_why(engine: Engine, site: ServedSit
     assert "It cannot be submitted" in page
     assert "nowhere" in page
     assert submit(site, agent="broken").status == 422
+
+
+def test_agents_are_found_by_name_only(engine: Engine, site: ServedSite, tmp_path: Path) -> None:
+    directory = tmp_path / "elsewhere"
+    directory.mkdir()
+    (directory / "graph.yaml").write_text("start: z\nnodes: {z: {type: end}}\n")
+    paths = [str(directory), f"{directory}/graph.yaml", "graph.yaml", ".", "..", "../agents"]
+
+    for path in paths:
+        address = f"agents/{quote(path, safe='')}"
+        assert site.ask(f"/{address}").status == 404
+        assert site.ask(f"/api/v1/{address}").status == 404
+        assert site.ask(f"/{address}", "POST", form={"prompt": ""}).status == 404
+        body = json.dumps({"agent": path})
+        assert site.ask("/api/v1/runs", "POST", body=body).status == 422
+    assert engine.newest_runs() == []
+
+
+@pytest.mark.parametrize(
+    "body", ["[" * 100_000, '{"agent": "\\ud800"}', '{"a": ' * 5_000, "[]", ""]
+)
+def test_bodies_that_cannot_be_read_are_refused(body: str, site: ServedSite) -> None:
+    answer = site.ask("/api/v1/runs", "POST", body=body)
+
+    assert (answer.status, answer.json["error"]["code"]) == (400, "bad_request")

@@ -260,7 +260,8 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         """The JSON object that an act was sent with."""
         try:
             document = json.loads(self.request.body)
-        except ValueError:
+            json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are no text
+        except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict):
             raise bad_request("the body must be a JSON object")
