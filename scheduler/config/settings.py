@@ -208,8 +208,8 @@ class Settings:
     )
     monitor_roles: Roles = _setting(
         {},
-        description="for `read`, `answer`, `operate` regular expressions of such names; "
-        "JSON in the environment",
+        description="for `read`, `answer`, `operate` regular expressions of such names, or of "
+        "addresses that sign in; JSON in the environment",
     )
 
     mapping_tools: dict[str, str | list[str]] = _setting(

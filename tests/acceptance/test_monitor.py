@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -23,6 +23,7 @@ from tests.support.command_line import Sleipnir
 from tests.support.processes import children_of
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
+from tests.support.web_server import Page, WebServer
 from tests.support.workers import Workers
 
 GRAPH = """
@@ -66,14 +67,19 @@ class Monitor:
             with error:
                 return error.code, ""
 
-    def visit(self, path: str) -> int:
-        """The status of a page, not of the one that it leads to."""
+    def ask(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+        """What comes back, not what it leads to."""
         url = urlsplit(self.url + path)
         connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=90)
-        connection.request("GET", f"{url.path}?{url.query}")
-        status = connection.getresponse().status
+        connection.request(method, f"{url.path}?{url.query}", headers=headers)
+        answer = connection.getresponse()
+        answer.read()
         connection.close()
-        return status
+        return answer
+
+    def visit(self, path: str) -> int:
+        """The status of a page, not of the one that it leads to."""
+        return self.ask(path).status
 
 
 Start = Callable[..., Monitor]
@@ -348,12 +354,74 @@ def test_a_proxy_may_name_users(start: Start, sleipnir: Sleipnir) -> None:
     monitor.url = monitor.url.replace("0.0.0.0", "127.0.0.1")
     ada, eve = {"X-Remote-User": "ada"}, {"X-Remote-User": "eve"}
 
-    assert "monitor_user_header takes monitor_proxies" in refused.stderr
+    assert "monitor_user_header also takes monitor_proxies" in refused.stderr
     pages = ("/runs", "/workers", "/metrics", "/static/js/flower.js")
     found = [[monitor.get(page, **who)[0] for page in pages] for who in (ada, eve, {})]
     assert found == [[200] * 4, [403] * 4, [401] * 4]
     assert monitor.get("/api/worker/shutdown/nobody", method="POST", **ada)[0] == 403
     assert monitor.get("/healthz")[0] == 200
+
+
+@pytest.fixture
+def provider() -> Iterator[WebServer]:
+    """An OAuth provider that names whom a test tells it to."""
+    token = Page('{"access_token": "of-the-provider"}', "application/json")
+    with WebServer({"/v1/token": token}) as server:
+        yield server
+
+
+def signed_in(monitor: Monitor, provider: WebServer, address: str) -> tuple[int, dict[str, str]]:
+    """The status of signing in as somebody, and the cookie that comes of it."""
+    text = json.dumps({"email": address, "email_verified": True})
+    provider.pages["/v1/userinfo"] = Page(text, "application/json")
+    sent = monitor.ask("/login")
+    state = parse_qs(urlsplit(sent.headers["Location"]).query)["state"][0]
+    back = f"/login?code=given&state={state}"
+    done = monitor.ask(back, Cookie=sent.headers["Set-Cookie"].partition(";")[0])
+    cookies = [each for each in done.headers.get_all("Set-Cookie", []) if "user=" in each]
+    assert all("HttpOnly; Path=/x; SameSite=Lax" in each for each in cookies)
+    assert monitor.ask(back).status == 403  # the state is that of another browser
+    return done.status, {"Cookie": cookies[0].partition(";")[0]} if cookies else {}
+
+
+def test_people_sign_in_with_an_oauth_provider(
+    start: Start, sleipnir: Sleipnir, provider: WebServer
+) -> None:
+    sleipnir.environment |= {
+        "FLOWER_OAUTH2_KEY": "ours",
+        "FLOWER_OAUTH2_SECRET": "canary-91b3f",
+        "FLOWER_OAUTH2_REDIRECT_URI": "http://127.0.0.1/x/login",
+        "FLOWER_OAUTH2_OKTA_BASE_URL": provider.url(""),
+        "SLEIPNIR_MONITOR_ROLES": '{"read": [".*"], "operate": ["ada@example.org"]}',
+    }
+    options = ("--auth", ".*@example.org", "--auth-provider", "okta", "--url-prefix", "/x")
+    monitor = start(*options)
+
+    for page in ("/runs", "/workers"):
+        assert monitor.ask(page).headers["Location"] == "/x/login"
+    assert monitor.get("/api/v1/runs")[0] == 401
+    _, ada = signed_in(monitor, provider, "ada@example.org")
+    _, bob = signed_in(monitor, provider, "bob@example.org")
+    assert signed_in(monitor, provider, "eve@evil.example") == (403, {})
+    act, own = "/api/worker/shutdown/nobody", {"Sec-Fetch-Site": "same-origin"}
+    for who, name, role, status in ((ada, "ada", "operate", 404), (bob, "bob", "read", 403)):
+        me = json.loads(monitor.get("/api/v1/me", **who)[1])
+        assert me == {"name": f"{name}@example.org", "role": role, "via": "oauth"}
+        assert monitor.get("/workers", **who)[0] == 200
+        assert monitor.get(act, method="POST", **who, **own)[0] == status
+    assert monitor.ask(act, "POST", **ada).status == 403  # nothing vouches for it
+    forged = {"Cookie": ada["Cookie"].replace("user=", "user=x")}
+    assert monitor.get("/api/v1/runs", **forged)[0] == 401
+    assert any(b"canary-91b3f" in visit.body for visit in provider.visits)
+
+
+def test_signing_in_takes_a_pattern_a_provider_and_what_it_gave_out(sleipnir: Sleipnir) -> None:
+    alone = sleipnir("monitor", "--auth", "a@example.org")
+    without = sleipnir("monitor", "--auth", "a@example.org", "--auth-provider", "github")
+
+    assert (alone.returncode, without.returncode) == (2, 7)
+    assert "--auth and --auth-provider are given together" in alone.stderr
+    assert "FLOWER_OAUTH2_KEY" in without.stderr
 
 
 def test_wrong_passwords_are_counted_on_flower_s_pages_too(start: Start) -> None:

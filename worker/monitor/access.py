@@ -35,7 +35,7 @@ class Visitor:
 
     name: str
     role: Role
-    via: Literal["nothing", "link", "key", "password", "proxy"]
+    via: Literal["nothing", "link", "key", "password", "proxy", "oauth"]
     # What acts have to carry; "" where the browser adds nothing to requests by itself.
     form_token: str = ""
 
@@ -61,6 +61,22 @@ class NamedUsers:
         return Visitor(name, self.role_of(name), "proxy", token)
 
 
+@dataclass(frozen=True, slots=True)
+class SignedInUsers:
+    """Users whom an OAuth provider has named; a signed cookie says so."""
+
+    allows: Callable[[str], bool]
+    role_of: Callable[[str], Role]
+    secret: str  # tokens of forms are made of it
+
+    def visitor(self, name: str) -> Visitor | None:
+        """Who signed in, if they still may."""
+        if not self.allows(name):
+            return None
+        token = _derived(self.secret.encode(), f"form {name}")
+        return Visitor(name, self.role_of(name), "oauth", token)
+
+
 class Access:
     """Knows visitors by the key of the link, by a password, a file of users, or a proxy's word.
 
@@ -69,6 +85,7 @@ class Access:
         password: `USER:PASSWORD`; whoever does not know it sees nothing.
         users: the same with a role for each.
         named: whom a proxy names.
+        signed_in: whom an OAuth provider names.
     """
 
     def __init__(
@@ -78,21 +95,38 @@ class Access:
         password: str | None = None,
         users: MonitorUsers | None = None,
         named: NamedUsers | None = None,
+        signed_in: SignedInUsers | None = None,
     ) -> None:
+        self.key = key
         self._key = None if key is None else key.encode()
         self._password = None if password is None else password.encode()
         self._users = users
         self._named = named
+        self._signed_in = signed_in
         self.tickets = Tickets()
 
     @property
     def wants_password(self) -> bool:
         return self._password is not None or self._users is not None
 
-    def visitor(self, headers: Mapping[str, str], cookie: str | None) -> Visitor | None:
-        """Who sent a request; None if nobody we know. May take as long as a password's check."""
+    @property
+    def has_sign_in(self) -> bool:
+        """Whether there is a page to sign in."""
+        return self._signed_in is not None
+
+    def visitor(
+        self, headers: Mapping[str, str], cookie: str | None, signed: str | None = None
+    ) -> Visitor | None:
+        """Who sent a request; None if nobody we know. May take as long as a password's check.
+
+        Args:
+            cookie: that of the link.
+            signed: the name in the cookie of who has signed in.
+        """
         if self._named is not None and (found := self._named.visitor(headers)):
             return found
+        if self._signed_in is not None and signed is not None:
+            return self._signed_in.visitor(signed)
         scheme, _, credentials = headers.get("Authorization", "").strip().partition(" ")
         scheme, credentials = scheme.lower(), credentials.strip()
         if self._key is None:

@@ -39,7 +39,6 @@ from sleipnir.worker.monitor.handlers.entry import (
     AssetHandler,
     EntryHandler,
     MeHandler,
-    MissingHandler,
     ReadyHandler,
 )
 from sleipnir.worker.monitor.handlers.inbox import (
@@ -69,7 +68,6 @@ class SiteRoute:
 ROUTES = (
     SiteRoute(r"/?", EntryHandler, {"GET": Role.LOCAL}),
     SiteRoute(r"/assets/([0-9a-f]+)/([^/]+)", AssetHandler, {"GET": Role.LOCAL}),
-    SiteRoute(r"/(?:login|logout)/?", MissingHandler, {"GET": Role.LOCAL}),
     SiteRoute(r"/healthz", AliveHandler, {"GET": None}),
     SiteRoute(r"/readyz", ReadyHandler, {"GET": Role.LOCAL}),
     SiteRoute(r"/runs", RunsPage),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hmac
 import logging
 import os
 import signal
@@ -37,7 +38,7 @@ from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.app import make_app
-from sleipnir.worker.monitor.access import Access, NamedUsers
+from sleipnir.worker.monitor.access import Access, NamedUsers, SignedInUsers
 from sleipnir.worker.monitor.admission.hosts import Hosts, is_loopback
 from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.admission.roles import RoleRules
@@ -45,14 +46,15 @@ from sleipnir.worker.monitor.flower_pages import FlowerTemplates
 from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
 from sleipnir.worker.monitor.metrics import EngineMetrics
 from sleipnir.worker.monitor.routes import rules
+from sleipnir.worker.monitor.sign_in import SignIn
 from sleipnir.worker.monitor.site import Site
 
 # They read the command line's definitions when they are imported.
 with lazy_imports():
     from flower import app, urls
     from flower import options as flower_options
-    from flower.views import monitor
-    from tornado import httpserver, netutil  # type: ignore[attr-defined]  # no stubs
+    from flower.views import auth, monitor
+    from tornado import httpserver, netutil, web  # type: ignore[attr-defined]  # no stubs
 
 # Not an argument: everybody can read command lines.
 AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
@@ -69,6 +71,8 @@ def main() -> int:
     parser.add_argument("--prefix", default="", help="where addresses begin")
     parser.add_argument("--open", action="store_true", help="open a browser")
     parser.add_argument("--users", type=Path, help="file of users with their roles")
+    parser.add_argument("--auth", help="e-mail addresses of who may sign in")
+    parser.add_argument("--auth-provider", help="where they sign in")
     parser.add_argument("--quiet", action="store_true", help="do not say where it listens")
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -77,51 +81,41 @@ def main() -> int:
     # Visitors without a password, and asking for workers when there are none, are no events.
     for chatty in ("tornado.access", "tornado.general", "flower.inspector"):
         logging.getLogger(chatty).setLevel(logging.ERROR)
-    auth = os.environ.get(AUTH_VARIABLE)
+    password = os.environ.get(AUTH_VARIABLE)
     try:
         settings = load_settings().values
-        has_users = arguments.users is not None or settings.monitor_user_header is not None
-        if problem := _exposure(arguments.address, auth, has_users=has_users):
+        known = (arguments.users, arguments.auth, settings.monitor_user_header)
+        if problem := _exposure(arguments.address, password, has_users=any(known)):
             return _refuse(problem, 2)
         assert settings.redis_url is not None
-        proxies = Proxies(settings.monitor_proxies, settings.monitor_user_header)
         connect(settings.redis_url)  # Flower itself would try for ever
-        users = None if arguments.users is None else MonitorUsers(arguments.users)
-        named = _named(settings)
-        key = None if auth or users or named else monitor_key(data_dir())
-        access = Access(key=key, password=auth, users=users, named=named)
+        place = _place(settings, arguments)
+        access = _access(settings, place.sign_in, password, arguments.users)
         acceptances = Acceptances.of_engine(data_dir(), settings.redis_url, settings.retention_s)
         client = Client.connect(settings, agent_search(settings), acceptances)
     except SleipnirError as error:
         return _refuse(str(error), 7)
-    place = ListenPlace(arguments.address, arguments.port, key)
     site = Site(client, access, arguments.prefix)
-    return serve(settings, place, site, proxies, quiet=arguments.quiet, opens=arguments.open)
+    return serve(settings, place, site, quiet=arguments.quiet, opens=arguments.open)
 
 
 @dataclass(frozen=True, slots=True)
 class ListenPlace:
-    """Where the monitor listens, and who may come in."""
+    """Where the monitor listens, and what stands in front of it."""
 
     address: str
     port: int  # 0: any that is free
-    key: str | None  # of the link
+    proxies: Proxies
+    sign_in: SignIn | None
 
 
 def serve(
-    settings: Settings,
-    place: ListenPlace,
-    site: Site,
-    proxies: Proxies,
-    *,
-    quiet: bool = False,
-    opens: bool = False,
+    settings: Settings, place: ListenPlace, site: Site, *, quiet: bool = False, opens: bool = False
 ) -> int:
     """Serve our pages and Flower's; `opens` them in a browser."""
     figures = EngineMetrics(site.client.store, settings)
     REGISTRY.register(figures)
     flower = _flower(settings, place, figures, site)
-    flower.proxies = proxies
     flower.add_handlers(".*", list(rules(site)))
     try:
         port = flower.start_http_server()
@@ -137,10 +131,10 @@ def serve(
     if not quiet:
         shown = masked(settings.broker_url or settings.redis_url or "")
         _say(f"monitor of {shown}: {of_site()}")
-        if place.key is not None:
-            _say(f"open it with: {of_site(place.key)}")
+        if site.access.key is not None:
+            _say(f"open it with: {of_site(site.access.key)}")
     if opens:
-        ticket = None if place.key is None else site.access.tickets.issue()
+        ticket = None if site.access.key is None else site.access.tickets.issue()
         _open(of_site(ticket=ticket))
     flower.start()
     # Its threads wait for events of workers; none of them has anything to finish.
@@ -175,7 +169,9 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
     # Flower's own way to open its API to everybody.
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
     celery = make_app(broker_url, settings.concurrency)
-    made = _gated(figures)(
+    sign_in = {} if place.sign_in is None else _sign_in_settings(place.sign_in)
+    options.auth = "" if place.sign_in is None else place.sign_in.pattern
+    made = _gated(figures, place.sign_in)(
         capp=celery,
         options=options,
         compress_response=True,
@@ -184,15 +180,26 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
         | {
             "static_url_prefix": f"{site.prefix}/static/",
             "xsrf_cookie_kwargs": {"path": site.prefix or "/", "samesite": "Strict"},
-        },
+        }
+        | sign_in,
     )
+    made.proxies = place.proxies
     made.site, made.hosts = site, Hosts(place.address, settings.monitor_hosts)
     made.value_bytes = settings.value_limit_bytes
     return made
 
 
-def _gated(figures: EngineMetrics) -> type[Any]:
+def _sign_in_settings(sign_in: SignIn) -> dict[str, Any]:
+    """What Flower's handlers need for it; who has signed in stays so when the monitor restarts."""
+    secret = hmac.new(monitor_key(data_dir()).encode(), b"sign-in", "sha256").hexdigest()
+    return {"cookie_secret": secret, "oauth": dict(sign_in.credentials)}
+
+
+def _gated(figures: EngineMetrics, sign_in: SignIn | None) -> type[Any]:
     """Flower with its handlers behind our checks, and our figures among its own."""
+    pages = {auth.LoginHandler: web.ErrorHandler, auth.LogoutHandler: web.ErrorHandler}
+    if sign_in is not None:
+        pages = {auth.LoginHandler: sign_in.handler}
 
     class Figures(monitor.Metrics):  # type: ignore[misc]  # no stubs
         async def get(self) -> None:
@@ -200,7 +207,9 @@ def _gated(figures: EngineMetrics) -> type[Any]:
             await super().get()
 
     class GatedFlower(GatedApplication, app.Flower):  # type: ignore[misc]  # not known before
-        instead: Mapping[type[Any], type[Any]] = MappingProxyType({monitor.Metrics: Figures})
+        instead: Mapping[type[Any], type[Any]] = MappingProxyType(
+            {monitor.Metrics: Figures, **pages}
+        )
 
         def start_http_server(self) -> int:
             sockets = netutil.bind_sockets(self.options.port, address=self.options.address)
@@ -211,33 +220,50 @@ def _gated(figures: EngineMetrics) -> type[Any]:
     return GatedFlower
 
 
-def _named(settings: Settings) -> NamedUsers | None:
-    """Users whom proxies name, if they do.
+def _place(settings: Settings, arguments: argparse.Namespace) -> ListenPlace:
+    """Where to listen; raises SettingInvalid."""
+    proxies = Proxies(settings.monitor_proxies, settings.monitor_user_header)
+    sign_in = None
+    if arguments.auth or arguments.auth_provider:
+        sign_in = SignIn.of(arguments.auth_provider, arguments.auth)
+    return ListenPlace(arguments.address, arguments.port, proxies, sign_in)
+
+
+def _access(
+    settings: Settings, sign_in: SignIn | None, password: str | None, users_file: Path | None
+) -> Access:
+    """Who may come in.
 
     Raises:
-        SettingInvalid: what is set does not go together.
+        SettingInvalid: what is set does not go together, or a file cannot be used.
     """
     header, roles = settings.monitor_user_header, settings.monitor_roles
-    if header is None:
-        if roles:
-            raise SettingInvalid("monitor_roles is for users named by monitor_user_header: set it")
-        return None
-    if not settings.monitor_proxies or not roles:
+    vouched = header is not None or sign_in is not None
+    if vouched != bool(roles) or (header is not None and not settings.monitor_proxies):
         raise SettingInvalid(
-            "monitor_user_header takes monitor_proxies, which are believed, and monitor_roles, "
-            "which say what users may do"
+            "monitor_roles says what users may do who sign in with --auth, or whom "
+            "monitor_user_header names: it takes one of these, and they take it; "
+            "monitor_user_header also takes monitor_proxies, which are believed"
         )
-    return NamedUsers(header, RoleRules(roles).role_of, monitor_key(data_dir()))
+    key, role_of = monitor_key(data_dir()), RoleRules(roles).role_of
+    users = None if users_file is None else MonitorUsers(users_file)
+    return Access(
+        key=None if password or users or vouched else key,
+        password=password,
+        users=users,
+        named=None if header is None else NamedUsers(header, role_of, key),
+        signed_in=None if sign_in is None else SignedInUsers(sign_in.allows, role_of, key),
+    )
 
 
-def _exposure(address: str, auth: str | None, *, has_users: bool) -> str | None:
+def _exposure(address: str, password: str | None, *, has_users: bool) -> str | None:
     """Why this address must not be served, if so."""
-    if auth is not None and not all(auth.partition(":")):
+    if password is not None and not all(password.partition(":")):
         return "--basic-auth takes USER:PASSWORD"
-    if auth is None and not has_users and not is_loopback(address):
+    if password is None and not has_users and not is_loopback(address):
         return (
             f"{address} can be reached from other machines, and the monitor would show them "
-            "every run; give --basic-auth USER:PASSWORD, --users FILE or the setting "
+            "every run; give --basic-auth USER:PASSWORD, --users FILE, --auth or the setting "
             "monitor_user_header, or leave --address at 127.0.0.1"
         )
     return None

@@ -60,7 +60,11 @@ class Site:
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
 
     def visitor(
-        self, headers: Mapping[str, str], cookie: str | None, address: str
+        self,
+        headers: Mapping[str, str],
+        cookie: str | None,
+        address: str,
+        signed: str | None = None,
     ) -> Visitor | None:
         """Who sent a request, as `Access.visitor`; wrong keys and passwords are counted.
 
@@ -71,7 +75,7 @@ class Site:
         # Before a password is checked: that takes time on purpose.
         if shows_something and (wait_s := self.failed_sign_ins.wait_s(address)):
             raise TooOften(wait_s)
-        found = self.access.visitor(headers, cookie)
+        found = self.access.visitor(headers, cookie, signed)
         if found is STRANGER and not is_loopback(address):  # a proxy has passed them on
             found = None
         if shows_something and (found is None or found.via == "nothing"):

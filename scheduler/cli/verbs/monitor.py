@@ -43,6 +43,18 @@ with lazy_imports():
     help="Users with their roles; mandatory login, in place of the link.",
 )
 @click.option(
+    "--auth",
+    metavar="PATTERN",
+    help="Who may sign in with --auth-provider: e-mail addresses with '|' between, or "
+    "'.*@example.org'.",
+)
+@click.option(
+    "--auth-provider",
+    type=click.Choice(["google", "github", "gitlab", "okta"]),
+    help="OAuth provider to sign in with; its key, secret and address to return to are in "
+    "FLOWER_OAUTH2_KEY, FLOWER_OAUTH2_SECRET, FLOWER_OAUTH2_REDIRECT_URI.",
+)
+@click.option(
     "--new-user",
     nargs=2,
     metavar="NAME ROLE",
@@ -65,6 +77,8 @@ def monitor(
     address: str,
     basic_auth: str | None,
     users_file: Path | None,
+    auth: str | None,
+    auth_provider: str | None,
     new_user: tuple[str, str] | None,
     url_prefix: str,
     opens: bool,
@@ -87,8 +101,11 @@ def monitor(
     # -P: a directory of the user's that happens to be called `worker` is not ours.
     command = [sys.executable, "-P", "-m", "sleipnir.worker.monitor.server"]
     command += ["--address", address, "--port", str(port), "--prefix", prefix]
-    if opens:
-        command.append("--open")
+    command += ["--open"] if opens else []
+    if bool(auth) != bool(auth_provider):
+        raise click.UsageError("--auth and --auth-provider are given together")
+    if auth and auth_provider:
+        command += ["--auth", auth, "--auth-provider", auth_provider]
     if users_file is not None:
         command += ["--users", str(users_file.absolute())]
     if options.quiet:

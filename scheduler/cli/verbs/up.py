@@ -94,19 +94,19 @@ def _tell(
     for line in (
         f"engine is up (pid {os.getpid()}): {workers}, {settings.concurrency} nodes at a time each",
         place,
-        f"monitor: {_pages(port)}",
+        f"monitor: {_pages(settings, port)}",
         f"try:     sleipnir run log-digest sample{same} (in another terminal)",
         f"stop:    Ctrl-C; nodes that run have {settings.drain_s:g} s to finish",
     ):
         options.say(line)
 
 
-def _pages(port: int | None) -> str:
-    """The address of the monitor, with the key unless it asks for a password."""
+def _pages(settings: Settings, port: int | None) -> str:
+    """The address of the monitor, with the key unless users are known in another way."""
     if port is None:
         return "none"
     if port == 0:
         return "its address follows"
-    has_password = bool(os.environ.get("SLEIPNIR_MONITOR_AUTH"))
-    key = None if has_password else monitor_key.monitor_key(data_dir())
+    has_users = bool(os.environ.get("SLEIPNIR_MONITOR_AUTH") or settings.monitor_user_header)
+    key = None if has_users else monitor_key.monitor_key(data_dir())
     return monitor_key.link("127.0.0.1", port, key)

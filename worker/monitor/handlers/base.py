@@ -19,10 +19,13 @@ from sleipnir.scheduler.store.audit.log import Act
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Role, Visitor, comes_from_elsewhere
+from sleipnir.worker.monitor.handlers.arguments import ArgumentReader
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 from sleipnir.worker.monitor.site import Site, TooOften
 
 COOKIE = "sleipnir_monitor"
+# Flower's names.
+SIGN_IN, SIGN_IN_COOKIE = "/login", "user"
 TOKEN_FIELD = "_token"
 TOKEN_HEADER = "X-Form-Token"
 # Nothing but our own files, and no script or style inside a page.
@@ -42,7 +45,7 @@ MOST_BODY_BYTES = 1024 * 1024
 Needs = Mapping[str, Role | None]
 
 
-class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
+class MonitorHandler(ArgumentReader):
     """A handler of one route.
 
     Args:
@@ -77,7 +80,7 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
             raise Refused(Problem(405, "method", f"{self.request.path} does not take {method}"))
         cookie, address = self.get_cookie(COOKIE), self.request.remote_ip or ""
         try:
-            self.visitor = self.site.visitor(self.request.headers, cookie, address)
+            self.visitor = self.site.visitor(self.request.headers, cookie, address, self._signed())
         except TooOften as error:
             self.refuse_for(error.wait_s)
         self._require_rate(method)
@@ -85,13 +88,20 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         if method not in _READS:
             self.require_own_page()
 
+    def _signed(self) -> str | None:
+        """The name in the cookie of who has signed in."""
+        if not self.site.access.has_sign_in:
+            return None
+        value = self.get_signed_cookie(SIGN_IN_COOKIE)
+        return None if value is None else str(value, errors="replace")
+
     def _require(self, role: Role | None) -> None:
         if role is None:
             return
         if self.visitor is None:
             wanted = "a user name and a password are required"
             if not self.site.access.wants_password:
-                wanted = "nobody is signed in at the proxy"
+                wanted = "nobody is signed in"
             raise Refused(Problem(401, "unauthorized", wanted))
         if self.visitor.role == Role.NONE:
             hint = "the setting `monitor_roles` gives them"
@@ -240,6 +250,9 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         problem = hidden_in(problem_of(error or web.HTTPError(status_code)))
         self.set_status(problem.status)
         self.outcome = problem.message
+        if problem.status == 401 and self._can_sign_in:
+            super().redirect(f"{self.site.prefix}{SIGN_IN}")
+            return
         if problem.status == 401 and self.site.access.wants_password:
             self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
         if problem.status == 429:
@@ -251,42 +264,14 @@ class MonitorHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         else:
             self.give_page("error.html", tab="", title="Error", problem=problem)
 
+    @property
+    def _can_sign_in(self) -> bool:
+        """Whether a browser asks for a page, and there is one to sign in."""
+        is_browser = self.wants == "html" and "Authorization" not in self.request.headers
+        return self.site.access.has_sign_in and self.request.method == "GET" and is_browser
+
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
         """`problem_of` logs what nobody has thought of; all else is the visitor's to know."""
-
-    # ---- arguments
-
-    def json_body(self) -> dict[str, Any]:
-        """The JSON object that an act was sent with."""
-        try:
-            document = json.loads(self.request.body)
-            json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are no text
-        except (ValueError, RecursionError):
-            document = None
-        if not isinstance(document, dict):
-            raise bad_request("the body must be a JSON object")
-        return document
-
-    def text_argument(self, name: str) -> str | None:
-        """A query parameter; None if it is absent or empty."""
-        value: str = self.get_query_argument(name, "")
-        return value or None
-
-    def number_argument(self, name: str, default: int, most: int) -> int:
-        """A whole number from 1 to `most`."""
-        text = self.text_argument(name)
-        if text is None:
-            return default
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= most:
-            raise bad_request(f"{name} must be a whole number from 1 to {most:,}")
-        return int(text)
-
-    def step_argument(self, name: str = "step") -> int | None:
-        """The number of a super-step."""
-        text = self.text_argument(name)
-        if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise bad_request(f"{name} must be the number of a super-step")
-        return None if text is None else int(text)
 
 
 def hidden_in(problem: Problem) -> Problem:

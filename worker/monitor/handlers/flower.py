@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from tornado.auth import AuthError
+
 from sleipnir.worker.monitor.access import Role, comes_from_elsewhere, comes_from_here
-from sleipnir.worker.monitor.handlers.base import MonitorHandler, Needs
+from sleipnir.worker.monitor.handlers.base import SIGN_IN, MonitorHandler, Needs
 from sleipnir.worker.monitor.problems import Problem, Refused
 
-# What says nothing but that the monitor is alive.
-_OPEN = "/healthcheck"
+# What says nothing but that the monitor is alive, and what lets people in and out.
+_OPEN = ("/healthcheck", SIGN_IN, f"{SIGN_IN}/", "/logout")
 _API = "/api/"
 _ACTS = ("POST", "PUT", "PATCH", "DELETE")
 # As on our pages, but for the scripts and styles that Flower has inside of its own.
@@ -29,7 +31,7 @@ _POLICY = "; ".join(
 
 def needs_of(path: str) -> Needs:
     """Who may use an address of Flower's by which method."""
-    if path == _OPEN:
+    if path in _OPEN:
         return {"GET": None}
     reads = Role.READ if path.startswith(_API) else Role.LOCAL
     # Tables of tasks are asked for by either method.
@@ -66,6 +68,15 @@ class FlowerHandler(MonitorHandler):
         """Flower's addresses have the prefix already."""
         super(MonitorHandler, self).redirect(url, *arguments, **named)
 
+    def set_secure_cookie(self, name: str, value: str, *arguments: Any, **attributes: Any) -> None:
+        """Not `Strict`: a page of the provider's leads back here."""
+        attributes |= {"path": self.site.prefix or "/", "samesite": "Lax", "httponly": True}
+        attributes["secure"] = self.request.protocol == "https"
+        super(MonitorHandler, self).set_secure_cookie(name, value, *arguments, **attributes)
+
+    def clear_cookie(self, name: str, **attributes: Any) -> None:
+        super().clear_cookie(name, **{**attributes, "path": self.site.prefix or "/"})
+
     def require_own_page(self) -> None:
         """Flower's scripts know nothing of our forms' token: the browser has to vouch for them."""
         headers, host = self.request.headers, self.request.host
@@ -78,7 +89,8 @@ class FlowerHandler(MonitorHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Flower says itself what it refuses; of failures it would show how they came about."""
         error = kwargs.get("exc_info", (None, None))[1]
-        if status_code >= 500 or isinstance(error, Refused):
+        fails = status_code >= 500 and not isinstance(error, AuthError)
+        if fails or isinstance(error, Refused):
             super().write_error(status_code, **kwargs)
         else:
             self.outcome = str(error)

@@ -1,0 +1,46 @@
+"""What a request was sent with, checked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tornado import web  # type: ignore[attr-defined]  # no stubs
+
+from sleipnir.worker.monitor.problems import bad_request
+
+
+class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
+    """A handler that reads parameters and bodies; what cannot be read is refused with 400."""
+
+    def json_body(self) -> dict[str, Any]:
+        """The JSON object that an act was sent with."""
+        try:
+            document = json.loads(self.request.body)
+            json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are no text
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            raise bad_request("the body must be a JSON object")
+        return document
+
+    def text_argument(self, name: str) -> str | None:
+        """A query parameter; None if it is absent or empty."""
+        value: str = self.get_query_argument(name, "")
+        return value or None
+
+    def number_argument(self, name: str, default: int, most: int) -> int:
+        """A whole number from 1 to `most`."""
+        text = self.text_argument(name)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= most:
+            raise bad_request(f"{name} must be a whole number from 1 to {most:,}")
+        return int(text)
+
+    def step_argument(self, name: str = "step") -> int | None:
+        """The number of a super-step."""
+        text = self.text_argument(name)
+        if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise bad_request(f"{name} must be the number of a super-step")
+        return None if text is None else int(text)
