@@ -11,7 +11,7 @@ from sleipnir.graphs.document.document import name_place
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.document.shape import near
-from sleipnir.graphs.schema import Graph, MapNode
+from sleipnir.graphs.schema import Graph, MapNode, Variable
 from sleipnir.graphs.tools.toolbox import Toolbox
 from sleipnir.graphs.validator.edges import (
     Adjacency,
@@ -54,6 +54,16 @@ class Context:
         """Whether the file says something there, even if loading had to drop it as broken."""
         part = self.agent.document.at(*path)
         return part is not None and part.value is not None
+
+    def variables(self) -> Iterator[tuple[Variable, tuple[str | int, ...]]]:
+        """Each variable with the place of its name; loading had to drop entries that are broken."""
+        entries = self.agent.document.at("variables")
+        left = list(self.graph.variables)
+        for index in entries.parts if entries is not None else ():
+            path = ("variables", index, "name")
+            name = self.agent.document.at(*path)
+            if left and name is not None and name.value == left[0].name:
+                yield left.pop(0), path
 
     @cached_property
     def toolbox(self) -> Toolbox:

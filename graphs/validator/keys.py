@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sleipnir.graphs.dataflow import STATE_UPDATES, schema_keys
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.schema import Graph, MapNode
+from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.template import is_identifier
 from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.variables import environment_name, is_variable_name
@@ -23,8 +23,7 @@ def name_is_the_directory(context: Context) -> Iterator[Finding]:
 def variables_can_be_told_apart(context: Context) -> Iterator[Finding]:
     """E216: each variable needs an environment name of its own."""
     owners: dict[str, str] = {}
-    for index, variable in enumerate(context.graph.variables):
-        path = ("variables", index, "name")
+    for variable, path in context.variables():
         if not is_variable_name(variable.name):
             hint = f"'{variable.name}' must be letters, digits, _ and -, not first a digit or -"
             yield context.finding("E216", "bad variable name", *path, hint=hint)
@@ -35,6 +34,8 @@ def variables_can_be_told_apart(context: Context) -> Iterator[Finding]:
                 f"variables '{owners[environment]}' and '{variable.name}'"
                 f" share the environment name {environment}"
             )
+            if owners[environment] == variable.name:
+                message = f"variable '{variable.name}' is declared twice"
             yield context.finding("E216", message, *path)
         owners.setdefault(environment, variable.name)
 
@@ -48,18 +49,19 @@ def the_prompt_is_not_seeded(context: Context) -> Iterator[Finding]:
 
 def state_keys_can_be_read(context: Context) -> Iterator[Finding]:
     """W010: a key that is no identifier is out of every template's reach."""
-    for key, path in _state_keys(context.graph):
+    for key, path in _state_keys(context):
         if not is_identifier(key):
             yield context.finding(
                 "W010", f"state key '{key}' cannot be read by any template", *path
             )
 
 
-def _state_keys(graph: Graph) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+def _state_keys(context: Context) -> Iterator[tuple[str, tuple[str | int, ...]]]:
     """The keys that are seeded or written, each with its place; maps have a rule of their own."""
-    for index, variable in enumerate(graph.variables):
+    graph = context.graph
+    for variable, path in context.variables():
         if is_variable_name(variable.name) and not variable.secret:
-            yield variable.name, ("variables", index, "name")
+            yield variable.name, path
     for key in graph.initial_state:
         yield key, ("initial_state", key)
     for node_id, node in graph.nodes.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from sleipnir.graphs.document.loader import load_agent
@@ -20,6 +21,7 @@ def make_instructions(
     reference: str,
     given: Mapping[str, str],
     workdir: Path,
+    run_id: str | None,
 ) -> str:
     """What `_instructions` of an agent returns, called by this process with its terminal.
 
@@ -27,6 +29,7 @@ def make_instructions(
         reference: names the agent, which has that function.
         given: values of its variables.
         workdir: where the function runs; absolute.
+        run_id: of the run that is to be; None: any.
 
     Raises:
         NodeFailed: R602, it failed or returned nothing.
@@ -35,6 +38,6 @@ def make_instructions(
     bench = Workbench(load_agent(search.find(reference), os.environ), settings, search)
     with bench.calls(given, workdir) as calls:
         assert calls.instructions is not None, "validated before"
-        context = calls.context
+        context = replace(calls.context, run_id=run_id or calls.context.run_id)
         outcome = call_at_terminal(calls.instructions, context, idempotency_key=context.run_id)
         return text_of_instructions(outcome)

@@ -43,5 +43,6 @@ def with_instructions(
         given = session.submitted_vars(given)
     make: Any = import_module(_MAKER).make_instructions
     workdir = Path(request.workdir or "").absolute()
-    text = make(client.store.settings, client.search, reference, given, workdir)
+    settings, search = client.store.settings, client.search
+    text = make(settings, search, reference, given, workdir, request.run_id)
     return replace(request, instructions=text)

@@ -169,8 +169,10 @@ def test_a_session_is_removed_or_goes_with_its_last_run(
     assert_consistent(engine.redis, runs=0)
 
 
-def test_agents_and_settings_name_sessions(engine: Engine, server: ModelServer) -> None:
-    server.script.add(*([says("Well.")] * 5))
+def test_agents_and_settings_name_sessions(
+    engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.script.add(*([says("Well.")] * 6))
     engine.configure(agent_session="everyday")
     names = []
 
@@ -185,7 +187,13 @@ def test_agents_and_settings_name_sessions(engine: Engine, server: ModelServer) 
         engine.drive()
         names.append(engine.run(run_id).context.session)
 
-    assert names == ["everyday", "garden", "ada", None, None]
+    monkeypatch.setenv("TALKER_AGENT_SESSION", "null")
+    run_id = engine.submit_normal(CONFIG + "agent_session: garden\n")
+    engine.drive()
+    names.append(engine.run(run_id).context.session)
+    monkeypatch.delenv("TALKER_AGENT_SESSION")
+
+    assert names == ["everyday", "garden", "ada", None, None, "everyday"]
     assert {row.name for row in engine.client.sessions()} == {"everyday", "garden", "ada"}
     graph = "start: z\nnodes:\n  z: {type: end, output: ok}\n"
     assert engine.run(engine.submit(graph)).context.session is None

@@ -95,6 +95,32 @@ def test_a_model_is_told_which_agents_there_are(engine: Engine, server: ModelSer
     assert "__agents__" not in child.context.facts
 
 
+def test_a_switch_takes_the_text_away_and_not_the_tools(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says("Done."))
+
+    submit(engine, BOSS + "inject_spawn_instructions: false\n")
+    engine.drive()
+
+    (request,) = server.requests
+    assert "Leading other agents" not in request.messages[0]["content"]
+    assert "## Teammates" in request.messages[0]["content"]
+    assert "agent__spawn" in [tool["function"]["name"] for tool in request.body["tools"]]
+
+
+def test_a_child_goes_on_with_its_own_list(engine: Engine, server: ModelServer) -> None:
+    converses(server, "Lead.", spawns("Dig."), collects_all, says("Done."))
+    note = calls(("todo__add", {"task": "dig"}))
+    converses(server, "Dig.", note, says("I stop."), says("I stop."))
+
+    submit(engine, worker=WORKER + "auto_continue: true\n")
+    engine.drive()
+
+    assert told(server)[1]["output"] == "I stop.\nI stop."
+    assert [each for each in server.requests if "Lead." in each.text][-1].text.count("○") == 0
+
+
 def test_a_run_that_waits_for_its_children_says_what_it_is(
     engine: Engine, server: ModelServer
 ) -> None:
@@ -116,15 +142,23 @@ def test_a_run_that_waits_for_its_children_says_what_it_is(
 
 
 def test_what_a_child_cannot_do_is_a_result(engine: Engine, server: ModelServer) -> None:
-    converses(server, "Lead.", spawns("Fail."), collects_all, says("Well."))
+    engine.write("asker", ASKER)
+    named = (("worker", "Fail."), ("asker", "Ask."))
+    both = (("agent__spawn", {"agent": agent, "prompt": prompt}) for agent, prompt in named)
+    converses(server, "Lead.", calls(*both), collects_all, says("Well."))
     converses(server, "Fail.", fails(400, "bad request"))
 
     run_id = submit(engine)
     engine.drive()
+    asking = children(engine, run_id)[1].run_id
+    engine.client.cancel(asking)
+    engine.drive()
 
     assert engine.run(run_id).output == "Well."
-    assert told(server)[1]["exit_status"].startswith('Failed("R601: the model call failed')
-    assert told(server)[1]["output"] == ""
+    failed, cancelled = told(server)[2:]
+    assert failed["exit_status"].startswith('Failed("R601: the model call failed')
+    assert cancelled["exit_status"].startswith('Failed("cancelled')
+    assert [failed["output"], cancelled["output"]] == ["", ""]
 
 
 def test_graphs_are_spawned_too(engine: Engine, server: ModelServer) -> None:
