@@ -79,7 +79,7 @@ def load_agent(path: Path, environment: Mapping[str, str] | None = None) -> Agen
     graph = reading.graph() if is_graph else None
     normal = None if is_graph else reading.normal_agent()
     if normal is not None:
-        normal, more = overridden(normal, name, overrides)
+        normal, more = overridden(normal, name, overrides, document)
         findings = [*findings, *more]
     return Agent(
         name=name,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from sleipnir.graphs.document.document import Document
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.normal_agent import NormalAgent
 
@@ -32,9 +33,13 @@ def given_overrides(agent: str, environment: Mapping[str, str]) -> dict[str, str
 
 
 def overridden(
-    normal: NormalAgent, agent: str, overrides: Mapping[str, str]
+    normal: NormalAgent, agent: str, overrides: Mapping[str, str], document: Document
 ) -> tuple[NormalAgent, list[Finding]]:
-    """The agent with what `given_overrides` says; E610 for each that cannot be read."""
+    """The agent with what `given_overrides` says; E610 for each that cannot be read.
+
+    Args:
+        document: the file whose fields they override.
+    """
     changes: dict[str, Any] = {}
     findings = []
     for name, text in overrides.items():
@@ -44,7 +49,8 @@ def overridden(
             changes[name.lower()] = _value(name, text)
         except ValueError as error:
             variable = environment_prefix(agent) + name
-            findings.append(Finding("E610", f"{variable} in the environment: {error}"))
+            message = f"{variable} in the environment: {error}"
+            findings.append(document.finding("E610", message, name.lower()))
     return replace(normal, **changes), findings
 
 
