@@ -261,7 +261,7 @@ class Lease:
     token: str
 
 
-WaitKind = Literal["question", "child", "map", "timer", "message"]
+WaitKind = Literal["question", "child", "map", "timer", "message", "place"]
 WaitMode = Literal["all", "first"]
 
 
@@ -272,7 +272,8 @@ class Wait:
     call: str  # its id, unique in the visit
     kind: WaitKind
     allowed_s: float | None = None  # after that the visit goes on without; None: never
-    detail: str = ""  # a question's text; a child's run id
+    # A question's text; a child's run id; how many children may be alive when there is a place.
+    detail: str = ""
 
     def to_texts(self) -> tuple[str, str, int, str]:
         """What park_visit.lua takes: call id, kind, ms or -1, detail."""
@@ -284,6 +285,8 @@ class Wait:
 # child run.
 QUESTION = "question"
 CHILD = "child"
+# The same of a place for one more of a run's children.
+PLACE = "place"
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,9 @@ def _stuck_waiting(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
             yield from _stuck_question(trace, row)
         elif row.kind == "map":
             yield from _stuck_map(run, trace)
+        elif row.kind == "place" and len(run.spawned) < int(row.detail):
+            text = f"visit {trace.visit} waits for a place for a child, and there is one"
+            yield Defect(text, Repair("requeue", trace.visit))
 
 
 def _untimed(trace: VisitTrace, row: WaitRow) -> Defect:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import sha256
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from sleipnir.graphs.document.finding import listing
@@ -43,6 +43,7 @@ class Children:
         self._notebook = notebook
         self._children = visit.services.children
         self._collecting: set[str] = set()
+        self.lacks_place = False  # for the last one that was to start
 
     def spawn(self, agent: str, prompt: str, key: str) -> dict[str, Any]:
         """Start a child; what the model is told of it.
@@ -50,6 +51,7 @@ class Children:
         Args:
             key: the same for every try of this, and for nothing else: so the child starts once.
         """
+        self.lacks_place = False
         unknown = self._unknown(agent)
         if unknown is not None:
             return {"tool_call_error": unknown}
@@ -72,7 +74,8 @@ class Children:
             except (SubmissionRefused, BundleError) as error:
                 return {"tool_call_error": f"agent '{agent}' cannot start: {error}"}
             break
-        if alive is not None:
+        self.lacks_place = alive is not None
+        if self.lacks_place:
             return _refused(
                 f"{alive} of your agents are alive; the limit is {config.max_concurrent_agents} "
                 "(max_concurrent_agents): collect or cancel one first"
@@ -89,7 +92,9 @@ class Children:
         """Take into the roster what an earlier try of this turn has spawned, by its result."""
         if not isinstance(result, Mapping) or result.get("status") != "ok":
             return
-        for run_id in self._ids(agent, prompt, key):
+        # Other children with the same last digits are all that makes it another than the first.
+        tried = islice(self._ids(agent, prompt, key), 1 + len(self._notebook.roster.members))
+        for run_id in tried:
             if handle(agent, run_id) == result["id"]:
                 self._notebook.roster = self._notebook.roster.joined_by(agent, run_id)
                 return

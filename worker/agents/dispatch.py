@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.scheduler.agents.tasks import Task
 from sleipnir.worker.agents.children import Children
 from sleipnir.worker.conversation.tool_set import ToolInvocation
+from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Asked, Awaiting, FreePlace
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
     """What one turn starts by itself; a task whose agent cannot start now stays to be begun."""
 
+    visit: Visit[TurnNode]
     notebook: Notebook
     children: Children
+    calls: ModelCalls
 
     def start(self, call: ToolInvocation, tasks: Collection[int]) -> list[dict[str, Any]]:
         """Start the agents of these tasks, by number, that are due; what came of each.
@@ -24,39 +31,60 @@ class Dispatcher:
         Args:
             call: which brings it about; where its result is known, what that tells is taken over.
         """
-        return [
-            {"task_id": task.id, **result}
-            for task in self.notebook.tasks.due()
-            if task.number in tasks
-            and (result := self._start(call, task.id, str(task.agent), task.prompt or ""))
-        ]
-
-    def start_refused(self, call: ToolInvocation) -> list[dict[str, Any]]:
-        """Try again what could not start earlier: a child has ended. What has started now."""
-        due = [task.number for task in self.notebook.tasks.due()]
-        return [result for result in self.start(call, due) if result.get("status") == "ok"]
-
-    def _start(
-        self, call: ToolInvocation, task_id: str, agent: str, prompt: str
-    ) -> dict[str, Any] | None:
-        key = f"{call.key}:{task_id}"
+        due = (task for task in self.notebook.tasks.due() if task.number in tasks)
         if call.known is None:
-            result = self.children.spawn(agent, prompt, key)
-        else:
-            found = _by_task(call.known).get(task_id)
-            if found is None:
-                return None
-            result = {name: value for name, value in found.items() if name != "task_id"}
-            self.children.has_spawned(agent, prompt, key, result)
+            return [self._started(task) for task in due]
+        known = {each["task_id"]: each for each in call.known.get("auto_dispatched", ())}
+        return [self._taken_over(task, known[task.id]) for task in due if task.id in known]
+
+    def start_refused(self) -> list[dict[str, Any]]:
+        """Try again what could not start earlier; what has started now.
+
+        Nothing records it but the commit of the turn: it is done once the calls that plan and
+        complete tasks are over, and again by whoever takes the turn up.
+        """
+        started = []
+        for task in self.notebook.tasks.due():
+            self.calls.transcript.require_recorded()
+            result = self._started(task)
+            if result.get("status") == "ok":
+                started.append(result)
+            elif self.children.lacks_place:
+                break
+        return started
+
+    def waiting(self, outcome: Asked | Awaiting) -> Asked | Awaiting:
+        """How the turn waits: for a place too, where an agent could not start for lack of one."""
+        if not isinstance(outcome, Awaiting) or not self.notebook.tasks.tasks:
+            return outcome
+        self.start_refused()
+        place = FreePlace(self.visit.node.config.max_concurrent_agents)
+        things = (*outcome.things, place) if self.children.lacks_place else outcome.things
+        return Awaiting(things, (*outcome.known, place.call))
+
+    def _started(self, task: Task) -> dict[str, Any]:
+        result = self.children.spawn(str(task.agent), task.prompt or "", self._key(task))
+        return self._claimed(task, {"task_id": task.id, **result})
+
+    def _taken_over(self, task: Task, result: dict[str, Any]) -> dict[str, Any]:
+        self.children.has_spawned(str(task.agent), task.prompt or "", self._key(task), result)
+        return self._claimed(task, result)
+
+    def _claimed(self, task: Task, result: dict[str, Any]) -> dict[str, Any]:
         if result.get("status") == "ok":
-            self.notebook.tasks = self.notebook.tasks.claimed(task_id, result["id"])
+            self.notebook.tasks = self.notebook.tasks.claimed(task.id, result["id"])
         return result
 
+    def _key(self, task: Task) -> str:
+        """The same whichever part of the turn starts its agent: so that happens once."""
+        visit = self.visit
+        reply = self.calls.transcript.last_reply
+        return f"{visit.idempotency_key}:{visit.attempt}:{reply}:{task.id}"
 
-def with_dispatched(result: dict[str, Any], dispatched: list[dict[str, Any]]) -> dict[str, Any]:
-    """A call's result, with what it has started besides."""
-    return {**result, "auto_dispatched": dispatched} if dispatched else result
 
-
-def _by_task(known: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {each["task_id"]: each for each in known.get("auto_dispatched", ())}
+def with_dispatched(result: Any, dispatched: list[dict[str, Any]]) -> Any:
+    """A call's result, with what has been started besides."""
+    if not dispatched:
+        return result
+    fields = dict(result) if isinstance(result, Mapping) else {"output": result}
+    return {**fields, "auto_dispatched": [*fields.get("auto_dispatched", ()), *dispatched]}

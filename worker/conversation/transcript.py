@@ -68,6 +68,11 @@ class Transcript:
         return self._turn
 
     @property
+    def last_reply(self) -> str:
+        """What tells the last reply from others, for whoever takes the conversation up too."""
+        return encode(self._replies[self._turn - 1].message)
+
+    @property
     def unrecorded_usage(self) -> Usage:
         """Of the last reply, if it was too large for the record."""
         return self._unrecorded.usage if self._unrecorded is not None else NO_USAGE

@@ -32,6 +32,7 @@ from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
 from sleipnir.worker.agents.children import Children
 from sleipnir.worker.agents.compression import NOTHING_COMPRESSED, Compressed, compress, too_long
+from sleipnir.worker.agents.dispatch import Dispatcher, with_dispatched
 from sleipnir.worker.agents.documents import lasting_sources, search_warnings
 from sleipnir.worker.agents.prompt import lasting_instructions, opening
 from sleipnir.worker.agents.skills import Skills
@@ -75,13 +76,14 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
         else:
             _require_another_turn(visit, calls)
             refused = repeated(bounds_at(visit.context.depth), before, reply)
-            added += carry_out(calls, toolset, reply, refused, partial(told, visit, notebook))
+            finally_ = partial(_told, visit, notebook, calls)
+            added += carry_out(calls, toolset, reply, refused, finally_)
             writes = _writes(visit, added, notebook)
             outcome = Wrote(writes, visit.node.targets, usage=calls.usage)
     except ModelCallFailed as error:
         return _after_failure(visit, calls, error)
     except Parked as parked:
-        return parked.outcome
+        return _dispatcher(visit, notebook, calls).waiting(parked.outcome)
     except KnowledgeFailed as failure:
         return outcome_without(visit, f"agent '{visit.graph.name}'", failure, calls.usage)
     except MustWait as wait:
@@ -127,6 +129,16 @@ def _toolset(
     )
 
 
+def _dispatcher(visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls) -> Dispatcher:
+    return Dispatcher(visit, notebook, Children(visit, notebook, calls), calls)
+
+
+def _told(visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls, result: Any) -> Any:
+    """The last result of a turn, with what has started since, and what is asked."""
+    started = _dispatcher(visit, notebook, calls).start_refused()
+    return told(visit, notebook, with_dispatched(result, started))
+
+
 def _writes(visit: Visit[TurnNode], added: Sequence[Message], notebook: Notebook) -> dict[str, Any]:
     """What the turn adds to the state."""
     return {turn_key(visit.step): added, **notebook.changes(visit.state)}
@@ -161,7 +173,10 @@ def _stop(
     if not text.strip() and not last_text(conversation.own):
         raise ModelCallFailed("produced no output")
     added = [*added, reply.message] if text.strip() else added
-    reminder = Children(visit, notebook, calls).remind() if notebook.roster.members else None
+    reminder = None
+    if notebook.roster.members:
+        _dispatcher(visit, notebook, calls).start_refused()  # one of them may have ended
+        reminder = Children(visit, notebook, calls).remind()
     if reminder is not None:
         return _go_on(visit, calls, notebook, added, reminder)
     todos = notebook.todos

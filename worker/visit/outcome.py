@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from sleipnir.graphs.bundles.archive import Bundle
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.model import CHILD, NO_USAGE, QUESTION, Usage
+from sleipnir.scheduler.runs.model import CHILD, NO_USAGE, PLACE, QUESTION, Usage
 
 
 class Nothing:
@@ -84,10 +84,18 @@ class ChildEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Awaiting:
-    """The visit parks until all of these have come about."""
+class FreePlace:
+    """Fewer than `most` of the children that the run's model has spawned are alive."""
 
-    things: tuple[Asked | ChildEnd, ...]
+    most: int
+    call: str = PLACE  # as of `Asked`
+
+
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """The visit parks until all of these have come about; with a `FreePlace` until the first."""
+
+    things: tuple[Asked | ChildEnd | FreePlace, ...]
     # Calls that wait no more, whatever becomes of what they have waited for.
     known: tuple[str, ...] = ()
 

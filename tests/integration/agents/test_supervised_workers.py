@@ -12,7 +12,7 @@ from sleipnir.scheduler.runs.submit import Request as RunRequest
 from tests.support.conversations import converses, results
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, Reply, Request, calls, fails, says
-from tests.support.supervising import agents_in, collects_all, replies, spawns
+from tests.support.supervising import agents_in, collects_all, does, replies, spawns
 from tests.support.wait import wait_until
 from tests.support.workers import Worker, Workers
 
@@ -89,6 +89,31 @@ def test_four_children_on_two_workers_of_which_one_is_killed_in_mid_turn(
     leading = [each for each in server.requests if "Lead." in each.text]
     assert all(f"{job} Done." in leading[-1].text for job in JOBS)
     assert_consistent(workers.store.client, runs=1 + len(JOBS))
+
+
+def test_a_task_without_a_place_starts_when_any_agent_ends_while_one_is_collected(
+    workers: Workers, server: ModelServer
+) -> None:
+    gate = Gate()
+    fields = [{"subject": job, "agent": "worker", "prompt": job} for job in JOBS[:3]]
+    plan = calls(*(("agent__task_create", each) for each in fields))
+    converses(server, "Lead.", plan, does("agent__collect"), collects_all, says("All done."))
+    converses(server, "Dig.", gate.reply("Dug."))
+    converses(server, "Plant.", says("Planted."))
+    converses(server, "Water.", gate.reply("Watered."))
+    workers.start("--scheduler", concurrency=4)
+
+    workers.write_normal("worker", "instructions: You work.\n")
+    run_id = workers.submit_normal(
+        BOSS.replace("max_concurrent_agents: 4", "max_concurrent_agents: 2"), prompt="Lead."
+    )
+    wait_until(lambda: gate.waiting == {"Dug.", "Watered."}, "the third one works beside the first")
+    gate.open()
+    await_ends(workers, run_id)
+
+    assert workers.run(run_id).output == "All done."
+    assert len(workers.queries.children(run_id)) == 3
+    assert_consistent(workers.store.client, runs=4)
 
 
 def test_a_child_is_answered_by_a_model_a_person_or_nobody(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,16 +13,35 @@ from tests.support.conversations import converses, results
 from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
-from tests.support.model_server import ModelServer, calls, says
-from tests.support.supervising import collects_all
+from tests.support.model_server import ModelServer, Reply, Request, calls, says
+from tests.support.supervising import collects_all, does
 
 BOSS = "model: openai:m\ncan_spawn_agents: true\nmax_concurrent_agents: 1\n"
+BOSS_OF_TWO = BOSS.replace("1", "2")
 DONE = says("Done.")
 
 
 def submit(engine: Engine) -> str:
     engine.write_normal("worker", "instructions: You work.\n")
     return engine.submit_normal(BOSS, prompt="Lead.")
+
+
+def lead_two(engine: Engine, server: ModelServer) -> str:
+    """A run whose third task has no place until the second one's agent is done."""
+    plan = calls(task("dig", "Dig."), task("plant", "Plant."), task("mow", "Mow."))
+    converses(server, "Lead.", plan, does("agent__collect"), collects_all, DONE)
+    looks = calls(("agent__check_inbox", {}))
+    converses(server, "Dig.", looks, looks, looks, says("A hole."))
+    converses(server, "Plant.", says("A tree."))
+    converses(server, "Mow.", says("A lawn."))
+    engine.write_normal("worker", "instructions: You work.\n")
+    return engine.submit_normal(BOSS_OF_TWO, prompt="Lead.")
+
+
+def assert_mowed_while_digging(server: ModelServer) -> None:
+    asked = [each.text for each in server.requests]
+    mowing = next(place for place, text in enumerate(asked) if "Mow." in text)
+    assert any("Dig." in text for text in asked[mowing:])
 
 
 def told(server: ModelServer) -> list[Any]:
@@ -86,6 +106,67 @@ def test_what_could_not_start_is_tried_again_when_an_agent_ends(
     assert "max_concurrent_agents" in plant["auto_dispatched"][0]["message"]
     assert hole["auto_dispatched"][0]["task_id"] == "task_2"
     assert tree["output"] == "A tree."
+    assert_consistent(engine.redis, runs=3)
+
+
+def test_a_place_that_is_free_is_taken_while_others_are_waited_for(
+    engine: Engine, server: ModelServer
+) -> None:
+    run_id = lead_two(engine, server)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert_mowed_while_digging(server)
+    dug, *others = told(server)[3:]
+    assert dug["output"] == "A hole."
+    assert [each["task_id"] for each in dug["auto_dispatched"]] == ["task_3"]
+    assert {each["output"] for each in others} == {"A tree.", "A lawn."}
+    assert_consistent(engine.redis, runs=4)
+
+
+@pytest.mark.parametrize(
+    "place", ["before.start", "after.start", "before.park", "after.park", "before.advance"]
+)
+def test_a_free_place_is_taken_once_whoever_dies(
+    engine: Engine, server: ModelServer, place: str
+) -> None:
+    """Each step that gets to the place is broken off there, and then done by another worker."""
+    run_id = lead_two(engine, server)
+
+    while engine.queued():
+        if not survives(f"{place}:kill", engine.work_once):
+            engine.clock.move(LOST_S)
+            engine.tick()
+            engine.work_once()
+
+    assert engine.run(run_id).output == "Done."
+    assert len(engine.queries.children(run_id)) == 3
+    assert_consistent(engine.redis, runs=4)
+
+
+def test_a_model_is_reminded_of_an_agent_that_got_a_place_meanwhile(
+    engine: Engine, server: ModelServer
+) -> None:
+    def digs_meanwhile(_: Request) -> Reply:
+        engine.work_once()
+        return says("I am done.")
+
+    def collects_the_reminded(request: Request) -> Reply:
+        (name,) = re.findall(r"agent_worker_\w+", request.messages[-1]["content"])
+        return calls(("agent__collect", {"id": name}))
+
+    plan = calls(task("dig", "Dig."), task("plant", "Plant."))
+    converses(server, "Lead.", plan, digs_meanwhile, collects_the_reminded, DONE)
+    converses(server, "Dig.", says("A hole."))
+    converses(server, "Plant.", says("A tree."))
+
+    run_id = submit(engine)
+    engine.work_once()
+    engine.work_once(newest=True)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert told(server)[-1]["output"] == "A tree."
     assert_consistent(engine.redis, runs=3)
 
 

@@ -39,8 +39,8 @@ from tests.support.runs import CHILD, RUN, a_run, begin, started, status, unchan
 
 CALLS = ("c1", "c2", "c3", "c4")
 # A map's row is opened with its invocations only.
-KINDS: tuple[WaitKind, ...] = ("question", "child", "timer", "message")
-PERSONAL = ("question", "message")
+KINDS: tuple[WaitKind, ...] = ("question", "child", "timer", "message", "place")
+PERSONAL = ("question", "message", "place")
 VISIT = "1/s"
 
 
@@ -172,6 +172,8 @@ class WaitsAndModel(RuleBasedStateMachine):
                 detail = free.pop(data.draw(st.integers(0, len(free) - 1)))
             elif kind == "question":
                 detail = json.dumps({"text": "?"})
+            elif kind == "place":
+                detail = "0"  # there never is one
             if kind == "timer" and allowed_s is None:
                 allowed_s = 5
             waits.append(Wait(call, kind, allowed_s, detail))

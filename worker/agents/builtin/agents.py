@@ -19,7 +19,7 @@ from sleipnir.worker.agents.builtin.declaring import Parameter, checked
 from sleipnir.worker.agents.builtin.escalations import escalation_tool, open_escalations
 from sleipnir.worker.agents.builtin.tasks import task_tools
 from sleipnir.worker.agents.children import Children
-from sleipnir.worker.agents.dispatch import Dispatcher, with_dispatched
+from sleipnir.worker.agents.dispatch import Dispatcher
 from sleipnir.worker.conversation.tool_set import (
     CallOutcome,
     Effect,
@@ -40,9 +40,9 @@ def agent_tools(
 ) -> Iterator[ResolvedTool]:
     """The functions, for one turn."""
     children = Children(visit, notebook, calls)
-    dispatcher = Dispatcher(notebook, children)
+    dispatcher = Dispatcher(visit, notebook, children, calls)
     escalations = cache(partial(open_escalations, visit, notebook))
-    acts = _Acts(visit, notebook, children, dispatcher, escalations)
+    acts = _Acts(visit, notebook, children, escalations)
     which = {"id": Parameter("string", "The id that agent__spawn returned.")}
     yield checked(
         "agent__spawn",
@@ -90,7 +90,6 @@ class _Acts:
     visit: Visit[TurnNode]
     notebook: Notebook
     children: Children
-    dispatcher: Dispatcher
     # As found once a try: what is asked later wakes the visit.
     escalations: Callable[[], Sequence[Escalation]]
 
@@ -120,7 +119,7 @@ class _Acts:
         if found["status"] == "pending":
             asked = pending(self.escalations())
             return Completed({**found, **({"message": _ASKED} | asked if asked else {})})
-        return self._kept(self._freed(call, found), usage)
+        return self._kept(found, usage)
 
     def collect(self, call: ToolInvocation) -> CallOutcome:
         if call.known is not None:
@@ -129,7 +128,7 @@ class _Acts:
         if call.arrived is not None:
             end = json.loads(call.arrived)
             found, usage = self.children.collect(name, end, call.key)
-            return self._kept(self._freed(call, found), usage)
+            return self._kept(found, usage)
         if self.escalations():  # it has to know of these, and cannot as long as it waits
             return self.check(call)
         member = self.children.begin_to_collect(name)
@@ -156,14 +155,8 @@ class _Acts:
     def cancel(self, call: ToolInvocation) -> Completed:
         if call.known is not None:
             return self._taken(call)
-        return Completed(self._freed(call, self.children.cancel(call.arguments["id"])))
+        return Completed(self.children.cancel(call.arguments["id"]))
 
     def _taken(self, call: ToolInvocation) -> Completed:
         self.children.has_taken(call.arguments["id"], call.known)
-        return Completed(self._freed(call, call.known))
-
-    def _freed(self, call: ToolInvocation, result: dict[str, Any]) -> dict[str, Any]:
-        """The result of taking a child off the list, with what could start in its place."""
-        if result.get("status") not in ("completed", "ok"):
-            return result
-        return with_dispatched(result, self.dispatcher.start_refused(call))
+        return Completed(call.known)

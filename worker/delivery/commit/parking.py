@@ -16,7 +16,7 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     VisitDelayed,
 )
-from sleipnir.scheduler.runs.model import QUESTION, NewRun, Question, Wait
+from sleipnir.scheduler.runs.model import QUESTION, NewRun, Question, Wait, WaitMode
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.outcome import (
@@ -24,6 +24,7 @@ from sleipnir.worker.visit.outcome import (
     ChildEnd,
     Deferred,
     Failed,
+    FreePlace,
     Mapped,
     OwnAgent,
     Postponed,
@@ -35,16 +36,23 @@ with lazy_imports():
     from sleipnir.scheduler.runs import submit
 
 
-def wait(delivery: Delivery, *things: Asked | ChildEnd, known: Sequence[str] = ()) -> None:
-    """Put questions to people, and wait for the answers and for the ends of children.
+def wait(
+    delivery: Delivery, *things: Asked | ChildEnd | FreePlace, known: Sequence[str] = ()
+) -> None:
+    """Put questions to people, and wait for the answers, ends of children, and places for more.
 
     Args:
         known: calls that have their results; the visit waits for nothing of theirs any more.
     """
     waits, events, turn = [], [], ""
+    mode: WaitMode = "all"
     for each in things:
         if isinstance(each, ChildEnd):
             waits.append(Wait(each.call, "child", detail=each.run_id))
+            continue
+        if isinstance(each, FreePlace):
+            waits.append(Wait(each.call, "place", detail=str(each.most)))
+            mode = "first"
             continue
         question = _question(delivery, each)
         waits.append(wait_for(question))
@@ -56,7 +64,7 @@ def wait(delivery: Delivery, *things: Asked | ChildEnd, known: Sequence[str] = (
         delivery.visit.services.narration.narrate(other)
     event = events[0] if events else None
     parking = delivery.services.store.parking
-    parking.park(delivery.lease, waits, used=known, event=event, turn=turn)
+    parking.park(delivery.lease, waits, mode=mode, used=known, event=event, turn=turn)
 
 
 def _question(delivery: Delivery, asked: Asked) -> Question:

@@ -86,7 +86,9 @@ function finish(run_id, status, output, failure, orphaned)
     wake_parent(run_id, r.parent, status, output, failure)
   end
   if r.spawned and not orphaned then
-    write('HDEL', key('spawned', string.match(r.parent, '^%S+')), handle_of(run_id))
+    local parent_run = string.match(r.parent, '^%S+')
+    write('HDEL', key('spawned', parent_run), handle_of(run_id))
+    free_place(parent_run)
   end
   undo[#undo + 1] = {'HDEL', run, 'output', 'error', 'ended'}
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,

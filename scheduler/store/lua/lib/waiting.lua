@@ -10,14 +10,16 @@
 --   map         the last of a map's invocations (map)
 --   timer       nothing but its time (timer)
 --   message     what somebody sends
+--   place       one more child may be spawned; detail is how many may be alive (place)
 --
 -- run.busy counts the visits that can go on without a person; at 0 the run is `waiting`.
 -- run.free counts the places left in the step's window; absent when the frontier fits into it.
 
 local settle
 
--- Nothing comes of these without a person; a map's invocations count for themselves.
-local STILL = {question = true, map = true, message = true}
+-- Nothing comes of these without a person; a map's invocations count for themselves, and so do the
+-- children of which one has to end for a place.
+local STILL = {question = true, map = true, message = true, place = true}
 
 local function waits_of(run_id, visit)
   return key('waits', run_id .. ' ' .. visit)

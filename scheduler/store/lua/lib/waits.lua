@@ -137,6 +137,17 @@ local function drop_row(run_id, visit, v, call)
   write_undone_by({'HSET', waits, call, text}, 'HDEL', waits, call)
 end
 
+-- Whether one more child may be spawned, of which `most` may be alive.
+local function has_place(run_id, most)
+  return redis.call('HLEN', key('spawned', run_id)) < tonumber(most)
+end
+
+-- What has come about already of something that a visit is to wait for; nil if it has not.
+local function done_already(run_id, kind, detail)
+  if kind == 'child' then return result_of(detail) end
+  return kind == 'place' and has_place(run_id, detail) and '' or nil
+end
+
 -- A spawned child wakes the visit that waits for it, whichever that is.
 local function adopt(run_id, visit, child_id)
   local child, of = key('run', child_id), run_id .. ' ' .. visit
@@ -154,10 +165,10 @@ local function open_row(run_id, visit, v, wait)
   if row and row.is_open and row.kind == kind then return end  -- it is asked already
   drop_row(run_id, visit, v, call)
   v.rows = v.rows + 1
-  local result = kind == 'child' and result_of(detail)
+  local result = done_already(run_id, kind, detail)
   if result then
     v.fresh = v.fresh + 1
-    add('HSET', waits_of(run_id, visit), {call, 'child done ' .. result})
+    add('HSET', waits_of(run_id, visit), {call, kind .. ' done ' .. result})
     return
   end
   if kind == 'child' then
@@ -235,6 +246,18 @@ local function close_wait(run_id, visit, call, result)
   if not row or not row.is_open then return false end
   close_row(run_id, visit, v, call, row, result)
   return true
+end
+
+-- A child that a model has spawned is over: a visit that waits for its place goes on.
+local function free_place(run_id)
+  local open = redis.call('HGETALL', key('visits', run_id))
+  for i = 1, #open, 2 do
+    local visit, v = open[i], parse_visit(open[i + 1])
+    local row = read_row(run_id, visit, v, 'place')
+    if row and row.is_open and has_place(run_id, row.detail) then
+      close_row(run_id, visit, v, 'place', row, '')
+    end
+  end
 end
 
 -- A visit is done or dropped: nothing stays of what it waited for, nor of its map.
