@@ -25,6 +25,9 @@ from sleipnir.records import dataclass
 with lazy_imports():
     from sleipnir.graphs import field_types
 
+# How long a question of a child run stays open if its agent does not say so; a graph never does.
+ESCALATION_TIMEOUT_S = 300.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class NormalAgent(SkillFields):
@@ -64,7 +67,7 @@ class NormalAgent(SkillFields):
     # Characters of a child's output above which it is summarised.
     summarization_threshold: field_types.NotNegativeInt = 4000
     # Seconds a question to a person stays open.
-    escalation_timeout: field_types.NotNegative = 300.0
+    escalation_timeout: field_types.NotNegative = ESCALATION_TIMEOUT_S
     # Tokens; None: the global value, 0: never.
     compression_threshold: field_types.NotNegativeInt | None = None
 

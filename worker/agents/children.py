@@ -8,7 +8,7 @@ start and end, in the store.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import sha256
@@ -19,6 +19,7 @@ from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.agents.escalation import Escalation
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.agents.roster import Member, handle
 from sleipnir.scheduler.errors import IdTaken, SubmissionRefused
@@ -221,15 +222,18 @@ class Children:
             ],
         }
 
-    def remind(self) -> str | None:
+    def remind(self, escalations: Callable[[], Sequence[Escalation]]) -> str | None:
         """What the model is told that stops while children go on; None: it may stop.
 
         It is told so a few times, then they are cancelled.
+
+        Args:
+            escalations: asked for what they want to know of it.
         """
         alive, roster = self.alive(), self._notebook.roster
         if alive and roster.reminded < MOST_REMINDERS:
             self._notebook.roster = replace(roster, reminded=roster.reminded + 1)
-            return pending([member.id for member in alive])
+            return pending([member.id for member in alive], escalations())
         for member in alive:
             self.cancel(member.id)
         if alive:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.skills import SkillChoice, choice_of
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.agents.escalation import Escalation
 from sleipnir.scheduler.agents.todo import TodoList
 
 _TODO_SECTION = """\
@@ -104,6 +106,12 @@ _PENDING = """\
 they are cancelled and their work is lost. Call `agent__collect` or `agent__cancel` for each of them
 now. To say that you will wait is not enough: nothing happens without a call."""
 
+_ASKED = """\
+These questions of agents below you are open, each for a limited time. Reply to them first, by
+`agent__reply_escalation`:
+
+{questions}"""
+
 _SHORTENING = """\
 You shorten what the agent '{agent}' has reported, for the agent that it works for. Keep every piece
 of code, path, error message and concrete recommendation as it is. Drop repetition and filler. Take
@@ -145,9 +153,13 @@ def skill_section(choice: SkillChoice | None) -> str:
     return _SKILL_SECTION if choice.instructions is None else choice.instructions.strip()
 
 
-def pending(ids: Sequence[str]) -> str:
-    """What a model is told that stops while agents of its own go on."""
-    return _PENDING.format(count=len(ids), ids=", ".join(ids))
+def pending(ids: Sequence[str], escalations: Sequence[Escalation]) -> str:
+    """What a model is told that stops while agents of its own go on, and maybe ask something."""
+    told = _PENDING.format(count=len(ids), ids=", ".join(ids))
+    if not escalations:
+        return told
+    questions = encode([each.shown() for each in escalations])
+    return f"{told}\n\n{_ASKED.format(questions=questions)}"
 
 
 def shortening(agent: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from sleipnir.graphs.errors import MissingReference, NodeFailed
+from sleipnir.graphs.normal_agent import ESCALATION_TIMEOUT_S
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.skills import choice_of
 from sleipnir.graphs.template import render_strict
@@ -52,7 +53,11 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     )
     toolset = visit.services.tools.resolve(visit) if node.tools else NO_TOOLS
     skills = Skills(visit, choice_of(node, graph), Notebook())
-    toolset = toolset.with_tools(skills.tools())
+    toolset = replace(
+        toolset.with_tools(skills.tools()),
+        # Of a child run the model of the root is asked too, which may have better to do.
+        consent_within_s=ESCALATION_TIMEOUT_S if visit.context.depth else None,
+    )
     try:
         output = _output(visit, calls, toolset, skills)
     except _LlmFailed as failure:

@@ -26,7 +26,7 @@ from sleipnir.scheduler.agents.memory import (
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.runs.events import Continued
 from sleipnir.worker.agents.builtin.agents import agent_tools
-from sleipnir.worker.agents.builtin.escalations import told
+from sleipnir.worker.agents.builtin.escalations import open_escalations, told
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
@@ -176,7 +176,9 @@ def _stop(
     reminder = None
     if notebook.roster.members:
         _dispatcher(visit, notebook, calls).start_refused()  # one of them may have ended
-        reminder = Children(visit, notebook, calls).remind()
+        reminder = Children(visit, notebook, calls).remind(
+            partial(open_escalations, visit, notebook)
+        )
     if reminder is not None:
         return _go_on(visit, calls, notebook, added, reminder)
     todos = notebook.todos

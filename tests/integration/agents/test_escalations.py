@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.keys import leaked_keys
-from tests.support.model_server import ModelServer, calls, says
+from tests.support.model_server import ModelServer, Reply, Request, calls, says
 from tests.support.supervising import collects_all, replies, spawns
 
 BOSS = "model: openai:m\ncan_spawn_agents: true\n"
@@ -30,6 +31,15 @@ def wipe() -> str:
     guard("Really?")
     return "wiped"
 '''
+
+
+# A graph whose node has that tool.
+PAINTER = """
+start: paint
+nodes:
+  paint: {type: llm, model: "openai:m", prompt: Paint., tools: [wipe], next: z}
+  z: {type: end, output: Painted.}
+"""
 
 
 def submit(engine: Engine, tools: str | None = None, **request: Any) -> str:
@@ -99,6 +109,69 @@ def test_a_person_may_be_faster(engine: Engine, server: ModelServer) -> None:
     assert told(server, "Paint.") == [{"answer": "blue"}]
     with pytest.raises(AnswerRefused):
         engine.client.answer(run_id, "red")
+    assert_consistent(engine.redis, runs=2)
+
+
+def test_the_root_consents_to_what_a_node_of_a_graph_below_it_does(
+    engine: Engine, server: ModelServer
+) -> None:
+    lead = spawns("Go.", agent="painter")
+    converses(server, "Lead.", lead, collects_all, replies("Yes"), collects_all, DONE)
+    converses(server, "Paint.", calls(("wipe", {})), says("Painted."))
+    engine.write("painter", PAINTER, {"tools.py": TOOLS})
+
+    run_id = submit(engine)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    (asked,) = told(server)[1]["pending_escalations"]
+    assert asked["question"] == "[confirm] Really?"
+    assert asked["from_agent_name"] == "painter"
+    assert told(server, "Paint.") == [{"output": "wiped"}]
+    assert_consistent(engine.redis, runs=2)
+
+
+def test_nobody_consents_in_time_to_what_a_node_of_a_graph_does(
+    engine: Engine, server: ModelServer
+) -> None:
+    converses(server, "Lead.", spawns("Go.", agent="painter"), collects_all, DONE)
+    converses(server, "Paint.", calls(("wipe", {})), says("Painted."))
+    engine.write("painter", PAINTER, {"tools.py": TOOLS})
+
+    run_id = submit(engine)
+    work_until_asked(engine)
+    engine.clock.move(301)
+    engine.tick()
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert "nobody answered in time" in told(server, "Paint.")[0]["tool_call_error"]
+    assert_consistent(engine.redis, runs=2)
+
+
+def test_a_reminder_of_forgotten_agents_tells_what_they_ask(
+    engine: Engine, server: ModelServer
+) -> None:
+    def replies_to_reminder(request: Request) -> Reply:
+        (name,) = re.findall(r'"escalation_id":"(\w+)"', request.messages[-1]["content"])
+        return calls(("agent__reply_escalation", {"escalation_id": name, "reply": "red"}))
+
+    def asks_meanwhile(_: Request) -> Reply:
+        work_until_asked(engine)
+        return says("I am done.")
+
+    converses(
+        server, "Lead.", spawns("Paint."), asks_meanwhile, replies_to_reminder, collects_all, DONE
+    )
+    converses(server, "Paint.", calls(COLOUR), says("Painted."))
+
+    run_id = submit(engine)
+    engine.work_once()
+    engine.work_once(newest=True)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert told(server, "Paint.") == [{"answer": "red"}]
     assert_consistent(engine.redis, runs=2)
 
 
