@@ -61,6 +61,11 @@ def is_turn(key: str) -> bool:
     return key.startswith(_TURN)
 
 
+def turn_number(key: str) -> int:
+    """The number of the turn whose messages are there; of a session's runs before it is below 1."""
+    return int(key.removeprefix(_TURN))
+
+
 class Conversation(NamedTuple):
     """What has been said."""
 
@@ -113,7 +118,7 @@ def _messages(state: Snapshot, turns: Iterable[int]) -> list[Message]:
 
 def _turns_in(keys: Iterable[str]) -> list[int]:
     """The numbers of all turns, in order."""
-    return sorted(int(key.removeprefix(_TURN)) for key in keys if is_turn(key))
+    return sorted(turn_number(key) for key in keys if is_turn(key))
 
 
 def carried_over(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.memory import is_turn
+from sleipnir.scheduler.doctor import conversation_rules
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace
 from sleipnir.scheduler.runs.stranded import stuck
@@ -78,19 +78,6 @@ def _history_is_contiguous(run: RunSnapshot) -> Iterator[str]:
     elif run.checkpoints[run.step - 1].frontier != run.frontier:
         decided = " ".join(run.checkpoints[run.step - 1].frontier)
         yield f"step {run.step} is at '{run.record['frontier']}', decided was '{decided}'"
-
-
-def _calls_have_results(run: RunSnapshot) -> Iterator[str]:
-    """Of a conversation: each call of a turn has one result there, in the order of the calls."""
-    for checkpoint in run.checkpoints:
-        for key, messages in checkpoint.writes.items():
-            if not (is_turn(key) and isinstance(messages, list)):
-                continue
-            said = [message for message in messages if isinstance(message, dict)]
-            calls = [call["id"] for each in said for call in each.get("tool_calls") or ()]
-            results = [each["tool_call_id"] for each in said if each.get("role") == "tool"]
-            if calls != results:
-                yield f"'{key}' has the calls {calls} and results of {results}"
 
 
 def _has_lost_its_parts(run: RunSnapshot) -> bool:
@@ -355,7 +342,10 @@ _RULES: Mapping[str, Rule] = {
     "history": _history_is_contiguous,
     "visits": _visits_were_admitted,
     "commits": _each_visit_is_committed_once,
-    "conversation": _calls_have_results,
+    "conversation": conversation_rules.calls_have_results,
+    "turns": conversation_rules.turns_are_complete,
+    "tasks": conversation_rules.tasks_agree,
+    "inbox": conversation_rules.inbox_agrees,
     "children": _children_agree,
     "index": _indexes_agree,
 }
@@ -369,6 +359,8 @@ _RULES_OF_OPEN: Mapping[str, Rule] = {
     "frontier": _frontier_is_accounted_for,
     "counters": _counters_agree,
     "parent": _parent_waits,
+    "roster": conversation_rules.children_are_known,
+    "waits": conversation_rules.waits_are_told,
     "deadline": _deadline_is_watched,
     "expiry": _it_stays_while_it_goes_on,
 }

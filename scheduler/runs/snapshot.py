@@ -160,6 +160,9 @@ class RunSnapshot:
     parent: Parent | None
     spawned: frozenset[str]  # of the children those that its model has started and that are alive
     expires_in: Mapping[str, int]  # kind of key → ms, NEVER_EXPIRES or ABSENT
+    messages: int  # in its inbox, read or not
+    # Only in a complete check: `<run> <question>` that its model is told of, and no run asks.
+    unasked: tuple[str, ...]
     checkpoints: tuple[Checkpoint, ...]
     digest: str  # of what was read: equal as long as nothing changes
     # Name → ms that it has the run at; only in a complete check. Those of ids have no instants.

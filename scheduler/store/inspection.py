@@ -97,6 +97,8 @@ class Inspector:
             parent=_parent(*answer.parent) if answer.parent else None,
             spawned=frozenset(answer.spawned),
             expires_in=dict(pairs(answer.keys)),
+            messages=answer.messages,
+            unasked=tuple(answer.unasked),
             checkpoints=self._checkpoints(run_id, answer.steps),
             digest=answer.digest,
             indexes={name: int(float(score)) for name, score in pairs(answer.indexes)},

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.store.keys import partition_of, run_key
+from tests.support.conversations import converses
 from tests.support.engine import Engine
-from tests.support.model_server import ModelServer, calls, says
+from tests.support.model_server import ModelServer, Reply, Request, calls, says
+from tests.support.supervising import agents_in, collects_all
 
 # After its first step it does everything at once.
 GRAPH = """
@@ -159,16 +163,114 @@ def test_a_record_that_somebody_deletes_is_missed_and_purged_as_far_as_it_can_be
     engine.redis.flushall()
 
 
-def test_a_call_without_its_result_is_found(engine: Engine, server: ModelServer) -> None:
-    server.script.add(calls(("gone", {}), ("lost", {})), says("Done."))
-    talk = engine.submit_normal("model: openai:m\n")
-    engine.drive()
-    assert list(ConsistencyCheck(engine.redis).violations()) == []
+BOSS = "model: openai:m\ncan_spawn_agents: true\nmax_concurrent_agents: 1\n"
+# Of a tree that is led by a model, as of the runs above.
+BREAKAGES_OF_A_TREE = {
+    "HSET {p}:run:{child}|parent|{run} 1/talker": "waits",
+    "ZADD {p}:escalations:{run}|1|{child} 1/worker x": "waits",
+    "ZREM {p}:escalations:{run}|{child} 2/worker user__input": "indexes",
+    "DEL {p}:messages:{child}": "inbox",
+    "RPUSH {p}:messages:{run}|x": "inbox",
+}
 
-    history = run_key("history", talk)
-    checkpoint = json.loads(engine.redis.lindex(history, 1))
-    del checkpoint["writes"]["turn 1"][-1]
-    engine.redis.lset(history, 1, json.dumps(checkpoint))
 
-    (found,) = ConsistencyCheck(engine.redis).violations()
-    assert (found.run_id, found.rule) == (talk, "conversation")
+def lead(engine: Engine, server: ModelServer) -> str:
+    """Submit a run that collects an agent which asks, after a message; another has no place."""
+
+    def sends(request: Request) -> Reply:
+        (name,) = agents_in(request)
+        return calls(("agent__send_message", {"id": name, "message": "Deep."}))
+
+    plan = [{"subject": job, "agent": "worker", "prompt": job} for job in ("Dig.", "Plant.")]
+    create = calls(*(("agent__task_create", each) for each in plan))
+    converses(server, "Lead.", create, sends, collects_all, *[says("Done.")] * 5)
+    ask = calls(("user__input", {"question": "Where?"}))
+    converses(server, "Dig.", calls(("agent__check_inbox", {})), ask, says("A hole."))
+    engine.write_normal("worker", "escalation_timeout: 30\n")
+    return engine.submit_normal(BOSS, prompt="Lead.")
+
+
+@pytest.fixture
+def led(engine: Engine, server: ModelServer) -> str:
+    """Such a run as its agent has just asked."""
+    run_id = lead(engine, server)
+    for newest in (True, True, True, False, False):
+        engine.work_once(newest=newest)
+    return run_id
+
+
+def rewrite(engine: Engine, run_id: str, step: int, change: Callable[[Any], object]) -> None:
+    """Change what a step has written, in the history."""
+    history = run_key("history", run_id)
+    checkpoint = json.loads(engine.redis.lindex(history, step))
+    change(checkpoint["writes"])
+    engine.redis.lset(history, step, json.dumps(checkpoint))
+
+
+def test_a_tree_in_the_middle_of_everything_is_consistent(engine: Engine, led: str) -> None:
+    assert [question.text for question in engine.inbox()] == ["Where?"]
+    assert rules_broken(engine) == set()
+
+    engine.drive()  # its model forgets the child until that is cancelled
+
+    assert engine.run(led).output == "Done."
+    assert rules_broken(engine) == set()
+
+
+@pytest.mark.parametrize(("breakage", "rule"), BREAKAGES_OF_A_TREE.items())
+def test_what_is_broken_of_a_tree_is_found(
+    engine: Engine, led: str, breakage: str, rule: str
+) -> None:
+    (child,) = engine.queries.children(led)
+    names = {"p": partition_of(led), "run": led, "child": child.run_id}
+    command, _, arguments = breakage.partition(" ")
+
+    engine.redis.execute_command(
+        command, *(argument.format(**names) for argument in arguments.split("|"))
+    )
+
+    assert rule in rules_broken(engine)
+    engine.redis.flushall()
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda writes: writes["turn 1"].pop(), "conversation"),
+        (lambda writes: writes.pop("turn 1"), "turns"),
+        (lambda writes: writes.update({"turn 7": []}), "turns"),
+        (lambda writes: writes["tasks"].pop(0), "tasks"),
+        (lambda writes: writes["tasks"][0].update(owner=None), "tasks"),
+        (lambda writes: writes["tasks"][0].update(owner="agent_worker_00000000"), "tasks"),
+        (lambda writes: writes["tasks"][1].update(blocked_by=[1]), "tasks"),
+        (lambda writes: writes["tasks"][1].update(status="blocked", blocked_by=[2]), "tasks"),
+        (lambda writes: writes["agents"]["members"][0].update(run_id="0" * 16), "roster"),
+    ],
+)
+def test_what_a_model_cannot_have_been_told_is_found(
+    engine: Engine, led: str, change: Callable[[Any], object], rule: str
+) -> None:
+    rewrite(engine, led, 1, change)
+
+    assert rule in rules_broken(engine)
+
+
+def test_a_free_place_that_nobody_takes_is_found(engine: Engine, server: ModelServer) -> None:
+    run_id = lead(engine, server)
+    waits = run_key("waits", f"{run_id} 3/talker")
+    while not engine.redis.hexists(waits, "place"):
+        engine.work_once(newest=True)
+    assert rules_broken(engine) == set()
+
+    engine.redis.hset(waits, "place", "place open 1 -1 2")
+
+    assert "stuck" in rules_broken(engine)
+
+
+def test_a_child_that_its_model_has_forgotten_is_found(engine: Engine, led: str) -> None:
+    (child,) = engine.queries.children(led)
+    engine.redis.hset(run_key("run", child.run_id), "parent", f"{led} 1/talker")
+
+    rewrite(engine, led, 1, lambda writes: writes["agents"].update(members=[]))
+
+    assert "roster" in rules_broken(engine)

@@ -183,6 +183,18 @@ local function inspect_indexes(run_id, named)
   return found
 end
 
+-- Of a root: questions that are open to its model, and that no run below it asks.
+local function inspect_escalations(run_id)
+  local unasked = {}
+  for _, name in ipairs(redis.call('ZRANGE', key('escalations', run_id), 0, -1)) do
+    local asker, question = string.match(name, '^(%S+) (.+)$')
+    if redis.call('HEXISTS', key('questions', asker), question) == 0 then
+      unasked[#unasked + 1] = name
+    end
+  end
+  return unasked
+end
+
 -- `whole`: look also at what only a check wants to know: all children, and the parent's list.
 local function inspect(run_id, rest, whole)
   local digest = redis.call('HGET', key('run', run_id), 'digest')

@@ -5,7 +5,7 @@
 --      besides those that are open; `<visit> <call>` where that is what one waits for
 -- whole: '1' for all children, and for the parent's list of them; '0' for who is waited for
 -- USES store listed dispatch waiting inspect
--- OK   record visits staged pending deadline expiry children parent keys steps spawned digest indexes
+-- OK   record visits staged pending deadline expiry children parent keys steps spawned digest indexes messages unasked
 --      visits    visit, packed, its timer, waits, map, turns, and whether it is set aside
 --      waits     call, row, its timer, asked at, whether there is a question, since when it is
 --                open to its root's model
@@ -15,6 +15,8 @@
 --      spawned   run ids of children that its model has started and that are alive
 --      keys      kind, ms until it expires: -1 never, -2 it does not exist
 --      indexes   name, score pairs; with `whole` alone
+--      messages  how many are in its inbox
+--      unasked   questions that are open to its model, and that no run asks; with `whole` alone
 --      digest    of all the rest: what is decided on it is done by repair_run if it is still true
 --      '' stands for what does not exist
 local named, visits = {}, {}
@@ -24,4 +26,5 @@ end
 local reading = inspect(run_id, visits, whole == '1')
 return {'OK', {}, reading[1], reading[2], reading[3], reading[4], reading[5], reading[6],
   reading[7], reading[8], reading[9], reading[10], reading[11], digest_of(reading),
-  whole == '1' and inspect_indexes(run_id, named) or {}}
+  whole == '1' and inspect_indexes(run_id, named) or {},
+  redis.call('LLEN', key('messages', run_id)), whole == '1' and inspect_escalations(run_id) or {}}
