@@ -45,12 +45,6 @@ class Parking:
     def __init__(self, store: Transitions) -> None:
         self._store = store
 
-    def ask(
-        self, lease: Lease, *questions: Question, event: Event | None = None, turn: str = ""
-    ) -> None:
-        """Park a visit on questions; `turn` is what its conversation records of them."""
-        self.park(lease, [wait_for(each) for each in questions], event=event, turn=turn)
-
     def answer(
         self,
         run_id: str,

@@ -11,6 +11,7 @@ from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.snapshot import RunSnapshot
 from sleipnir.scheduler.store.inspection import Inspector
 from sleipnir.scheduler.store.keys import partition_of
+from sleipnir.scheduler.store.parking import wait_for
 from tests.support.engine import Engine
 from tests.support.keys import dump
 
@@ -85,7 +86,7 @@ def a_question(visit: str, run_id: str = RUN, **fields: Any) -> Question:
 
 def ask(engine: Engine, visit: str) -> None:
     """Begin a visit and park it on a question."""
-    engine.store.parking.ask(begin(engine, visit), a_question(visit))
+    engine.store.parking.park(begin(engine, visit), [wait_for(a_question(visit))])
 
 
 def spawn(engine: Engine, visit: str, child_id: str = CHILD, timeout_s: float = 300) -> None:

@@ -15,6 +15,7 @@ from sleipnir.scheduler.cli.arguments import complete_batches, complete_runs
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.parking import wait_for
 from tests.support.engine import Engine
 from tests.support.redis_server import RedisServer
 from tests.support.runs import a_question, a_run, begin, finish, submit
@@ -62,7 +63,7 @@ def continued(result: Result) -> list[str]:
 
 def ask(engine: Engine, run_id: str) -> None:
     lease = begin(engine, "1/s", run_id=run_id)
-    engine.store.parking.ask(lease, a_question("1/s", run_id))
+    engine.store.parking.park(lease, [wait_for(a_question("1/s", run_id))])
 
 
 # ---- ps

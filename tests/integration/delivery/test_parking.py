@@ -10,6 +10,7 @@ import pytest
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.runs.events import ChildStarted, QuestionAnswered, QuestionAsked
 from sleipnir.scheduler.runs.model import Failure, Lease, Usage
+from sleipnir.scheduler.store.parking import wait_for
 from tests.support.engine import Engine
 from tests.support.runs import (
     CHILD,
@@ -45,7 +46,7 @@ def resumed_with(engine: Engine, visit: str, token: str = "t9") -> Any:
 
 
 def test_a_run_whose_only_visit_asks_waits_for_a_person(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine), a_question("1/s"))
+    engine.store.parking.park(started(engine), [wait_for(a_question("1/s"))])
 
     (question,) = engine.inbox()
     assert status(engine) == "waiting"
@@ -54,7 +55,7 @@ def test_a_run_whose_only_visit_asks_waits_for_a_person(engine: Engine) -> None:
 
 
 def test_an_answer_resumes_its_visit(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine), a_question("1/s"))
+    engine.store.parking.park(started(engine), [wait_for(a_question("1/s"))])
     messages(engine)
 
     engine.store.parking.answer(RUN, "1/s", "  Yes\n")
@@ -66,7 +67,7 @@ def test_an_answer_resumes_its_visit(engine: Engine) -> None:
 
 
 def test_the_first_of_two_answers_wins(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine), a_question("1/s"))
+    engine.store.parking.park(started(engine), [wait_for(a_question("1/s"))])
     engine.store.parking.answer(RUN, "1/s", "yes")
 
     with unchanged(engine), pytest.raises(AnswerRefused, match="answered or withdrawn"):
@@ -81,7 +82,7 @@ def test_what_was_never_asked_takes_no_answer(engine: Engine) -> None:
 
 
 def test_a_run_whose_time_is_over_takes_no_answer(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.store.parking.park(started(engine, timeout_s=60), [wait_for(a_question("1/s"))])
     engine.clock.move(60)
 
     with unchanged(engine), pytest.raises(AnswerRefused, match="has ended"):
@@ -106,7 +107,7 @@ def test_a_step_waits_only_when_every_visit_does(engine: Engine) -> None:
 
 
 def test_cancelling_withdraws_the_question(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine), a_question("1/s"))
+    engine.store.parking.park(started(engine), [wait_for(a_question("1/s"))])
 
     engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
@@ -133,7 +134,9 @@ def test_parked_visits_cost_the_scheduler_nothing(engine: Engine) -> None:
 def test_parking_is_narrated_in_the_transition_itself(engine: Engine) -> None:
     fanned_out(engine, "a", "b")
     lease = begin(engine, "2/a")
-    engine.store.parking.ask(lease, a_question("2/a"), event=QuestionAsked("a", "?", (), None))
+    engine.store.parking.park(
+        lease, [wait_for(a_question("2/a"))], event=QuestionAsked("a", "?", (), None)
+    )
     engine.store.parking.answer(RUN, "2/a", "yes", event=QuestionAnswered("a"))
     child = a_run(CHILD, parent=f"{RUN} 2/b")
     engine.store.parking.spawn(
@@ -149,7 +152,7 @@ def test_parking_is_narrated_in_the_transition_itself(engine: Engine) -> None:
 
 
 def child_asks(engine: Engine, child_id: str = CHILD) -> None:
-    engine.store.parking.ask(begin(engine, "1/s", run_id=child_id), a_question("1/s"))
+    engine.store.parking.park(begin(engine, "1/s", run_id=child_id), [wait_for(a_question("1/s"))])
 
 
 def test_a_child_starts_in_its_parent_s_partition(engine: Engine) -> None:

@@ -18,6 +18,7 @@ from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import RunQueries
 from tests.support.engine import Engine
 from tests.support.keys import dump
@@ -62,7 +63,7 @@ def test_a_run_past_its_deadline_is_timed_out_with_its_children(engine: Engine) 
 
 
 def test_a_waiting_run_is_timed_out_too(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.store.parking.park(started(engine, timeout_s=60), [wait_for(a_question("1/s"))])
     engine.clock.move(60)
 
     engine.tick()
@@ -129,7 +130,7 @@ def test_a_sweep_names_what_is_due_oldest_first_and_in_bounds(engine: Engine) ->
 
 
 def test_two_schedulers_on_one_partition_do_no_harm(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.store.parking.park(started(engine, timeout_s=60), [wait_for(a_question("1/s"))])
     engine.clock.move(60)
     other = Scheduler(engine.store)
     engine.store.runs.close(RUN, "timed_out", OVERDUE)
@@ -143,7 +144,7 @@ def test_two_schedulers_on_one_partition_do_no_harm(engine: Engine) -> None:
 def test_a_timer_that_cannot_be_handled_does_not_hold_up_the_others(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine.store.parking.ask(started(engine, timeout_s=60), a_question("1/s"))
+    engine.store.parking.park(started(engine, timeout_s=60), [wait_for(a_question("1/s"))])
     engine.redis.zadd("{p01}:timers", {"nonsense": 1, f"visit {CHILD} 1/s": 2})
     engine.redis.set(f"{{p01}}:visits:{CHILD}", "not a hash", ex=60)
     engine.clock.move(60)
@@ -184,7 +185,7 @@ def test_a_finished_run_stays_until_its_retention_is_over(engine: Engine) -> Non
 
 
 def test_a_waiting_run_is_kept_for_ever(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine), a_question("1/s"))
+    engine.store.parking.park(started(engine), [wait_for(a_question("1/s"))])
     engine.clock.move(10 * RETENTION_S)
 
     engine.tick()

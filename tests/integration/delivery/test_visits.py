@@ -8,6 +8,7 @@ import pytest
 
 from sleipnir.scheduler.errors import RunClosed, StaleVisit
 from sleipnir.scheduler.runs.model import Begun, Lease
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.transitions import REPUBLISH_MS
 from tests.support.engine import Engine
 from tests.support.runs import (
@@ -204,7 +205,7 @@ def test_a_timer_of_what_is_gone_is_removed(engine: Engine) -> None:
 
 
 def test_a_timer_of_a_visit_that_waits_for_a_person_is_removed(engine: Engine) -> None:
-    engine.store.parking.ask(started(engine), a_question("1/s"))
+    engine.store.parking.park(started(engine), [wait_for(a_question("1/s"))])
     messages(engine)
     engine.redis.zadd("{p01}:timers", {f"visit {RUN} 1/s": 1})
 

@@ -17,6 +17,7 @@ from sleipnir.scheduler.runs.model import Failure, Lease, Run
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.worker.delivery.run_visit import run_visit
 from tests.support.engine import Engine
 from tests.support.keys import leaked_keys
@@ -394,7 +395,7 @@ def test_an_answer_is_asked_for_again_only_if_it_was_what_failed(
     engine: Engine, code: str, asks: bool
 ) -> None:
     started(engine)
-    engine.store.parking.ask(Lease(RUN, "1/s", "t1"), a_question("1/s"))
+    engine.store.parking.park(Lease(RUN, "1/s", "t1"), [wait_for(a_question("1/s"))])
     engine.store.parking.answer(RUN, "1/s", "yes")
     advance(engine, begin(engine, "1/s", "t2"), Plan({}, failure=Failure(code, "no", "s")))
     require_consistent(engine)

@@ -26,6 +26,7 @@ from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, partition_of, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.store.scripts import compose, script_names
@@ -162,7 +163,7 @@ def an_escalation(engine: Engine) -> None:
 
 def an_open_escalation(engine: Engine) -> None:
     an_escalation(engine)
-    engine.store.parking.ask(held("1/s", CHILD), ESCALATED)
+    engine.store.parking.park(held("1/s", CHILD), [wait_for(ESCALATED)])
     begin(engine, "2/a", "t2")
 
 
@@ -392,7 +393,9 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     ),
     "park_visit on a question": (
         step_of_three,
-        lambda e: e.store.parking.ask(held("2/a"), a_question("2/a"), event=EVENT, turn="{}"),
+        lambda e: e.store.parking.park(
+            held("2/a"), [wait_for(a_question("2/a"))], event=EVENT, turn="{}"
+        ),
     ),
     "close_wait": (asked, lambda e: e.store.parking.answer(RUN, "2/a", "yes", event=EVENT)),
     "spawn_child": (
@@ -435,7 +438,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     ),
     "park_visit on a question to the root": (
         an_escalation,
-        lambda e: e.store.parking.ask(held("1/s", CHILD), ESCALATED),
+        lambda e: e.store.parking.park(held("1/s", CHILD), [wait_for(ESCALATED)]),
     ),
     "close_wait of a question to the root": (
         an_open_escalation,

@@ -33,6 +33,7 @@ from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock
 from tests.support.keys import INDEXES
@@ -247,7 +248,7 @@ class IndexesAndModel(RuleBasedStateMachine):
         root = run.run_id
         question = Question(root, root, "one", run.visit, "a", 1, "input", "?", (), None, None)
 
-        self.store.parking.ask(run.lease, question)
+        self.store.parking.park(run.lease, [wait_for(question)])
 
         run.doing = "asked"
 

@@ -13,6 +13,7 @@ from sleipnir.scheduler.errors import BadCursor
 from sleipnir.scheduler.runs.model import Failure, Lease, RunContext, Status
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import indexes
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -119,7 +120,7 @@ def bring_into(engine: Engine, run_id: str, status: str) -> None:
         case Status.FAILED:
             advance(engine, lease, Plan({}, failure=Failure("R013", "it broke", "s")))
         case Status.WAITING:
-            engine.store.parking.ask(lease, a_question("1/s", run_id))
+            engine.store.parking.park(lease, [wait_for(a_question("1/s", run_id))])
         case Status.TIMED_OUT:
             engine.clock.move(1)
             engine.store.runs.close(run_id, "timed_out", Failure("R003", "too long", None))
@@ -298,7 +299,7 @@ def ask(engine: Engine, run_id: str, *, root: str | None = None, **fields: Any) 
     """Have a run that was just submitted ask."""
     lease = begin(engine, "1/s", run_id=run_id)
     question = a_question("1/s", run_id, root_run_id=root or run_id, **fields)
-    engine.store.parking.ask(lease, question)
+    engine.store.parking.park(lease, [wait_for(question)])
 
 
 def test_questions_are_listed_oldest_first_a_page_at_a_time(engine: Engine) -> None:

@@ -17,6 +17,7 @@ from sleipnir.scheduler.errors import (
 from sleipnir.scheduler.runs.model import Failure, Lease
 from sleipnir.scheduler.runs.plan import Branch
 from sleipnir.scheduler.store import scripts
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.scripts import compose, script_names
 from tests.support.engine import Engine
 from tests.support.runs import (
@@ -48,7 +49,9 @@ LEASED: dict[str, Action] = {
     "record_crash": lambda engine, lease: engine.store.visits.record_crash(
         lease, "killed by signal 9 (SIGKILL)"
     ),
-    "ask": lambda engine, lease: engine.store.parking.ask(lease, a_question(lease.visit)),
+    "ask": lambda engine, lease: engine.store.parking.park(
+        lease, [wait_for(a_question(lease.visit))]
+    ),
     "spawn": lambda engine, lease: engine.store.parking.spawn(
         lease, a_run(CHILD, parent=f"{RUN} {lease.visit}"), 300
     ),

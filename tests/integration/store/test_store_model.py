@@ -29,6 +29,7 @@ from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import new_run_id, run_key
+from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock
@@ -346,7 +347,9 @@ class StoreAndModel(RuleBasedStateMachine):
             run.run_id, run.run_id, "agent", name, name[2:], 1, "input", "?", (), None, None
         )
 
-        self.store.parking.ask(Lease(run.run_id, name, visit.token), question, turn="{}")
+        self.store.parking.park(
+            Lease(run.run_id, name, visit.token), [wait_for(question)], turn="{}"
+        )
 
         visit.turns += 1
         run.visits[name] = visit.now("asked")
