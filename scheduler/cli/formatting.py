@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sleipnir.scheduler.cli.terminal_output import (
     output_width,
@@ -113,6 +113,12 @@ def usd(cost_usd: float | None) -> str:
     if cost_usd is None:
         return "?"
     return dollars(cost_usd) if cost_usd else "-"
+
+
+def more_of(counts: Mapping[str, int]) -> str:
+    """What stands for the runs that a list leaves out."""
+    parts = ", ".join(f"{count:,} {status}" for status, count in counts.items())
+    return f"… {sum(counts.values()):,} more: {parts}"
 
 
 def first_line(text: str, width: int = 80) -> str:

@@ -12,6 +12,7 @@ from sleipnir.scheduler.cli.formatting import (
     columns,
     cost,
     first_line,
+    more_of,
     outcome,
     place_of_failure,
     tokens,
@@ -21,11 +22,12 @@ from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import elapsed_s, place_of
+from sleipnir.scheduler.views.documents import elapsed_s, left_out, place_of
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import RunEnded
     from sleipnir.scheduler.runs.map_items import MapItem
+    from sleipnir.scheduler.store.queries.lists import ChildRows
 
 _ITEMS = ("INDEX", "STATE", "TOOK", "TOKENS", "COST", "REASON")
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "WAITED", "PARKED", "TOKENS", "COST")
@@ -53,7 +55,7 @@ def page(
     run: Run,
     times: Sequence[NodeTimes],
     types: Mapping[str, str],
-    children: Sequence[Run],
+    children: ChildRows,
     questions: Sequence[Question],
     *,
     failures: Sequence[NodeFailure],
@@ -74,10 +76,12 @@ def page(
     if times:
         yield ""
         yield from columns(_NODES, [_node(row, types) for row in times])
-    if children:
+    if children.rows:
         yield ""
-        rows = [(child.run_id, child.agent, colored(child.status)) for child in children]
+        rows = [(child.run_id, child.agent, colored(child.status)) for child in children.rows]
         yield from columns(("CHILD", "AGENT", "STATUS"), rows)
+    if more := left_out(children):
+        yield more_of(more)
     for question in questions:
         yield ""
         yield f"{question.node} of run {question.run_id} asks: {printable(question.text)}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import Question, Run, RunRow, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.queries.lists import ChildRows
 
 Document = dict[str, Any]
 
@@ -54,18 +57,28 @@ def show_document(
     document: Document,
     times: Sequence[NodeTimes],
     types: Mapping[str, str],
-    children: Sequence[Run],
+    children: ChildRows,
 ) -> Document:
-    """`document`, a run's, with its nodes and children."""
+    """`document`, a run's, with its nodes and children.
+
+    `more_children`: numbers of those that are left out, by status or `uncounted`.
+    """
     return {
         "question": None,
         **document,
         "nodes": [_node_document(row, types.get(row.node)) for row in times],
         "children": [
             {"run_id": child.run_id, "agent": child.agent, "status": str(child.status)}
-            for child in children
+            for child in children.rows
         ],
+        "more_children": left_out(children),
     }
+
+
+def left_out(children: ChildRows) -> dict[str, int]:
+    """How many child runs are not shown, by status, or `uncounted` as nobody read it."""
+    counts = dict(sorted(children.folded.items()))
+    return {**counts, "uncounted": children.uncounted} if children.uncounted else counts
 
 
 def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> Document:

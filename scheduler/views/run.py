@@ -16,6 +16,7 @@ from sleipnir.scheduler.views.documents import (
     elapsed_s,
     error_document,
     failure_documents,
+    left_out,
     question_document,
     row_document,
 )
@@ -187,7 +188,7 @@ def children_document(client: Client, run: Run) -> Document:
     (found,) = client.queries.child_rows([run.run_id], most=_MOST_CHILDREN, counted=MOST_ENTRIES)
     return {
         "children": [row_document(row, now_ms=now_ms) for row in found.rows],
-        "more": {**found.folded, **({"uncounted": found.uncounted} if found.uncounted else {})},
+        "more": left_out(found),
     }
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.model import RunRow, Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.lists import ChildRows
-from sleipnir.scheduler.views.documents import Document, row_document
+from sleipnir.scheduler.views.documents import Document, left_out, row_document
 from sleipnir.scheduler.views.pages import page_document
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def runs_page(
         return {
             **fields,
             "children": [document(child) for child in found.rows],
-            "more_children": dict(_left_out(found)),
+            "more_children": left_out(found),
         }
 
     return page_document(page, "runs", [document(row) for row in page.entries])
@@ -109,9 +109,3 @@ def _read_children(client: Client, roots: Sequence[RunRow]) -> dict[str, ChildRo
         level = [row for rows in children for row in rows.rows]
         left -= len(level)
     return found
-
-
-def _left_out(found: ChildRows) -> Iterator[tuple[str, int]]:
-    yield from sorted(found.folded.items())
-    if found.uncounted:
-        yield "uncounted", found.uncounted

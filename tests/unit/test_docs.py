@@ -36,6 +36,7 @@ from sleipnir.scheduler.config.settings import FIELDS as ENGINE_SETTINGS
 from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import NO_USAGE, Question, Run, RunContext, RunRow, Status
 from sleipnir.scheduler.store.queries.batches import BatchRow
+from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.views.batches import batch_document
 from sleipnir.scheduler.views.documents import (
     question_document,
@@ -279,7 +280,7 @@ def documents() -> dict[str, dict[str, Any]]:
     question = Question("r", "r", "ask", "1/q", "q", 1, "input", "?", (), None, None)
     return {
         "run": of_run,
-        "node": show_document(of_run, [times], {}, [])["nodes"][0],
+        "node": show_document(of_run, [times], {}, ChildRows((), {}, 0))["nodes"][0],
         "row": row_document(row, now_ms=0),
         "batch": batch_document(batch, now_ms=0),
         "question": question_document(question),

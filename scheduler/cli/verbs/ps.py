@@ -133,8 +133,7 @@ def _rows(run: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, ...]]:
     for child in run.get("children", ()):
         yield from _rows(child, depth + 1)
     if more := run.get("more_children"):
-        parts = ", ".join(f"{count:,} {status}" for status, count in more.items())
-        yield (f"{indent}  … {sum(more.values()):,} more: {parts}", *[""] * (len(_HEAD) - 1))
+        yield (f"{indent}  {formatting.more_of(more)}", *[""] * (len(_HEAD) - 1))
 
 
 def _place(run: Mapping[str, Any]) -> str:

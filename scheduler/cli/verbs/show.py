@@ -17,11 +17,15 @@ from sleipnir.scheduler.cli.options import Options, common_options
 with lazy_imports():
     from sleipnir.scheduler.cli import run_page, run_result
     from sleipnir.scheduler.runs import events, history
-    from sleipnir.scheduler.views import documents
+    from sleipnir.scheduler.views import documents, runs
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run
+
+_MOST_CHILDREN_IN_JSON = 1_000
+# Of those that are not shown, how many are counted by status.
+_MOST_COUNTED = 5_000
 
 
 @click.command
@@ -37,7 +41,8 @@ def show(options: Options, run_id: str, map_node: str | None) -> None:
             _show_items(options, client, run, map_node)
             return
         times = history.node_times(records.history(run.run_id))
-        children = records.children(run.run_id)
+        most = _MOST_CHILDREN_IN_JSON if options.json else runs.MOST_CHILDREN
+        (children,) = records.child_rows([run.run_id], most=most, counted=_MOST_COUNTED)
         questions = client.open_questions(run.run_id)
         types = _node_types(client, run)
         waits_for = client.waits_for([run]).get(run.run_id)

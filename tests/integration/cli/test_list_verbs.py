@@ -203,6 +203,24 @@ def test_a_tree_folds_what_is_more_than_one_reads(engine: Engine, call: Call) ->
     assert lines[-1].strip() == "… 5 more: 4 queued, 1 succeeded"
 
 
+def test_a_page_shows_the_first_of_many_child_runs(engine: Engine, call: Call) -> None:
+    (root,) = submitted(engine, "11")
+    children = [f"11{number:014x}" for number in range(1, 101)]
+    for child in children:
+        submit(engine, child, parent=f"{root} 1/s")
+    engine.redis.rpush(run_key("children", root), *children)
+    finish(engine, children[-1])
+
+    lines = call("show", root).stdout.splitlines()
+    (document,) = documents(call("show", root, "--json"))
+
+    first = next(number for number, line in enumerate(lines) if line.startswith("CHILD"))
+    assert [line.split()[0] for line in lines[first + 1 : first + 21]] == children[:20]
+    assert lines[first + 21 :] == ["… 80 more: 79 queued, 1 succeeded"]
+    assert [child["run_id"] for child in document["children"]] == children
+    assert document["more_children"] == {}
+
+
 def test_all_and_tree_exclude_each_other() -> None:
     done = CliRunner().invoke(cli, ["ps", "--all", "--tree"])
 
