@@ -18,6 +18,7 @@ from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelRequest, Reply, complete
+from sleipnir.worker.llm.limits.estimate import prompt_tokens
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit, VisitLimits
 from sleipnir.worker.visit.exchanges import Exchanges
@@ -37,6 +38,9 @@ class DirectModels:
 
     def lacks_functions(self, _model: str) -> bool:
         return False
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        return prompt_tokens(request)
 
     def known_reply(self, _request: ModelRequest, _caller: Caller) -> Reply | None:
         return None

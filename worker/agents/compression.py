@@ -11,7 +11,6 @@ from sleipnir.scheduler.agents.todo import TodoList
 from sleipnir.worker.agents.texts import SUMMARISE, summary_section
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest
-from sleipnir.worker.llm.limits.estimate import prompt_tokens
 from sleipnir.worker.visit.context import Visit
 
 
@@ -44,7 +43,7 @@ def compress(
         MustWait: a limit stands against the call.
     """
     messages, most = conversation.messages(added), _threshold(visit)
-    is_long = visit.context.session is not None and 0 < most < _tokens(calls.model, messages)
+    is_long = visit.context.session is not None and 0 < most < _tokens(visit, calls, messages)
     if not is_long or messages[-1]["role"] != "assistant":
         return Compressed({})
     before: str | None = visit.state.get(SUMMARY)
@@ -84,8 +83,8 @@ def _threshold(visit: Visit[TurnNode]) -> int:
     return visit.limits.compression_tokens if own is None else own
 
 
-def _tokens(model: str, messages: Sequence[Message]) -> int:
-    return prompt_tokens(ModelRequest(model, messages))
+def _tokens(visit: Visit[TurnNode], calls: ModelCalls, messages: Sequence[Message]) -> int:
+    return visit.services.models.count_tokens(ModelRequest(calls.model, messages))
 
 
 def _told(messages: Sequence[Message]) -> Iterator[str]:

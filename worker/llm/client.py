@@ -221,6 +221,11 @@ def rerank(
     return gateway.rerank(query, texts, top_n, timeout_s, endpoint, cancellation)
 
 
+def count_tokens(messages: Sequence[Message], endpoint: Endpoint) -> int | None:
+    """The tokens of a prompt, as the library counts that the model is asked by; None: it cannot."""
+    return gateway.count_tokens(messages, endpoint)
+
+
 def no_key(variables: Sequence[str]) -> str:
     """The message for a provider whose key is not set."""
     names = " or ".join(variables)

@@ -26,10 +26,12 @@ from sleipnir.worker.llm.client import (
     Reply,
     Reranked,
     complete,
+    count_tokens,
     embed,
     prepare,
     rerank,
 )
+from sleipnir.worker.llm.limits.estimate import prompt_tokens
 from sleipnir.worker.llm.limits.gate import Gate, Permit
 from sleipnir.worker.llm.provider.endpoints import Endpoints
 from sleipnir.worker.llm.recording import rerankings
@@ -77,6 +79,12 @@ class Models:
     def lacks_functions(self, model: str) -> bool:
         """Whether a model, and all that stand in for it, are known not to call functions."""
         return lacks_functions(self._settings, model)
+
+    def count_tokens(self, request: ModelRequest) -> int:
+        """The tokens of a prompt, counted where that is possible, else estimated."""
+        endpoints = self.endpoints(request.model)
+        counted = count_tokens(request.messages, endpoints[0]) if endpoints else None
+        return prompt_tokens(request) if counted is None else counted
 
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model: replayed, or kept from before.

@@ -33,6 +33,9 @@ class ModelService(Protocol):
     def lacks_functions(self, model: str) -> bool:
         """Whether a model is known not to call functions."""
 
+    def count_tokens(self, request: ModelRequest) -> int:
+        """The tokens of a prompt."""
+
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """The reply that is known without asking a model, if it is."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.runs.model import Run
+from sleipnir.worker.llm.client import Endpoint, count_tokens
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 
@@ -213,3 +214,22 @@ def write_secret(tmp_path: Path, line: str) -> Path:
     file.write_text(line)
     file.chmod(0o600)
     return file
+
+
+@pytest.mark.parametrize(
+    ("model", "counted"),
+    [
+        ("anthropic/claude-sonnet-4-5", True),
+        ("anthropic/nobody-knows-it", False),
+        ("openai/gpt-4o", False),  # asked without litellm
+    ],
+)
+def test_prompts_are_counted_by_the_library_where_it_asks_a_model_it_knows(
+    model: str, counted: bool
+) -> None:
+    words = [{"role": "user", "content": "a " * 1_000}]
+
+    tokens = count_tokens(words, Endpoint(model))
+
+    assert (tokens is not None and 1_000 <= tokens < 1_100) == counted
+    assert (tokens is None) == (not counted)

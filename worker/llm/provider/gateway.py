@@ -20,6 +20,7 @@ from sleipnir.worker.llm.client import (
     Embedded,
     Endpoint,
     Listener,
+    Message,
     ModelCallFailed,
     ModelRequest,
     Reply,
@@ -135,6 +136,14 @@ def _numbers(
         if cancellation is not None and cancellation.is_set():
             raise ModelCallFailed("cancelled: the run no longer needs this reply") from error
         raise failure_of(error, limit_s, client.missing_keys(endpoint)) from error
+
+
+def count_tokens(messages: Sequence[Message], endpoint: Endpoint) -> int | None:
+    """What `sleipnir.worker.llm.client.count_tokens` does."""
+    # To load the library takes seconds and 130 MB: more than a better count is worth.
+    if is_asked_directly(endpoint) or not is_installed():
+        return None
+    return litellm_client.count_tokens(messages, endpoint)
 
 
 def prepare(endpoint: Endpoint) -> None:

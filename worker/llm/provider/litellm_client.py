@@ -101,6 +101,13 @@ def missing_keys(endpoint: Endpoint) -> Sequence[str]:
     return [name for name in missing if name.endswith(("_KEY", "_TOKEN"))]
 
 
+def count_tokens(messages: Sequence[Message], endpoint: Endpoint) -> int | None:
+    """The tokens of a prompt; None of a model that is not in litellm's table."""
+    if facts_of(endpoint.model) == ModelFacts():
+        return None
+    return int(litellm.token_counter(model=endpoint.model, messages=list(messages)))
+
+
 def facts_of(model: str) -> ModelFacts:
     """What litellm's table says of a model, by the name it has here; nothing if it is not in it."""
     try:
