@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -65,3 +65,24 @@ class InInputOrder:
         for finished in read_runs(self._records, over):
             self._ledger.mark(finished.item.number, "reported", finished.run.run_id)
             yield finished
+
+
+class UnseenKeys:
+    """Keys that no run of a batch has in its state: misspelt ones look as empty ones do."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._keys = dict.fromkeys(keys)
+        self._any_succeeded = False
+
+    def note(self, finished: FinishedLine) -> None:
+        """Look at the state in a result; of a run that failed it says nothing."""
+        if finished.run.status != "succeeded":
+            return
+        self._any_succeeded = True
+        for key, value in finished.more.get("state", {}).items():
+            if value is not None:
+                self._keys.pop(key, None)
+
+    def found(self) -> list[str]:
+        """Those that no run had which succeeded; none before one did."""
+        return list(self._keys) if self._any_succeeded else []

@@ -21,7 +21,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.batch.columns import known_columns
 from sleipnir.scheduler.batch.drive import Batch
-from sleipnir.scheduler.batch.finished import FinishedLine
+from sleipnir.scheduler.batch.finished import FinishedLine, UnseenKeys
 from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
 from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Ledger
@@ -289,9 +289,11 @@ class _Start:
             earlier=results.earlier if results else NO_USAGE,
             on_progress=display.update,
         )
+        unseen = UnseenKeys(self.call.with_state)
         try:
             for finished in map(self._with_more, batch.results()):
                 self._note_reasons(finished)
+                unseen.note(finished)
                 _write_result(finished, results, display)
         except KeyboardInterrupt:
             display.close()
@@ -309,6 +311,9 @@ class _Start:
             write_recording(self.client, sorted(runs), self.call.record, self.options)
         for line in final_lines(batch_options.name, batch.progress, self.ledger.reasons()):
             self.options.say(line)
+        if keys := unseen.found():
+            them = ", ".join(f"'{printable(key)}'" for key in keys)
+            self.options.say(f"no run has {them} in its state; `sleipnir state RUN` shows the keys")
         if self.call.replay is not None and self._tell_misses(batch_options.name):
             return ExitCode.FAILED  # whatever the runs made of it
         return _exit_code(batch.progress)

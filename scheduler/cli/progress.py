@@ -158,6 +158,11 @@ def final_lines(
         )
     if progress.failed:
         yield "--retry-failed lets the runs of failed lines go on where they stopped"
+    if progress.with_failures:
+        yield (
+            "lines with failed nodes have succeeded, --retry-failed leaves them alone; "
+            "--strict makes such lines fail, in a new batch (--name)"
+        )
     if progress.refused:
         yield (
             f"{len(progress.refused)} runs could not go on where they stopped, such as "

@@ -145,6 +145,7 @@ def test_results_may_carry_input_and_state_and_be_a_table(
     first, _ = lines_of((tmp_path / "out.csv.jsonl").read_text())
     assert first["input"]["prompt"] == "one"
     assert first["state"] == {"loud": "ONE!", "none": None}
+    assert "no run has 'none' in its state; `sleipnir state RUN` shows the keys" in done.stderr
     with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["prompt"], row["state.loud"]) for row in rows] == [

@@ -66,6 +66,7 @@ def test_a_batch_counts_runs_with_failed_nodes(sleipnir: Sleipnir, tmp_path: Pat
     assert done.returncode == 0
     assert [len(result["failures"]) for result in results] == [0, 1]
     assert "2 of 2 lines finished, 1 with failed nodes" in done.stderr
+    assert "--strict makes such lines fail" in done.stderr
 
 
 def test_lines_of_a_strict_batch_fail(sleipnir: Sleipnir, tmp_path: Path) -> None:
