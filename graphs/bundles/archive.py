@@ -35,6 +35,7 @@ BUNDLE_LIMIT_BYTES = 64 * 1024 * 1024
 UNPACKED_LIMIT_BYTES = 1024 * 1024 * 1024
 IGNORE_FILE = ".sleipnirignore"
 _IGNORE_LIMIT_BYTES = 1024 * 1024
+_BLOCK_BYTES = 1024 * 1024
 NEVER_PACKED = (
     ".git",
     ".venv",
@@ -70,14 +71,23 @@ def pack(parts: Iterable[Part], limit_bytes: int = BUNDLE_LIMIT_BYTES) -> Bundle
         BundleError: naming the member that leads outside, is no file, or is too much.
     """
     buffer = io.BytesIO()
-    ordered = sorted(parts, key=lambda part: part.place)
     try:
-        _write(buffer, ordered, limit_bytes)
+        digest = pack_into(buffer, parts, limit_bytes)
     except OSError as error:
         place = error.filename or "the agent"
         raise BundleError(f"cannot pack {place}: {error.strerror or error}") from error
-    data = buffer.getvalue()
-    return Bundle(hashlib.sha256(data).hexdigest(), data)
+    return Bundle(digest, buffer.getvalue())
+
+
+def pack_into(file: IO[bytes], parts: Iterable[Part], limit_bytes: int) -> str:
+    """Pack parts as `pack` does, into an empty file; returns the sha256 of what it has then.
+
+    Raises:
+        BundleError: naming the member that leads outside, is no file, or is too much.
+        OSError: something cannot be read or written.
+    """
+    _write(file, sorted(parts, key=lambda part: part.place), limit_bytes)
+    return _digest(file)
 
 
 def unpack(data: bytes, digest: str, target: Path) -> None:
@@ -88,14 +98,19 @@ def unpack(data: bytes, digest: str, target: Path) -> None:
     Raises:
         BundleError: the data is not what `digest` names, or holds an unsafe member.
     """
+    unpack_from(io.BytesIO(data), digest, target)
+
+
+def unpack_from(file: IO[bytes], digest: str, target: Path) -> None:
+    """Unpack as `unpack` does, what a file has; raises the same."""
     if target.exists():
         return
-    if hashlib.sha256(data).hexdigest() != digest:
+    if _digest(file) != digest:
         raise BundleError(f"the bundle is not the one named {digest[:12]}…: its hash differs")
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
     try:
-        _extract(data, scratch)
+        _extract(file, scratch)
         _make_directories_read_only(scratch)
         _move(scratch, target)
     finally:
@@ -110,12 +125,20 @@ def remove_unpacked(directory: Path) -> None:
     shutil.rmtree(directory)
 
 
-def _write(buffer: io.BytesIO, parts: list[Part], limit_bytes: int) -> None:
+def _digest(file: IO[bytes]) -> str:
+    file.seek(0)
+    digest = hashlib.sha256()
+    while block := file.read(_BLOCK_BYTES):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _write(file: IO[bytes], parts: list[Part], limit_bytes: int) -> None:
     places = {part.source.resolve(): part.place for part in parts if isinstance(part.source, Path)}
     unpacked, name = 0, ""
     # No owner or time gets in: they would change the digest of unchanged files.
     with (
-        gzip.GzipFile("", "wb", mtime=0, fileobj=buffer) as compressed,
+        gzip.GzipFile("", "wb", mtime=0, fileobj=file) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name, source in _members(parts):
@@ -125,9 +148,9 @@ def _write(buffer: io.BytesIO, parts: list[Part], limit_bytes: int) -> None:
                 raise _too_large(name, UNPACKED_LIMIT_BYTES, "unpacked")
             with _opened(member, source) as content:
                 archive.addfile(member, content)
-            if buffer.tell() > limit_bytes:
+            if file.tell() > limit_bytes:
                 raise _too_large(name, limit_bytes, "packed")
-    if buffer.tell() > limit_bytes:  # the compressor held the rest back until now
+    if file.tell() > limit_bytes:  # the compressor held the rest back until now
         raise _too_large(name, limit_bytes, "packed")
 
 
@@ -225,9 +248,10 @@ def _too_large(name: str, limit_bytes: int, how: str) -> BundleError:
     )
 
 
-def _extract(data: bytes, target: Path) -> None:
+def _extract(file: IO[bytes], target: Path) -> None:
+    file.seek(0)
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        with tarfile.open(fileobj=file, mode="r:gz") as archive:
             for member in _checked(archive):
                 _make(archive, member, target / member.name)
     except (tarfile.TarError, zlib.error, OSError, EOFError) as error:

@@ -183,7 +183,8 @@ class BuildStages:
         except _VectorGone:
             return StageDone(targets=("load",))
         address = visit.state["address"]
-        self._stores.indexes.put(address, built)
+        with built.content:
+            self._stores.indexes.put(address, built)
         self._stores.vectors.let_go(order.settings.embedding_model, digests)
         warnings = visit.state["warnings"]
         return self._done(visit, order, address, {**built.info, "warnings": warnings})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from sleipnir.graphs.bundles.archive import Part, pack
+from sleipnir.graphs.bundles.archive import UNPACKED_LIMIT_BYTES, Part, pack_into
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import MIB, reason
 from sleipnir.graphs.knowledge.address import DocumentHash
@@ -25,7 +26,7 @@ def build(
     embed: EmbedChunks | None,
     limit_bytes: int,
 ) -> PackedIndex:
-    """The index of documents.
+    """The index of documents, packed in a file without a name.
 
     Args:
         hashes: of the documents.
@@ -36,9 +37,13 @@ def build(
         BuildFailed: it cannot be written, or is too large, or its vectors do not fit together.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="sleipnir-index-") as name:
-            size = write_index(Path(name), settings, hashes, chunks, embed)
-            bundle = pack([Part(INDEX_DIRECTORY, Path(name))], limit_bytes)
+        with ExitStack() as opened:
+            content = opened.enter_context(tempfile.TemporaryFile(prefix="sleipnir-packed-"))
+            with tempfile.TemporaryDirectory(prefix="sleipnir-index-") as name:
+                size = write_index(Path(name), settings, hashes, chunks, embed)
+                _require_unpackable(Path(name))
+                digest = pack_into(content, [Part(INDEX_DIRECTORY, Path(name))], limit_bytes)
+            opened.pop_all()
     except VectorsUnusable as error:
         raise BuildFailed(f"{settings.embedding_model}: {error}") from error
     except OSError as error:
@@ -49,4 +54,13 @@ def build(
             f"the index takes more than {limit_bytes / MIB:g} MiB (kb_max_bytes)"
         ) from error
     info = {"files": len(hashes), "chunks": size.chunks, "dimension": size.dimension}
-    return PackedIndex(bundle.digest, bundle.data, info)
+    return PackedIndex(digest, content, info)
+
+
+def _require_unpackable(directory: Path) -> None:
+    """Check that other machines would take it; raises BuildFailed."""
+    if sum(file.stat().st_size for file in directory.rglob("*")) > UNPACKED_LIMIT_BYTES:
+        raise BuildFailed(
+            f"the index takes more than {UNPACKED_LIMIT_BYTES / MIB:g} MiB before it is packed: "
+            "make several knowledge bases of the documents, or longer chunks"
+        )

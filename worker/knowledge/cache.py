@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
 from typing import TypeGuard
 
-from sleipnir.graphs.bundles.archive import UNPACKED_LIMIT_BYTES, remove_unpacked, unpack
+from sleipnir.graphs.bundles.archive import UNPACKED_LIMIT_BYTES, remove_unpacked, unpack_from
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import reason
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
@@ -65,12 +66,13 @@ class IndexCache:
             except (OSError, IndexUnusable):
                 self._remove(target)
         for last in (False, True):
-            packed = self._indexes.get(address)
-            if packed is None:
-                return None
             try:
                 self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-                unpack(packed.data, packed.digest, target)
+                with tempfile.TemporaryFile(dir=self._directory) as content:
+                    digest = self._indexes.fetch(address, content)
+                    if digest is None:
+                        return None
+                    unpack_from(content, digest, target)
                 index = Index(target / INDEX_DIRECTORY)
             except (BundleError, IndexUnusable) as error:
                 self._remove(target)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import ArtifactStoreFailed
@@ -24,6 +26,7 @@ with lazy_imports():
 
 _RECORD = ".json"
 _RENEWALS_PER_RETENTION = 4
+_BLOCK_BYTES = 1024 * 1024
 
 
 def _now_s() -> float:
@@ -50,7 +53,8 @@ class OutsideIndexes:
         """
         with self._told():
             self._files.makedirs(self._root, exist_ok=True)
-            self._write(address, packed.data)
+            packed.content.seek(0)
+            self._write(address, packed.content)
             record = {"digest": packed.digest, "info": dict(packed.info)}
             self._write_record(address, record)
         with suppress(ArtifactStoreFailed):  # the next one will
@@ -66,17 +70,28 @@ class OutsideIndexes:
                 self._write_record(address, record)
         return record
 
-    def get(self, address: str) -> PackedIndex | None:
-        """An index as it was put; None if it is not there."""
+    def fetch(self, address: str, into: IO[bytes]) -> str | None:
+        """Write an index to an empty file; its hash, None if it is not there.
+
+        Raises:
+            ArtifactStoreFailed: it cannot be read.
+            OSError: the file cannot be written.
+        """
         record = self.record(address)
         if record is None:
             return None
-        with self._told():
-            try:
-                data: bytes = self._files.cat_file(self._path(address))
-            except FileNotFoundError:
-                return None
-        return PackedIndex(record["digest"], data, record["info"])
+        with ExitStack() as opened:
+            with self._told():
+                try:
+                    content = opened.enter_context(self._files.open(self._path(address), "rb"))
+                except FileNotFoundError:
+                    return None
+            while True:
+                with self._told():
+                    block: bytes = content.read(_BLOCK_BYTES)
+                if not block:
+                    return str(record["digest"])
+                into.write(block)
 
     def remove(self, address: str) -> None:
         """Forget an index."""
@@ -107,12 +122,13 @@ class OutsideIndexes:
 
     def _write_record(self, address: str, record: Mapping[str, Any]) -> None:
         text = json.dumps({**record, "used_at": self._now_s()})
-        self._write(address + _RECORD, text.encode())
+        self._write(address + _RECORD, BytesIO(text.encode()))
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write(self, name: str, content: IO[bytes]) -> None:
         """All of a file at once, or nothing that has its name."""
         scratch = self._path(f".{name}.{secrets.token_hex(4)}")
-        self._files.pipe_file(scratch, data)
+        with self._files.open(scratch, "wb") as file:
+            shutil.copyfileobj(content, file, _BLOCK_BYTES)
         self._files.mv(scratch, self._path(name))
 
     def _path(self, name: str) -> str:

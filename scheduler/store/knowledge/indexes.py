@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 import redis
 
@@ -43,9 +43,16 @@ class Indexes:
         found = self._kept.record(address)
         return None if found is None else dict(found["info"])
 
-    def get(self, address: str) -> PackedIndex | None:
-        """An index as it was put; None if a part of it is gone."""
-        return self._kept.get(address)
+    def fetch(self, address: str, into: IO[bytes]) -> str | None:
+        """Write an index to an empty file; returns the hash that its content has to have.
+
+        None if it is not kept, or a part of it is gone.
+
+        Raises:
+            RedisError, ArtifactStoreFailed: it cannot be had.
+            OSError: the file cannot be written.
+        """
+        return self._kept.fetch(address, into)
 
     def remove(self, address: str) -> None:
         """Forget an index."""
@@ -70,28 +77,28 @@ class RedisIndexes:
 
     def put(self, address: str, packed: PackedIndex) -> None:
         """Keep an index; raises RedisError."""
-        starts = range(0, len(packed.data), PART_BYTES)
-        for number, start in enumerate(starts):
-            part = packed.data[start : start + PART_BYTES]
-            self._redis.set(f"{index_key(address)}:{number}", part, px=self._keep_ms)
+        packed.content.seek(0)
+        parts = 0
+        while part := packed.content.read(PART_BYTES):
+            self._redis.set(f"{index_key(address)}:{parts}", part, px=self._keep_ms)
+            parts += 1
         # Whoever finds this finds the parts.
-        record = {"digest": packed.digest, "parts": len(starts), "info": dict(packed.info)}
+        record = {"digest": packed.digest, "parts": parts, "info": dict(packed.info)}
         self._redis.set(index_key(address), json.dumps(record), px=self._keep_ms)
 
-    def get(self, address: str) -> PackedIndex | None:
-        """An index as it was put; None if a part of it is gone."""
+    def fetch(self, address: str, into: IO[bytes]) -> str | None:
+        """As `Indexes.fetch`."""
         found = self.record(address)
         if found is None:
             return None
-        data = bytearray()
         for number in range(found["parts"]):
             part = self._redis.execute_command(
                 "GET", f"{index_key(address)}:{number}", NEVER_DECODE=True
             )
             if part is None:
                 return None
-            data += part
-        return PackedIndex(found["digest"], bytes(data), found["info"])
+            into.write(part)
+        return str(found["digest"])
 
     def remove(self, address: str) -> None:
         """Forget an index."""

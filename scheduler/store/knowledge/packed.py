@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import IO, Any
 
 from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class PackedIndex:
-    """An archive, and the hash that tells whether it arrived whole."""
+    """An archive in a file of its own, which whoever has it closes."""
 
-    digest: str  # sha256 of the data, hexadecimal
-    data: bytes
+    digest: str  # sha256 of the content, hexadecimal: tells whether it arrived whole
+    content: IO[bytes]
     info: Mapping[str, Any] = field(default_factory=dict)  # what a pointer says of it

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+import tracemalloc
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from sleipnir.graphs.files import MIB
 from sleipnir.scheduler.errors import ArtifactStoreFailed
 from sleipnir.scheduler.store.knowledge.artifact_store import OutsideIndexes
+from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from tests.support.engine import Engine
 from tests.support.knowledge import BY_WORDS, PETS
 
-PACKED = PackedIndex("d1", b"data", {"files": 2})
+CONTENT = b"data" * 400_000
+PACKED = PackedIndex("d1", BytesIO(CONTENT), {"files": 2})
+
+
+def fetched(indexes: OutsideIndexes, address: str) -> tuple[str | None, bytes]:
+    into = BytesIO()
+    return indexes.fetch(address, into), into.getvalue()
 
 
 @pytest.fixture(params=["directory", "memory"])
@@ -30,15 +44,46 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def test_what_is_put_is_found_and_can_be_removed(url: str) -> None:
     indexes = OutsideIndexes(url, 60)
-    assert (indexes.get("a"), indexes.record("a")) == (None, None)
+    assert (fetched(indexes, "a"), indexes.record("a")) == ((None, b""), None)
 
     indexes.put("a", PACKED)
     indexes.put("a", PACKED)
 
-    assert OutsideIndexes(url, 60).get("a") == PACKED
+    assert fetched(OutsideIndexes(url, 60), "a") == ("d1", CONTENT)
     indexes.remove("a")
     indexes.remove("a")
-    assert indexes.get("a") is None
+    assert fetched(indexes, "a") == (None, b"")
+
+
+@pytest.mark.parametrize("kind", ["directory", "redis"])
+def test_a_large_index_is_moved_in_small_parts(engine: Engine, tmp_path: Path, kind: str) -> None:
+    settings = replace(
+        engine.store.settings, artifact_store=str(tmp_path) if kind == "directory" else None
+    )
+    indexes = Indexes(engine.store.client, settings)
+    with TemporaryFile() as content, TemporaryFile() as arrived, peak_below(8 * MIB):
+        content.truncate(24 * MIB)
+        content.write(b"begins")
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+
+        indexes.put("a", PackedIndex(digest, content))
+
+        assert indexes.fetch("a", arrived) == digest
+        assert arrived.tell() == 24 * MIB
+        arrived.seek(0)
+        assert arrived.read(6) == b"begins"
+
+
+@contextmanager
+def peak_below(limit_bytes: int) -> Iterator[None]:
+    """Check that what the block does needs no more memory at once."""
+    tracemalloc.start()
+    try:
+        yield
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < limit_bytes
 
 
 class Remembering(MemoryFileSystem):
@@ -68,7 +113,7 @@ def test_what_another_machine_stored_since_is_found() -> None:
                 f"{indexes._root}/{name.replace('b', 'a', 1)}"
             ]
 
-        assert indexes.get("b") == PACKED
+        assert fetched(indexes, "b") == ("d1", CONTENT)
     finally:
         Remembering.store.clear()
 
@@ -79,12 +124,12 @@ def test_what_nobody_uses_goes_with_the_next_one(url: str) -> None:
     indexes.put("used", PACKED)
     indexes.put("unused", PACKED)
     now[0] += 40
-    assert indexes.get("used") is not None
+    assert indexes.record("used") is not None
     now[0] += 40
 
     indexes.put("new", PACKED)
 
-    assert [name for name in ("used", "unused", "new") if indexes.get(name)] == ["used", "new"]
+    assert [name for name in ("used", "unused", "new") if indexes.record(name)] == ["used", "new"]
 
 
 def test_a_worker_that_shares_the_place_alone_finds_what_another_built(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 import struct
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.bench.rag.texts import in_turn
+from sleipnir.worker.knowledge import building
 from sleipnir.worker.knowledge import search as searching
 from sleipnir.worker.knowledge.building import build
 from sleipnir.worker.knowledge.cache import IndexCache
@@ -44,8 +46,10 @@ class OneIndex:
     def __init__(self, packed: PackedIndex) -> None:
         self._packed = packed
 
-    def get(self, _address: str) -> PackedIndex:
-        return self._packed
+    def fetch(self, _address: str, into: IO[bytes]) -> str:
+        self._packed.content.seek(0)
+        shutil.copyfileobj(self._packed.content, into)
+        return self._packed.digest
 
 
 @pytest.fixture
@@ -112,15 +116,26 @@ def test_a_disk_without_room_ends_a_build(room: int) -> None:
         packed()
 
 
+def test_an_index_that_no_machine_would_unpack_is_not_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(building, "UNPACKED_LIMIT_BYTES", MIB // 4)
+
+    with pytest.raises(BuildFailed, match=r"takes more than 0.25 MiB before it is packed: make"):
+        packed()
+
+
 def test_a_disk_without_room_leaves_nothing_of_an_index_that_is_fetched(tmp_path: Path) -> None:
-    made: Any = OneIndex(packed())
-    cache = IndexCache(made, tmp_path, 10**8)
+    made = packed()
+    indexes: Any = OneIndex(made)
+    cache = IndexCache(indexes, tmp_path, 10**8)
 
     with full_disk.here(300_000), pytest.raises(KnowledgeFailed, match=f"to {tmp_path}: "):
         cache.get(ADDRESS)
 
     assert list(tmp_path.iterdir()) == []
     found = cache.get(ADDRESS)
+    made.content.close()
     assert found is not None
     assert found.keywords.count == len(DOCUMENTS)
 

@@ -20,6 +20,7 @@ from sleipnir.worker.knowledge import building
 from sleipnir.worker.knowledge.index import Chunk, Index, write_index
 from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.search import search
+from sleipnir.worker.knowledge.vectors import Matrix
 
 with lazy_imports():
     import sqlite3
@@ -30,6 +31,7 @@ with lazy_imports():
 _TOP_K = 5
 _OPENINGS = 15
 _LIMIT_BYTES = 4 * 1024**3
+_HASHES = [SourceText("./0.txt", "txt", "").hash]
 _PEAK = "from sleipnir.worker.bench.rag.speed import print_peak; print_peak({count})"
 
 
@@ -40,22 +42,16 @@ def speed(count: int) -> Iterator[Row]:
         NoCorpus: what the chunks are made of is not installed.
     """
     chunks, vectors = texts.chunks(count), texts.vectors(count)
-    hashes = [SourceText("./0.txt", "txt", "").hash]
     bare = _times(1, lambda: _in_directory(lambda path: _bare_whoosh(path, chunks)))
     fts5 = _times(1, lambda: _fts5(chunks).close())
-    build = _times(
-        1,
-        lambda: building.build(
-            texts.SETTINGS, hashes, chunks, texts.in_turn(vectors), _LIMIT_BYTES
-        ),
-    )
+    build = _times(1, lambda: _build(chunks, vectors))
     of = f"{count:,} chunks"
     yield row(f"build and pack, {of}", "index", 1, build, bare)
     yield row("bare whoosh, its keywords", "index", 1, bare, bare)
     yield row("SQLite FTS5, its keywords", "index", 1, fts5, bare)
     yield _memory(count)
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as name:
-        write_index(Path(name), texts.SETTINGS, hashes, chunks, texts.in_turn(vectors))
+        write_index(Path(name), texts.SETTINGS, _HASHES, chunks, texts.in_turn(vectors))
         yield row(f"open, {of}", "index", 1, _times(_OPENINGS, lambda: Index(Path(name))), None)
         yield from _queries(Index(Path(name)), chunks, of)
 
@@ -77,6 +73,11 @@ def _queries(index: Index, chunks: Sequence[Chunk], of: str) -> Iterator[Row]:
     database.close()
 
 
+def _build(chunks: Sequence[Chunk], vectors: Matrix) -> None:
+    embed = texts.in_turn(vectors)
+    building.build(texts.SETTINGS, _HASHES, chunks, embed, _LIMIT_BYTES).content.close()
+
+
 def _memory(count: int) -> Row:
     """What a build takes beside the chunks and vectors it is given, in KiB a chunk."""
     code = _PEAK.format(count=count)
@@ -91,8 +92,7 @@ def print_peak(count: int) -> None:
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _peak_kib()
-    hashes = [SourceText("./0.txt", "txt", "").hash]
-    building.build(texts.SETTINGS, hashes, chunks, texts.in_turn(vectors), _LIMIT_BYTES)
+    _build(chunks, vectors)
     os.write(1, str(_peak_kib() - before).encode())
 
 

@@ -5,13 +5,23 @@ import io
 import os
 import stat
 import tarfile
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
 from sleipnir.graphs.bundles import archive as bundle_module
-from sleipnir.graphs.bundles.archive import Bundle, Part, pack, remove_unpacked, unpack
+from sleipnir.graphs.bundles.archive import (
+    Bundle,
+    Part,
+    pack,
+    pack_into,
+    remove_unpacked,
+    unpack,
+    unpack_from,
+)
 from sleipnir.graphs.errors import BundleError
 
 
@@ -292,3 +302,21 @@ def test_a_bundle_that_unfolds_too_far_is_refused(
 def test_what_is_no_archive_is_refused(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="cannot unpack the bundle"):
         unpack(data, hashlib.sha256(data).hexdigest(), tmp_path / "out")
+
+
+def test_what_is_packed_into_a_file_is_never_held_as_a_whole(tmp_path: Path) -> None:
+    large = tmp_path / "in" / "large"
+    large.parent.mkdir()
+    large.write_bytes(os.urandom(4 * 1024 * 1024))  # cannot be compressed
+    tracemalloc.start()
+
+    with TemporaryFile() as file:
+        digest = pack_into(file, [Part("x", large.parent)], 64 * 1024 * 1024)
+        unpack_from(file, digest, tmp_path / "out")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        file.seek(0)
+        assert file.read() == pack([Part("x", large.parent)]).data
+
+    assert (tmp_path / "out" / "x" / "large").read_bytes() == large.read_bytes()
+    assert peak < 3 * 1024 * 1024
