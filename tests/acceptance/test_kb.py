@@ -8,6 +8,8 @@ from pathlib import Path
 import yaml
 
 from tests.support.command_line import Sleipnir
+from tests.support.knowledge import embedding
+from tests.support.model_server import ModelServer
 from tests.support.wait import wait_until
 
 GRAPH = """
@@ -80,6 +82,19 @@ def test_the_local_model_finds_other_words(own_project: Sleipnir) -> None:
     assert "2 chunks, dimension 256" in built.stderr
     hit = found["hits"][0]
     assert (hit["source"], hit["vector_rank"], hit["keyword_rank"]) == ("./cats.md", 1, None)
+
+
+def test_a_build_says_what_it_used(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        embedding(server)
+        sleipnir = Sleipnir(tmp_path, OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k")
+        model = "embedding_model: openai:e\n    chunk_size: 200\n    chunk_overlap: 0"
+        sleipnir.write("pets", GRAPH.replace("embedding_model: none", model), DOCS)
+
+        built = sleipnir("kb", "build", "pets")
+
+    assert "2 documents, 2 chunks, dimension 26" in built.stderr
+    assert ", 20 tokens" in built.stderr
 
 
 def test_what_cannot_be_built_is_told_in_a_line(own_project: Sleipnir) -> None:

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import pytest
 
+from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.files import MIB
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.scheduler.config.settings import Settings
@@ -20,11 +21,13 @@ from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.bench.rag.texts import in_turn
 from sleipnir.worker.knowledge import building
 from sleipnir.worker.knowledge import search as searching
+from sleipnir.worker.knowledge.agent_base import base_of
 from sleipnir.worker.knowledge.building import build
 from sleipnir.worker.knowledge.cache import IndexCache
 from sleipnir.worker.knowledge.errors import BuildFailed, KnowledgeFailed
 from sleipnir.worker.knowledge.index import chunks_of
 from sleipnir.worker.knowledge.keywords import Keywords
+from sleipnir.worker.knowledge.reading import documents
 from sleipnir.worker.knowledge.reading.documents import Loaded, SourceText
 from sleipnir.worker.knowledge.reading.loading import load_local
 from sleipnir.worker.knowledge.reading.reach import reach_here
@@ -123,6 +126,27 @@ def test_an_index_that_no_machine_would_unpack_is_not_stored(
 
     with pytest.raises(BuildFailed, match=r"takes more than 0.25 MiB before it is packed: make"):
         packed()
+
+
+def test_a_disk_without_room_for_documents_ends_a_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "_IN_MEMORY_BYTES", 100)
+    (tmp_path / "long.md").write_text("x" * 5000)
+
+    with full_disk.here(1000), pytest.raises(BuildFailed, match="documents cannot be kept in /"):
+        read(tmp_path, "long.md")
+
+
+def test_a_disk_without_room_for_its_note_is_told(tmp_path: Path) -> None:
+    (tmp_path / "graph.yaml").write_text(f"name: pets\n{BY_WORDS}")
+    base = base_of(load_agent(tmp_path), None, Settings())
+    built = {"address": ADDRESS, "files": 1, "chunks": 1, "dimension": None}
+
+    with full_disk.here(10), pytest.raises(KnowledgeFailed, match=f"cannot write {tmp_path}/.*: "):
+        base.note(base.order("a"), built)
+
+    assert base.pointer() is None
 
 
 def test_a_disk_without_room_leaves_nothing_of_an_index_that_is_fetched(tmp_path: Path) -> None:

@@ -237,6 +237,41 @@ def test_a_damaged_index_is_not_opened(tmp_path: Path, part: str, how: str) -> N
         Index(tmp_path / "index")
 
 
+@pytest.mark.parametrize("part", ["chunks.jsonl", "faiss.index", "manifest.json"])
+def test_parts_of_two_indexes_are_not_opened_as_one(tmp_path: Path, part: str) -> None:
+    build(tmp_path / "index", WITH_VECTORS)
+    build(tmp_path / "other", WITH_VECTORS, DOCUMENTS[:1])
+    shutil.copy(tmp_path / "other" / part, tmp_path / "index" / part)
+
+    with pytest.raises(IndexUnusable, match="its parts do not belong together"):
+        Index(tmp_path / "index")
+
+
+def test_vectors_of_another_dimension_than_it_says_are_not_opened(tmp_path: Path) -> None:
+    build(tmp_path / "index", WITH_VECTORS)
+    manifest = tmp_path / "index" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"dimension": 26', '"dimension": 25'))
+
+    with pytest.raises(IndexUnusable, match="its parts do not belong together"):
+        Index(tmp_path / "index")
+
+
+def test_equal_documents_give_equal_answers_on_every_machine_and_thread(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    words = [f"word{number}" for number in range(60)]
+    texts = [" ".join(rng.choice(words, 30)) for _ in range(200)]
+    documents = [SourceText(f"{n}", "txt", text) for n, text in enumerate(texts)]
+    one, other = (build(tmp_path / name, WITH_VECTORS, documents) for name in ("one", "other"))
+
+    def answers(index: Index, query: str) -> list[dict[str, Any]]:
+        return [hit.to_json() for hit in search(index, query, 5, letters)]
+
+    queries = [" ".join(rng.choice(words, 3)) for _ in range(40)]
+    expected = [answers(one, query) for query in queries]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(answers, [other] * len(queries), queries)) == expected
+
+
 def test_vectors_are_made_of_some_chunks_at_a_time(tmp_path: Path) -> None:
     documents = [SourceText(f"./{n}.txt", "txt", "abc"[: 1 + n % 3] * 5) for n in range(2500)]
     made: list[int] = []

@@ -60,6 +60,14 @@ def test_what_is_in_no_document_is_not_found(engine: Engine) -> None:
     assert (state["context"], state["sources"]) == ("", [])
 
 
+def test_a_query_without_a_value_fails_the_run_before_anything_is_built(engine: Engine) -> None:
+    run = engine.finish(GRAPH.replace("initial_prompt", "nowhere"), DOCS)
+
+    failure = engine.failure(run.run_id)
+    assert (failure.code, failure.node) == ("R001", "look_up")
+    assert engine.queries.children(run.run_id) == []
+
+
 def test_an_index_is_built_once_for_all_runs_and_workers(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

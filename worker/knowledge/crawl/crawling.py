@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
-from html.parser import HTMLParser
 from threading import Lock
 from time import monotonic
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from sleipnir.graphs.functions.lib.sleipnir.markdown import PageParser
 from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Response, fetch
 from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.lazy import lazy_imports
@@ -162,7 +162,7 @@ class _Pace:
         pause(at - now)
 
 
-class _Links(HTMLParser):
+class _Links(PageParser):
     """Collects where the links of a page lead to."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class _Links(HTMLParser):
 def _links_of(response: Response) -> Iterator[str]:
     """The links of a page, absolute and in one form."""
     links = _Links()
-    links.feed(response.text)
+    links.feed_page(response.text)
     try:
         base = urljoin(response.url, links.base)
     except ValueError:

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
+from sleipnir.graphs.functions.lib.sleipnir.markdown import PageParser
 from sleipnir.graphs.functions.lib.sleipnir.web import Response
 from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.worker.knowledge.crawl.scope import CrawlScope
@@ -66,7 +66,7 @@ class _Wiki(CrawlScope):
 
     def document(self, source: str, response: Response, reach: Reach) -> SourceText:
         body = _Element(_WIKI_BODY)
-        body.feed(response.text)
+        body.feed_page(response.text)
         if body.html:
             content = body.html.encode()
             response = replace(response, body=content, charset="utf-8")
@@ -110,7 +110,7 @@ def _files(repository: str, branch: str, directory: str, reach: Reach) -> list[s
     ]
 
 
-class _Element(HTMLParser):
+class _Element(PageParser):
     """Cuts one element out of a page."""
 
     def __init__(self, element_id: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import overload
+from typing import IO, overload
 
 from sleipnir.graphs.files import MIB, reason
 from sleipnir.graphs.knowledge.address import DocumentHash, content_hash
@@ -46,7 +47,7 @@ class _Texts:
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
+        weakref.finalize(self, _close, self._file)
         self._end = 0
 
     def add(self, text: str) -> tuple[int, int]:
@@ -69,6 +70,11 @@ class _Texts:
     def get(self, start: int, length: int) -> str:
         self._file.seek(start)
         return self._file.read(length).decode("utf-8", "surrogatepass")
+
+
+def _close(file: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):  # no room for its end: that was told already
+        file.close()
 
 
 class Documents(Sequence[SourceText]):

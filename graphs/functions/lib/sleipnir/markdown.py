@@ -34,12 +34,26 @@ def from_html(html: str, base_url: str = "", *, without: frozenset[str] = frozen
         without: more tags whose content is left out.
     """
     converter = _Converter(base_url, _DROPPED | without)
-    converter.feed(html)
-    converter.close()
+    converter.feed_page(html)
     return converter.markdown()
 
 
-class _Converter(HTMLParser):
+class PageParser(HTMLParser):
+    """Reads pages as they are, in a time that grows no faster than they do."""
+
+    def feed_page(self, html: str) -> None:
+        """Read a whole page; what is left open at its end, a tag or a comment, is dropped.
+
+        The library would look for the end of each anew in `close`: of 200 KB for minutes.
+        """
+        self.feed(f"{html}\n<")  # what follows a text tells that it is over
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Skip `<![…>` as browsers do; of most of them the library makes an AssertionError."""
+        return self.parse_bogus_comment(i, report)
+
+
+class _Converter(PageParser):
     """Collects finished blocks, and inline text in frames: the block's, a link's, a code's."""
 
     def __init__(self, base_url: str, dropped: frozenset[str]) -> None:

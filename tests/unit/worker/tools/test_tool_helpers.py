@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -281,3 +282,17 @@ def test_nesting_without_end_stays_readable() -> None:
 
     assert len(re.findall("- a", text)) == 2_000
     assert len(text) < 100_000
+
+
+@pytest.mark.parametrize("opened", ["<!--", "<a ", "a<b ", "<a href='", "<![x["])
+def test_a_page_with_much_left_open_is_read_at_once(opened: str) -> None:
+    began_s = process_time()
+
+    text = markdown.from_html(f"<p>Cats sleep.</p>{opened * 8_000}")
+
+    assert text.startswith("Cats sleep.")
+    assert process_time() - began_s < 1  # one by one, it would take eight seconds
+
+
+def test_a_page_has_what_browsers_skip() -> None:
+    assert markdown.from_html("a<![endif]-->b<![foo bar[x>c &amp d &a") == "abc & d &a"
