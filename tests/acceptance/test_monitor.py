@@ -103,7 +103,7 @@ def start(sleipnir: Sleipnir, redis_server: RedisServer, redis_client: Any) -> I
 
 def test_nodes_show_by_agent_and_node(start: Start, workers: Workers) -> None:
     worker = workers.start()
-    monitor = start()
+    monitor = start("--celery-events")
     # It switches events on when it has found the worker.
     wait_until(lambda: "enabled by remote" in worker.log.read_text(), "events are on", 30)
 
@@ -115,9 +115,47 @@ def test_nodes_show_by_agent_and_node(start: Start, workers: Workers) -> None:
     wait_until(lambda: names() == {"tested/first", "tested/last"}, "both nodes show", 30)
 
 
+def test_workers_report_tasks_only_while_somebody_watches(start: Start, workers: Workers) -> None:
+    worker = workers.start()
+    monitor = start("--basic-auth", "me:secret")
+    steps = {"first.py": "print('{}')"}
+
+    def said(what: str) -> int:
+        return worker.log.read_text().count(f"{what} by remote")
+
+    def listed() -> list[Any]:
+        return list(json.loads(monitor.get("/workers?json=1", "me:secret")[1])["data"])
+
+    def names() -> list[str]:
+        found = json.loads(monitor.get(TASKS, "me:secret")[1])["data"]
+        return sorted(task["name"] for task in found)
+
+    wait_until(listed, "the monitor has found the worker", 60)
+    workers.client.wait(workers.submit(GRAPH, steps))
+    assert (said("enabled"), names()) == (0, [])
+    monitor.get("/fleet/task-events/watch", "me:secret", method="POST")
+    wait_until(lambda: said("enabled"), "events are on", 60)
+    workers.submit(GRAPH, steps)
+    wait_until(lambda: names() == ["tested/first", "tested/last"], "what followed shows", 60)
+    assert "Workers report their tasks there until" in monitor.get("/fleet", "me:secret")[1]
+    monitor.get("/fleet/task-events/stop", "me:secret", method="POST")
+    wait_until(lambda: said("disabled"), "events are off", 60)
+
+
+def test_what_was_watched_ends_with_the_monitor(start: Start, workers: Workers) -> None:
+    worker = workers.start()
+    monitor = start("--celery-events")
+    wait_until(lambda: "enabled by remote" in worker.log.read_text(), "events are on", 60)
+
+    monitor.process.send_signal(signal.SIGTERM)
+
+    assert monitor.process.wait(timeout=90) == 0
+    wait_until(lambda: "disabled by remote" in worker.log.read_text(), "events are off", 60)
+
+
 def test_a_node_that_fails_is_a_failed_task(start: Start, workers: Workers) -> None:
     worker = workers.start()
-    monitor = start()
+    monitor = start("--celery-events")
     wait_until(lambda: "enabled by remote" in worker.log.read_text(), "events are on", 60)
 
     workers.submit(GRAPH, {"first.py": "raise ValueError('secret cause')"})
@@ -135,7 +173,7 @@ def test_no_page_shows_what_a_run_was_given(start: Start, workers: Workers) -> N
     canary = "canary-5f2c91d07e"
     graph = GRAPH + "variables: [{name: token, description: a secret, secret: true}]\n"
     worker = workers.start()
-    monitor = start()
+    monitor = start("--celery-events")
     wait_until(lambda: "enabled by remote" in worker.log.read_text(), "events are on", 30)
     given: dict[str, Any] = {"prompt": canary, "variables": {"token": canary}}
 

@@ -6,6 +6,12 @@ from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
 
 _BAR = "navbar.html"
 _BEGIN = '<ul class="app-nav navbar-nav">'
+_TASKS = "tasks.html"
+_TABLE = '<section class="tasks-table-card"'
+_WATCH = (
+    '<p class="px-3">Tasks show while workers report them: '
+    '<a href="/fleet#celery">switch that on or off</a>.</p>'
+)
 _OURS = '<li class="nav-item"><a class="nav-link" href="/now">Sleipnir</a></li>'
 
 _CONTROLS = "{% if not read_only %}"
@@ -18,4 +24,6 @@ class FlowerTemplates(PrefixedTemplates):
     def changed(self, name: str, text: str) -> str:
         if name == _BAR:
             return text.replace(_BEGIN, f"{_BEGIN}\n{_OURS}", 1)
+        if name == _TASKS:
+            text = text.replace(_TABLE, f"{_WATCH}\n{_TABLE}", 1)
         return text.replace(_CONTROLS, _CONTROLS_FOR_SOME)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.money import dollars
+from sleipnir.scheduler.store.clock import to_rfc3339
 
 NONE: Final = "\N{EN DASH}"
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
@@ -139,6 +140,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "megabytes": megabytes,
     "instant": instant,
     "short": short,
+    "rfc3339": to_rfc3339,
     "first_line": first_line,
     "visible": visible,
     "pretty": pretty,

@@ -33,6 +33,7 @@ from sleipnir.worker.monitor.handlers.engine import (
     FleetHandler,
     NowApi,
     NowHandler,
+    TaskEventsHandler,
 )
 from sleipnir.worker.monitor.handlers.entry import (
     AliveHandler,
@@ -80,6 +81,7 @@ ROUTES = (
     SiteRoute(r"/agents/([^/]+)", AgentPage, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(r"/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(r"/fleet", FleetHandler),
+    SiteRoute(r"/fleet/task-events/(watch|stop)", TaskEventsHandler, {"POST": Role.OPERATE}),
     SiteRoute(r"/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(r"/bulk", BulkPage, {"POST": Role.OPERATE}),

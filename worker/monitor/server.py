@@ -48,6 +48,7 @@ from sleipnir.worker.monitor.metrics import EngineMetrics
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.sign_in import SignIn
 from sleipnir.worker.monitor.site import Site
+from sleipnir.worker.monitor.task_events import TaskEvents
 
 # They read the command line's definitions when they are imported.
 with lazy_imports():
@@ -73,6 +74,7 @@ def main() -> int:
     parser.add_argument("--users", type=Path, help="file of users with their roles")
     parser.add_argument("--auth", help="e-mail addresses of who may sign in")
     parser.add_argument("--auth-provider", help="where they sign in")
+    parser.add_argument("--celery-events", action="store_true", help="have workers report tasks")
     parser.add_argument("--quiet", action="store_true", help="do not say where it listens")
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -107,6 +109,7 @@ class ListenPlace:
     port: int  # 0: any that is free
     proxies: Proxies
     sign_in: SignIn | None
+    has_task_events: bool  # workers report tasks to Flower's pages all the time
 
 
 def serve(
@@ -116,6 +119,7 @@ def serve(
     figures = EngineMetrics(site.client.store, settings)
     REGISTRY.register(figures)
     flower = _flower(settings, place, figures, site)
+    site.task_events = task_events = TaskEvents(flower, always=place.has_task_events)
     flower.add_handlers(".*", list(rules(site)))
     try:
         port = flower.start_http_server()
@@ -137,6 +141,7 @@ def serve(
         ticket = None if site.access.key is None else site.access.tickets.issue()
         _open(of_site(ticket=ticket))
     flower.start()
+    task_events.close()
     # Its threads wait for events of workers; none of them has anything to finish.
     logging.shutdown()
     os._exit(0)
@@ -162,6 +167,7 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
     options.port = place.port
     # Who may do what is decided before Flower is asked.
     options.basic_auth, options.read_only = [], False
+    options.enable_events = place.has_task_events
     options.max_tasks = _TASKS_IN_MEMORY
     options.url_prefix = site.prefix
     broker_url = settings.broker_url or settings.redis_url
@@ -226,7 +232,8 @@ def _place(settings: Settings, arguments: argparse.Namespace) -> ListenPlace:
     sign_in = None
     if arguments.auth or arguments.auth_provider:
         sign_in = SignIn.of(arguments.auth_provider, arguments.auth)
-    return ListenPlace(arguments.address, arguments.port, proxies, sign_in)
+    where = arguments.address, arguments.port
+    return ListenPlace(*where, proxies, sign_in, arguments.celery_events)
 
 
 def _access(

@@ -19,6 +19,7 @@ from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
+from sleipnir.worker.monitor.task_events import TaskEvents
 from sleipnir.worker.monitor.topics import Topics
 
 P = ParamSpec("P")
@@ -56,6 +57,7 @@ class Site:
         self.acts = VisitorRates(ACTS)
         self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
         self.topics = Topics(self)
+        self.task_events: TaskEvents | None = None  # of Flower, where it is served beside our pages
         self.hub = Hub(self.topics.look_at)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
 

@@ -66,6 +66,11 @@ with lazy_imports():
     default="",
     help="Where its addresses begin, behind a proxy that passes them on unchanged.",
 )
+@click.option(
+    "--celery-events",
+    is_flag=True,
+    help="Have workers report their tasks to Flower's pages all the time, which slows them down.",
+)
 @click.option("--open", "opens", is_flag=True, help="Open the pages in a browser.")
 @click.option(
     "--link", "prints", is_flag=True, help="Only print the link that opens the pages, and exit."
@@ -81,6 +86,7 @@ def monitor(
     auth_provider: str | None,
     new_user: tuple[str, str] | None,
     url_prefix: str,
+    celery_events: bool,
     opens: bool,
     prints: bool,
 ) -> int:
@@ -108,6 +114,8 @@ def monitor(
         command += ["--auth", auth, "--auth-provider", auth_provider]
     if users_file is not None:
         command += ["--users", str(users_file.absolute())]
+    if celery_events:
+        command.append("--celery-events")
     if options.quiet:
         command.append("--quiet")
     # Not an argument: everybody can read command lines.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from sleipnir.scheduler.views import batches, engine
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 
@@ -40,7 +41,23 @@ class FleetHandler(DocumentHandler):
     tab, title = "fleet", "Workers"
 
     async def get(self) -> None:
-        self.give(await self.site.call(engine.fleet_document, self.site.client))
+        document = await self.site.call(engine.fleet_document, self.site.client)
+        self.give(document, task_events=self.site.task_events)
+
+
+class TaskEventsHandler(ActingHandler):
+    """POST /fleet/task-events/watch and /stop"""
+
+    async def post(self, name: str) -> None:
+        events = self.site.task_events
+        if events is None:
+            raise Refused(Problem(404, "not_found", "there are no pages of Celery's tasks here"))
+        if name == "watch":
+            await events.watch(await self.site.call(self.site.client.queries.now_ms))
+        else:
+            await events.stop()
+        await self.note("task-events", name, "", "done")
+        self.redirect("/fleet#celery", status=303)
 
 
 class BatchesHandler(DocumentHandler):
