@@ -1,8 +1,14 @@
-"""Rows of nodes as one box each: graphs too large to be overlooked stay small drawings."""
+"""What is left out of drawings of graphs that are too large to be overlooked.
+
+Nodes in a row become one box. Ways aside from many nodes to the same one, as fallbacks are,
+are told in its caption: drawn, they take the layout minutes and leave little else to be seen.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from sleipnir.graphs.drawing.outline import Arrow, Box, Outline
@@ -11,6 +17,9 @@ from sleipnir.graphs.drawing.outline import Arrow, Box, Outline
 MOST_NODES: Final = 400
 # Fewer in a row take hardly more room than their box.
 _FEWEST_IN_A_ROW: Final = 3
+# So many arrows of these kinds are drawn into one node.
+_MOST_ASIDE: Final = 20
+_ASIDE: Final = frozenset({"otherwise", "each"})
 ROW_TYPE: Final = "row"
 
 # The nodes of each row, by the id of its first one, which is also that of its box.
@@ -18,11 +27,12 @@ Rows: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def folded(outline: Outline, most: int = MOST_NODES) -> tuple[Outline, Rows]:
-    """An outline in which nodes that only follow each other are one box.
+    """An outline without what makes it too large.
 
     Args:
         most: nodes that are drawn each for itself, if there are no more.
     """
+    outline = _thinned(outline)
     if len(outline.boxes) <= most:
         return outline, {}
     rows = _rows(outline)
@@ -36,6 +46,20 @@ def folded(outline: Outline, most: int = MOST_NODES) -> tuple[Outline, Rows]:
         _between(arrow, of_node) for arrow in outline.arrows if not _is_within(arrow, of_node)
     )
     return Outline(boxes, arrows, of_node.get(outline.start, outline.start)), rows
+
+
+def _thinned(outline: Outline) -> Outline:
+    """Without ways aside into nodes that have many; those say how many there are."""
+    aside = Counter(arrow.target for arrow in outline.arrows if arrow.kind in _ASIDE)
+    many = {node: count for node, count in aside.items() if count > _MOST_ASIDE}
+    if not many:
+        return outline
+    boxes = (
+        replace(box, caption=f"{box.caption}, from {many[box.id]} nodes") if box.id in many else box
+        for box in outline.boxes
+    )
+    arrows = (a for a in outline.arrows if not (a.kind in _ASIDE and a.target in many))
+    return Outline(tuple(boxes), tuple(arrows), outline.start)
 
 
 def _row_box(first: Box, nodes: Sequence[str]) -> Box:

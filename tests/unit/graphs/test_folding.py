@@ -48,3 +48,21 @@ def test_a_row_that_leads_back_to_its_beginning_stays_a_loop() -> None:
     assert rows == {"n0": ["n0", "n1", "n2", "n3"]}
     assert {(arrow.source, arrow.target) for arrow in shown.arrows} == {("n0", "n0"), ("n0", "z")}
     assert len(lay_out(shown).boxes) == 2
+
+
+def test_what_many_nodes_fall_back_to_says_so_without_arrows() -> None:
+    nodes = {
+        f"n{n}": {"type": "llm", "prompt": "x", "fallback": "sorry", "next": f"n{n + 1}"}
+        for n in range(200)
+    }
+    nodes |= {"n200": {"type": "end"}, "sorry": {"type": "end"}}
+    outline = outline_of(
+        make_graph({"name": "test", "model": "openai:x", "start": "n0", "nodes": nodes})
+    )
+
+    shown, _ = folded(outline)
+    picture = lay_out(shown)
+
+    assert shown.boxes[-1].caption == "end, from 200 nodes"
+    assert {arrow.kind for arrow in shown.arrows} == {"usual"}
+    assert len(picture.boxes) == 202
