@@ -35,6 +35,8 @@ PARKED = 10_000  # conversations that wait for a person
 STORED = 1_000_000  # runs that lists are read from
 WIDTH = 200  # branches
 ITEMS = 1_000
+MANY_ITEMS = 10_000
+MANY_NODES = 200
 CALLERS = 500  # model calls under way at once
 CALL_MS = 10_000  # each of them
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -159,11 +161,10 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
             private.await_ready(server)
             agents.write_agents(
                 home / "agents",
-                agents.linear(LENGTH),
-                agents.linear(4),
+                *map(agents.linear, (LENGTH, 4, MANY_NODES)),
                 agents.ending(),
                 agents.fan_out(WIDTH),
-                agents.mapped(ITEMS),
+                *map(agents.mapped, (ITEMS, MANY_ITEMS)),
                 agents.asking(),
                 *agents.asking_models(),
                 agents.pausing(),

@@ -52,8 +52,11 @@ def node_line(node: Mapping[str, Any]) -> str:
     """What a drawing says of a node of `graph_document`, in a line."""
     text = f"{glyph(node['state'])} {word(node['state'])}"
     if node["items"] is not None:
-        failed = f" ✕{node['failed']:,}" if node["failed"] else ""
-        return f"{text} {node['items']['done']}/{node['items']['total']}{failed}"
+        done = f"{node['items']['done']}/{node['items']['total']}"
+        # A box is narrow: how many failed stands for the word.
+        if node["failed"]:
+            return f"{glyph(node['state'])} {done} ✕{node['failed']:,}"
+        return f"{text} {done}"
     return f"{text} {TIMES}{node['visits']:,}" if node["visits"] > 1 else text
 
 

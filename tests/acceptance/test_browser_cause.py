@@ -1,0 +1,70 @@
+"""Somebody who knows nothing but the link finds out what failed, why, and what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.browser import Person, chromium
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, Reply, says
+from tests.support.site import ServedSite
+
+ITEMS = 300
+FAILING = 217
+MAP = f"""
+model: openai:gpt-4o-mini
+initial_state: {{words: [{", ".join(f"word-{n}" for n in range(ITEMS))}]}}
+start: each
+nodes:
+  each:
+    {{type: map, over: "{{{{words}}}}", as: word, branch: ask, collect_into: found,
+     on_error: collect, next: z}}
+  ask: {{type: llm, prompt: "Tell of {{{{word}}}}.", max_attempts: 1}}
+  z: {{type: end, output: "told"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """Has nothing to say of one word."""
+
+    def reply(request: Any) -> Reply:
+        return says("" if f"word-{FAILING}." in request.text else "It is bright.")
+
+    with ModelServer() as started:
+        started.when("Tell of", reply)
+        monkeypatch.setenv("OPENAI_BASE_URL", started.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
+        yield started
+
+
+def test_a_failed_item_its_model_call_and_its_cost_are_five_clicks_away(
+    engine: Engine, browser: Any, models: ModelServer
+) -> None:
+    engine.finish(MAP)
+    with ServedSite(engine.client) as site:
+        person = Person(browser, site)  # has opened the link, and is on its first page
+        page = person.page
+
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Runs").click()
+        page.locator("[data-row] a").first.click()
+        page.get_by_role("link", name=f"Items of each: {ITEMS:,} of {ITEMS:,} done").click()
+        page.get_by_role("link", name=f"item {FAILING}").click()
+        page.get_by_role("row", name=f"{FAILING} ").get_by_role("link", name="model").click()
+
+        page.get_by_text(f"Tell of word-{FAILING}.").wait_for()
+        assert page.locator("details.visit").count() == 1
+        assert page.get_by_role("region", name="assistant").inner_text().strip() == "assistant"
+        costs = page.locator("details.visit").inner_text()
+        assert "15 tokens, $0.0000" in costs
+        assert person.complaints.all == []
+        person.context.close()
