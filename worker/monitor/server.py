@@ -252,14 +252,15 @@ def _access(
             "monitor_user_header names: it takes one of these, and they take it; "
             "monitor_user_header also takes monitor_proxies, which are believed"
         )
-    key, role_of = monitor_key(data_dir()), RoleRules(roles).role_of
+    role_of = RoleRules(roles).role_of
+    secret = monitor_key(data_dir()) if vouched else ""
     users = None if users_file is None else MonitorUsers(users_file)
     return Access(
-        key=None if password or users or vouched else key,
+        key=None if password or users or vouched else monitor_key(data_dir()),
         password=password,
         users=users,
-        named=None if header is None else NamedUsers(header, role_of, key),
-        signed_in=None if sign_in is None else SignedInUsers(sign_in.allows, role_of, key),
+        named=None if header is None else NamedUsers(header, role_of, secret),
+        signed_in=None if sign_in is None else SignedInUsers(sign_in.allows, role_of, secret),
     )
 
 

@@ -14,7 +14,13 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.worker.monitor.access import STRANGER, Access, Visitor
 from sleipnir.worker.monitor.admission.hosts import is_loopback
-from sleipnir.worker.monitor.admission.rates import ACTS, FAILED_SIGN_INS, READS, VisitorRates
+from sleipnir.worker.monitor.admission.rates import (
+    ACTS,
+    FAILED_SIGN_INS,
+    READS,
+    VisitorRates,
+    source_of,
+)
 from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
@@ -74,14 +80,15 @@ class Site:
             TooOften: too many came from that address.
         """
         shows_something = "Authorization" in headers
+        source = source_of(address)
         # Before a password is checked: that takes time on purpose.
-        if shows_something and (wait_s := self.failed_sign_ins.wait_s(address)):
+        if shows_something and (wait_s := self.failed_sign_ins.wait_s(source)):
             raise TooOften(wait_s)
         found = self.access.visitor(headers, cookie, signed)
         if found is STRANGER and not is_loopback(address):  # a proxy has passed them on
             found = None
         if shows_something and (found is None or found.via == "nothing"):
-            self.failed_sign_ins.take(address)
+            self.failed_sign_ins.take(source)
         return found
 
     def asset(self, name: str) -> str:

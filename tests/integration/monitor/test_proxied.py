@@ -146,6 +146,24 @@ def test_wrong_keys_count_for_the_address_behind_the_proxy(serve: Serve) -> None
     assert [guess("192.0.2.1") for _ in range(6)] == [401] * 5 + [429]
     assert guess("192.0.2.2") == 401
     assert guess("6.6.6.6, 192.0.2.1") == 429
+    network = [guess(f"2001:db8::{number}") for number in range(1, 8)]
+    assert network == [401] * 5 + [429] * 2
+    assert guess("2001:db8:0:1::1") == 401
+
+
+def test_a_user_s_name_is_shown_as_text(serve: Serve) -> None:
+    name = "<script>alert(1)</script>\"'"
+    site = serve("127.0.0.1", roles=RoleRules({"operate": [".*"]}))
+    cancel = f"/runs/{RUN}/cancel"
+
+    site.ask(cancel, "POST", headers=named(name), form={})
+    page = wait_until(
+        lambda: "refused" in (text := site.ask("/audit", headers=named(name)).text) and text,
+        "it is noted",
+    )
+
+    assert page.count("&lt;script&gt;alert(1)") >= 2  # in the bar and in the list
+    assert "<script>alert" not in page
 
 
 def test_who_is_forwarded_is_not_on_this_machine(engine: Engine) -> None:

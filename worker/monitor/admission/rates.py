@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from ipaddress import ip_address, ip_network
 from time import monotonic
 
 from sleipnir.records import dataclass
@@ -23,6 +24,15 @@ class AllowedRate:
 READS = AllowedRate(50, 1.0)
 ACTS = AllowedRate(10, 1.0)
 FAILED_SIGN_INS = AllowedRate(5, 60.0)
+
+
+def source_of(address: str) -> str:
+    """Whose guesses count together: who has an IPv6 address has the whole network around it."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    return str(ip_network((found, 64), strict=False)) if found.version == 6 else str(found)
 
 
 class VisitorRates:

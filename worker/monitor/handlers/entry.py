@@ -6,6 +6,7 @@ import mimetypes
 
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
+from sleipnir.worker.monitor.admission.rates import source_of
 from sleipnir.worker.monitor.handlers.base import COOKIE, MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.monitor.site import assets, assets_version
@@ -22,11 +23,11 @@ class EntryHandler(MonitorHandler):
         if key is None and ticket is None:
             self.redirect("/now")
             return
-        address = self.request.remote_ip or ""
-        if wait_s := self.site.failed_sign_ins.wait_s(address):
+        source = source_of(self.request.remote_ip or "")
+        if wait_s := self.site.failed_sign_ins.wait_s(source):
             self.refuse_for(wait_s)
         if not self.site.access.opens(key, ticket):
-            self.site.failed_sign_ins.take(address)
+            self.site.failed_sign_ins.take(source)
             raise Refused(
                 Problem(
                     401,
