@@ -140,13 +140,14 @@ class RunNotFound(SleipnirError):
 
 
 class AmbiguousRun(SleipnirError):
-    """Several runs share that prefix."""
+    """Several runs share that prefix, or may do so: `matches` is empty if it is too short."""
 
     def __init__(self, prefix: str, matches: Sequence[str]) -> None:
         self.prefix = prefix
         self.matches = tuple(matches)
         shown = ", ".join(self.matches[:5])
-        super().__init__(f"'{prefix}' is an ambiguous run id: {shown}; use a longer prefix")
+        what = f"an ambiguous run id: {shown}" if shown else "too short for a run id"
+        super().__init__(f"'{prefix}' is {what}; use a longer prefix")
 
 
 class BadCursor(SleipnirError):

@@ -90,6 +90,15 @@ def test_a_failed_run_exits_with_1_and_its_reason(sleipnir: Sleipnir) -> None:
     assert "for details: sleipnir show " in done.stderr
 
 
+def test_one_character_is_too_short_for_a_run_id(sleipnir: Sleipnir) -> None:
+    run_id = sleipnir("submit", "failing").stdout.strip()
+
+    done = sleipnir("show", run_id[0])
+
+    assert done.returncode == 2
+    assert f"'{run_id[0]}' is too short for a run id; use a longer prefix" in done.stderr
+
+
 def test_a_redis_that_does_not_answer_exits_with_7(sleipnir: Sleipnir) -> None:
     done = sleipnir("run", "needy", "--redis", NOBODY)
 

@@ -56,7 +56,7 @@ class RecordQueries(Queries):
         """The id of the one run that begins with `prefix`, or that a model calls so.
 
         Raises:
-            RunNotFound, AmbiguousRun: there is none, or more than one.
+            RunNotFound, AmbiguousRun: there is none, or more than one, as with one character.
         """
         if is_handle(prefix):
             return self._resolve_handle(prefix)
@@ -68,7 +68,7 @@ class RecordQueries(Queries):
         if exact:
             return prefix
         if len(prefix) < _SHORTEST_PREFIX:
-            raise RunNotFound(prefix)
+            raise AmbiguousRun(prefix, ())
         with self._redis.pipeline(transaction=False) as pipe:
             for key in keys:
                 pipe.hkeys(key)
