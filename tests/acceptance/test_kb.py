@@ -35,6 +35,8 @@ def test_a_knowledge_base_from_its_build_to_its_end(own_project: Sleipnir) -> No
     missing = sleipnir("kb", "query", "pets", "look_up", "dogs")
     assert missing.returncode == 1
     assert "sleipnir kb build pets look_up" in missing.stderr
+    told = sleipnir("kb", "info", "pets")
+    assert (told.returncode, "sleipnir kb build pets look_up" in told.stderr) == (1, True)
 
     built = sleipnir("kb", "build", "pets")
     assert built.returncode == 0, built.stderr

@@ -107,7 +107,9 @@ def info(options: Options, agent: str, node: str | None) -> None:
     base = _base(options, agent, node)
     pointer = base.pointer()
     if pointer is None:
-        raise knowledge_errors.KnowledgeFailed(f"'{base.node_id}' is not built")
+        raise knowledge_errors.KnowledgeFailed(
+            f"'{base.node_id}' is not built: `sleipnir kb build {base.agent.name} {base.node_id}`"
+        )
     for change in base.changes(pointer):
         options.say(f"warning: {printable(change)} (W605)")
     with _indexes(options) as (indexes, _):
