@@ -17,6 +17,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import ActionRefused, EngineUnreachable, SleipnirError
 from sleipnir.scheduler.second_chances.many import Retried
+from sleipnir.scheduler.store.audit.log import DONE
 from sleipnir.scheduler.views.grouping import pattern_of
 from sleipnir.worker.monitor.problems import problem_of
 
@@ -24,7 +25,6 @@ ActName = Literal["cancel", "retry"]
 # Acts whose progress is told, and reasons of one for which runs were refused.
 _MOST_KNOWN = 100
 _MOST_REASONS = 20
-_DONE = "done"
 
 Note = Callable[[str, str], None]  # takes a run's id and what came of it
 
@@ -91,8 +91,8 @@ class BulkActs:
         )
         try:
             for result in results:
-                outcome = _DONE if result.refused is None else problem_of(result.refused).message
-                if outcome == _DONE:
+                outcome = DONE if result.refused is None else problem_of(result.refused).message
+                if outcome == DONE:
                     begun.done += 1
                 else:
                     begun.refused[pattern_of(outcome)] += 1

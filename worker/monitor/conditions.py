@@ -44,13 +44,18 @@ class RunConditions(BaseModel):
             agents=tuple(self.agent),
             batch=self.batch,
             labels=tuple((name, value) for name, _, value in labels),
-            since_ms=_instant("since", self.since, now_ms),
-            until_ms=_instant("until", self.until, now_ms),
+            since_ms=instant_of("since", self.since, now_ms),
+            until_ms=instant_of("until", self.until, now_ms),
             children=self.children,
         )
 
 
-def _instant(name: str, text: str | None, now_ms: int) -> int | None:
+def instant_of(name: str, text: str | None, now_ms: int) -> int | None:
+    """The instant in ms that a parameter means.
+
+    Raises:
+        Refused: it means none.
+    """
     try:
         return None if text is None else parse_time_bound(text).at(now_ms)
     except ValueError as error:

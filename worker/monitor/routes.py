@@ -44,6 +44,8 @@ from sleipnir.worker.monitor.handlers.entry import (
 )
 from sleipnir.worker.monitor.handlers.inbox import (
     AnswerApi,
+    AnsweredApi,
+    AnsweredHandler,
     InboxApi,
     InboxHandler,
     QuestionPage,
@@ -83,6 +85,7 @@ ROUTES = (
     SiteRoute(r"/fleet", FleetHandler),
     SiteRoute(r"/fleet/task-events/(watch|stop)", TaskEventsHandler, {"POST": Role.OPERATE}),
     SiteRoute(r"/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
+    SiteRoute(r"/inbox/answered", AnsweredHandler),
     SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(r"/bulk", BulkPage, {"POST": Role.OPERATE}),
     SiteRoute(rf"/bulk/{_RUN}", BulkProgressHandler),
@@ -97,6 +100,7 @@ ROUTES = (
     SiteRoute(r"/api/v1/fleet", FleetApi),
     SiteRoute(r"/api/v1/stream", StreamHandler),
     SiteRoute(r"/api/v1/questions", InboxApi),
+    SiteRoute(r"/api/v1/answers", AnsweredApi),
     SiteRoute(rf"/api/v1/questions/{_RUN}/(.+)/answer", AnswerApi, {"POST": Role.ANSWER}),
     SiteRoute(r"/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
     SiteRoute(rf"/api/v1/bulk/{_RUN}", BulkProgressApi),

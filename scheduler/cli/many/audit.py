@@ -19,10 +19,20 @@ if TYPE_CHECKING:
 _MOST_NAMED = 10
 
 
-def note(client: Client, act: str, targets: list[str], *, outcome: str = "done") -> None:
+def note(
+    client: Client,
+    act: str,
+    targets: list[str],
+    *,
+    outcome: str = "done",
+    detail: str = "",
+    waited_s: float | None = None,
+) -> None:
     """Note an act of the user of this machine; a Redis that is full keeps nobody from acting."""
     more = len(targets) - _MOST_NAMED
     named = " ".join(targets[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-    done = log.Act(user_name(), "operate", "cli", act, named, outcome)
+    done = log.Act(
+        user_name(), "operate", "cli", act, named, outcome, detail=detail, waited_s=waited_s
+    )
     with suppress(errors.RedisError):
         log.AuditLog(client.store.client).add(done)

@@ -36,7 +36,8 @@ def answer(options: Options, run_id: str, text: str | None, node: str | None) ->
         question = client.open_question(client.queries.resolve(run_id), node)
         text = ask(question) if text is None else text
         client.answer(question.run_id, text, question.place, by=user_name(), via="cli")
-        audit.note(client, "answer", [question.question_id])
+        waited_s = client.queries.waited_s(question)
+        audit.note(client, "answer", [question.question_id], detail=text, waited_s=waited_s)
         if options.json:
             found = {"run_id": question.run_id, "node": question.node}
             click.echo(json.dumps(found, ensure_ascii=False))

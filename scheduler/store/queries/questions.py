@@ -49,6 +49,10 @@ class QuestionQueries(IndexQueries):
         """How many are open."""
         return self._count(["inbox"], Span())
 
+    def waited_s(self, question: Question) -> float:
+        """Since a question was asked."""
+        return (self.now_ms() - question.asked_at) / 1000
+
     def list_questions(
         self,
         limit: int,
@@ -56,14 +60,23 @@ class QuestionQueries(IndexQueries):
         *,
         agents: Sequence[str] = (),
         batch: str | None = None,
+        node: str | None = None,
+        text: str | None = None,
+        until_ms: int | None = None,
     ) -> Page[Question]:
         """Open questions, oldest first; those of some agents' runs, or of a batch's.
+
+        Args:
+            node: only what it asks.
+            text: only questions that contain it, whatever its case.
+            until_ms: only those asked before then.
 
         Raises:
             BadCursor: the cursor is not one of a list of questions.
         """
         after = position_of("questions", cursor)
-        span = Span(newest_first=False)
+        span = Span(until=until_ms, newest_first=False)
+        part = None if text is None else text.casefold()
 
         def choose(entries: Sequence[Position]) -> list[Question | None]:
             questions = self._read_questions(entries)
@@ -73,13 +86,16 @@ class QuestionQueries(IndexQueries):
                 if question is not None
                 and (not agents or question.agent in agents)
                 and (batch is None or batches[question.root_run_id] == batch)
+                and (node is None or question.node == node)
+                and (part is None or part in question.text.casefold())
                 else None
                 for question in questions
             ]
 
         found = find_page("questions", self._merged(["inbox"], span, after), limit, choose)
         at_most = self._count(["inbox"], span)
-        total = None if agents or batch is not None else at_most
+        is_all = not agents and batch is None and node is None and text is None
+        total = at_most if is_all else None
         if cursor is None and found.next is None:
             total = len(found.entries)
         return Page(tuple(found.entries), found.next, found.searched, total, at_most)

@@ -86,7 +86,7 @@ def test_runs_that_ended_long_ago_go_after_a_look_at_them(engine: Engine, call: 
     for run_id in (*old, failed):
         with pytest.raises(RunNotFound):
             engine.run(run_id)
-    (noted,) = AuditLog(engine.redis).newest(9)
+    (noted,) = AuditLog(engine.redis).newest(9).entries
     assert (noted.act.act, noted.act.via, noted.act.outcome) == ("prune", "cli", "3 removed")
     assert set(noted.act.target.split()) == {*old, failed}
     assert_consistent(engine.redis, runs=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.store.machines import Machines, WorkerState
@@ -133,3 +134,55 @@ def test_many_questions_are_answered_alike(engine: Engine, site: ServedSite) -> 
     acts = site.ask("/api/v1/audit").json["acts"]
     assert len([act for act in acts if act["outcome"] == "done"]) == 2
     assert site.ask("/inbox", "POST", form={"answer": "12"}).status == 400
+
+
+def test_what_is_asked_alike_is_answered_at_once_and_answers_are_listed(
+    engine: Engine, site: ServedSite
+) -> None:
+    asked = [engine.finish(GRAPH, FILES).run_id for _ in range(3)]
+    other = engine.finish(GRAPH.replace("ask", "name"), FILES).run_id
+    alike = "/inbox?agent=tested&node=ask&limit=200"
+
+    inbox = site.ask("/inbox").text
+    group = site.ask(alike).text
+    questions = re.findall(r'name="question" value="([^"]+)" aria-label="Mark" checked', group)
+    done = site.ask(
+        alike, "POST", form=[*(("question", each) for each in questions), ("answer", "<7>")]
+    )
+
+    assert "ask asks 3 times" in inbox
+    assert f'href="{alike}"' in inbox.replace("&amp;", "&")
+    assert sorted(questions) == sorted(f"{run_id}/1/ask" for run_id in asked)
+    assert "3 answered." in done.text
+    assert len(engine.queries.questions(other)) == 1
+    answers = site.ask("/api/v1/answers?limit=2").json
+    older = site.ask(f"/api/v1/answers?cursor={answers['next']}").json
+    told = answers["answers"] + older["answers"]
+    assert [f"{each['run_id']}/{each['visit']}" for each in told] == questions[::-1]
+    assert {(each["answer"], each["by"], each["via"]) for each in told} == {
+        ("<7>", "operator", "page")
+    }
+    assert all(each["waited_s"] >= 0 for each in told)
+    assert "&lt;7&gt;" in site.ask("/inbox/answered").text
+    (mine,) = site.ask(f"/api/v1/answers?run={asked[1]}").json["answers"]
+    assert mine["visit"] == "1/ask"
+
+
+def test_questions_and_acts_are_filtered(engine: Engine, site: ServedSite) -> None:
+    runs = [engine.finish(GRAPH, FILES).run_id for _ in range(2)]
+    site.ask(f"/api/v1/runs/{runs[0]}/cancel", "POST", body="")
+    site.ask(f"/api/v1/questions/{runs[1]}/1/ask/answer", "POST", body='{"text": "7"}')
+    engine.finish(GRAPH, FILES)
+
+    def found(query: str) -> int:
+        return len(site.ask(f"/api/v1/questions?{query}").json["questions"])
+
+    counts = [found(query) for query in ("text=WHICH", "text=whom", "until=1h", "node=print", "")]
+    assert counts == [1, 0, 0, 0, 1]
+    assert site.ask("/api/v1/questions?until=soon").status == 400
+    acts = {
+        query: [act["act"] for act in site.ask(f"/api/v1/audit?{query}").json["acts"]]
+        for query in ("act=cancel", "who=operator", f"target={runs[1]}", "who=nobody")
+    }
+    assert list(acts.values()) == [["cancel"], ["answer", "cancel"], ["answer"], []]
+    assert "No act matches" in site.ask("/audit?who=nobody").text

@@ -160,7 +160,7 @@ def test_the_command_prints_the_new_ids_or_stays(engine: Engine, redis_server: R
     assert [found["forked_from"] for found in documents] == [
         {"run_id": before.run_id, "step": 1}
     ] * 2
-    newest = AuditLog(engine.redis).newest(9)[0].act
+    newest = AuditLog(engine.redis).newest(9).entries[0].act
     noted = (newest.act, newest.target, newest.outcome)
     assert noted == ("fork", before.run_id, f"run {one.stdout.strip()}")
     assert f"fork of  {before.run_id} after step 2" in shown.stdout

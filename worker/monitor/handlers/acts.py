@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.store.audit.log import Act
-from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
+from sleipnir.scheduler.views import audit
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.problems import problem_of
 
@@ -17,24 +16,30 @@ T = TypeVar("T")
 CANCEL_REASON = "cancelled on the monitor's page"
 MOST_REASON = 500
 _PAGE = 100
-_RUN_ID = re.compile("[0-9a-f]{16}")
+_MOST = 1_000
 
 
 class ActingHandler(MonitorHandler):
     """A handler whose acts are noted."""
 
     async def act(
-        self, name: str, target: str, function: Callable[..., T], *arguments: Any, detail: str = ""
+        self,
+        name: str,
+        target: str,
+        function: Callable[..., T],
+        *arguments: Any,
+        detail: str = "",
+        waited_s: float | None = None,
     ) -> T:
         """Call a function that changes something; note what came of it."""
-        outcome = "done"
+        outcome = DONE
         try:
             return await self.site.call(function, *arguments)
         except SleipnirError as error:
             outcome = problem_of(error).message
             raise
         finally:
-            await self.note(name, target, detail, outcome)
+            await self.site.call(self.noting(name, detail, waited_s), target, outcome)
 
     async def note(self, name: str, target: str, detail: str, outcome: str) -> None:
         """Note an act, and what came of it."""
@@ -69,25 +74,19 @@ class AuditHandler(MonitorHandler):
     """What was done, newest first."""
 
     async def get(self) -> None:
-        entries = await self.site.call(
-            self.site.audit.newest, _PAGE + 1, self.text_argument("cursor")
+        document = await self.site.call(
+            audit.audit_document,
+            self.site.audit,
+            AuditFilter(*map(self.text_argument, ("who", "act", "target", "outcome"))),
+            limit=self.number_argument("limit", _PAGE, _MOST),
+            cursor=self.text_argument("cursor"),
         )
-        shown = entries[:_PAGE]
-        document = {
-            "acts": [{"at": to_rfc3339(entry.at), **_fields(entry.act)} for entry in shown],
-            "next": shown[-1].place if len(entries) > _PAGE else None,
-        }
         if self.wants == "json":
             self.give_json(document)
-        else:
-            self.give_page("audit.html", tab="audit", title="Acts", audit=document)
+            return
+        argument = self.text_argument
+        self.give_page("audit.html", tab="audit", title="Acts", audit=document, argument=argument)
 
 
 class AuditApi(AuditHandler):
     gives_json = True
-
-
-def _fields(act: Act) -> dict[str, str | None]:
-    run_id = act.target.partition("/")[0]
-    fields = {name: getattr(act, name) for name in Act.__slots__}
-    return {**fields, "run_id": run_id if _RUN_ID.fullmatch(run_id) else None}

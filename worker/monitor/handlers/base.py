@@ -158,7 +158,9 @@ class MonitorHandler(ArgumentReader):
             return None
         return "refused", self.request.path.removeprefix(self.site.prefix)
 
-    def noting(self, name: str, detail: str = "") -> Callable[[str, str], None]:
+    def noting(
+        self, name: str, detail: str = "", waited_s: float | None = None
+    ) -> Callable[[str, str], None]:
         """Notes acts of this visitor: takes the target of each and what came of it."""
         assert self.visitor is not None
         self.is_noted = True
@@ -171,6 +173,7 @@ class MonitorHandler(ArgumentReader):
             outcome="",
             address=self.request.remote_ip or "",
             detail=detail,
+            waited_s=waited_s,
         )
 
         def note(target: str, outcome: str) -> None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.keys import place_of
-from sleipnir.scheduler.views import inbox, questions
+from sleipnir.scheduler.views import audit, inbox, questions
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.conditions import instant_of
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
-from sleipnir.worker.monitor.handlers.base import bad_request
+from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 _LIMIT = 50
 _MOST = 200
+# Nodes that are told as asking the same several times.
+_MOST_GROUPS = 5
 
 
 class AnswerHandler(ActingHandler):
@@ -34,8 +38,9 @@ class AnswerHandler(ActingHandler):
         def give() -> None:
             self.site.client.answer_question(question, text, by=by, via=via)
 
+        waited_s = await self.site.call(self.site.client.queries.waited_s, question)
         try:
-            await self.act("answer", question.question_id, give, detail=text)
+            await self.act("answer", question.question_id, give, detail=text, waited_s=waited_s)
         except AnswerInvalid as error:
             raise Refused(Problem(422, "invalid", str(error))) from error
         except AnswerRefused as error:
@@ -82,18 +87,27 @@ class InboxHandler(AnswerHandler):
         await self._show()
 
     async def _show(self, answered: int = 0, refused: Sequence[str] = ()) -> None:
+        queries = self.site.client.queries
+        node, batch, text = map(self.text_argument, ("node", "batch", "text"))
         document = await self.site.call(
             questions.inbox_page,
-            self.site.client.queries,
+            queries,
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
             agents=tuple(filter(None, self.get_query_arguments("agent"))),
-            batch=self.text_argument("batch"),
+            batch=batch,
+            node=node,
+            text=text,
+            until_ms=instant_of(
+                "until", self.text_argument("until"), await self.site.call(queries.now_ms)
+            ),
         )
         if self.wants == "json":
             self.give_json(document)
             return
         total = document["total"]
+        is_filtered = bool(set(self.request.query_arguments) - {"cursor", "limit", "answered"})
+        alike = [] if is_filtered else await self._alike()
         self.give_page(
             "inbox.html",
             tab="inbox",
@@ -101,14 +115,53 @@ class InboxHandler(AnswerHandler):
             inbox=document,
             argument=self.text_argument,
             is_first=self.text_argument("cursor") is None,
+            is_filtered=is_filtered,
+            is_marked=node is not None,
+            alike=alike,
             done=self.text_argument("answered"),
             answered=answered,
             refused=refused,
             suggestions=sorted({each for one in document["questions"] for each in one["options"]}),
         )
 
+    async def _alike(self) -> list[Document]:
+        found = await self.site.call(questions.alike_document, self.site.client.queries)
+        return [
+            {**group, "link": urlencode({**_of_group(group), "limit": _MOST})}
+            for group in found["alike"][:_MOST_GROUPS]
+        ]
+
+
+def _of_group(group: Document) -> dict[str, str]:
+    return {"agent": group["agent"], "node": group["node"]}
+
 
 class InboxApi(InboxHandler):
+    gives_json = True
+
+
+class AnsweredHandler(MonitorHandler):
+    """Answers that counted, newest first: whose, by what, after how long."""
+
+    async def get(self) -> None:
+        document = await self.site.call(
+            audit.answers_document,
+            self.site.audit,
+            who=self.text_argument("who"),
+            run_id=self.text_argument("run"),
+            limit=self.number_argument("limit", _LIMIT, _MOST),
+            cursor=self.text_argument("cursor"),
+        )
+        if self.wants == "json":
+            self.give_json(document)
+            return
+        argument = self.text_argument
+        self.give_page(
+            "answered.html", tab="inbox", title="Answers", answered=document, argument=argument
+        )
+
+
+class AnsweredApi(AnsweredHandler):
     gives_json = True
 
 
