@@ -94,9 +94,16 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     of_runs = [f"/runs/{failed}/{tab}" for tab in tabs]
     graphs = [f"/runs/{failed}/graph?node=each", f"/runs/{waiting}/graph?step=1"]
     narrower = [f"/runs/{failed}/model?node=ask&item=2", f"/runs/{failed}/state?step=2"]
-    questions = ["/inbox", f"/inbox/{waiting}/3/review", f"/inbox/{asking}/1/name"]
+    questions = [
+        "/inbox",
+        "/inbox?node=name",
+        "/inbox/answered",
+        f"/inbox/{waiting}/3/review",
+        f"/inbox/{asking}/1/name",
+    ]
     engine_pages = ["/now", "/runs", "/batches", "/batches/evening", "/limits", "/fleet"]
-    others = ["/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]
+    compared = f"/compare?a={waiting}&b={failed}"
+    others = [compared, "/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]
     return [*of_runs, *graphs, *narrower, *questions, *engine_pages, *others]
 
 

@@ -24,6 +24,7 @@ from sleipnir.worker.monitor.handlers.bulk import (
     BulkProgressApi,
     BulkProgressHandler,
 )
+from sleipnir.worker.monitor.handlers.compare import CompareApi, CompareHandler
 from sleipnir.worker.monitor.handlers.engine import (
     BatchApi,
     BatchesApi,
@@ -89,6 +90,7 @@ ROUTES = (
     SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute(r"/bulk", BulkPage, {"POST": Role.OPERATE}),
     SiteRoute(rf"/bulk/{_RUN}", BulkProgressHandler),
+    SiteRoute(r"/compare", CompareHandler),
     SiteRoute(r"/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute(r"/api/v1/me", MeHandler),
     SiteRoute(r"/api/v1/now", NowApi),
@@ -104,6 +106,7 @@ ROUTES = (
     SiteRoute(rf"/api/v1/questions/{_RUN}/(.+)/answer", AnswerApi, {"POST": Role.ANSWER}),
     SiteRoute(r"/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
     SiteRoute(rf"/api/v1/bulk/{_RUN}", BulkProgressApi),
+    SiteRoute(r"/api/v1/compare", CompareApi),
     SiteRoute(r"/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),
     SiteRoute(rf"/api/v1/runs/{_RUN}/(cancel|retry)", SteerApi, {"POST": Role.OPERATE}),
     SiteRoute(r"/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),

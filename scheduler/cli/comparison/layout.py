@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.scheduler.cli.comparison.words import word_diff
 from sleipnir.scheduler.cli.formatting import amount, columns, usd
 from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.second_chances.difference import Pair
+from sleipnir.scheduler.second_chances.words import word_diff
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.second_chances.difference import Difference, NodeDifference

@@ -1,0 +1,85 @@
+"""Two runs are compared: where they part, what differs, and the files of their agents."""
+
+from __future__ import annotations
+
+from tests.support.engine import Engine
+from tests.support.site import ServedSite
+
+GRAPH = """
+initial_state: {found: []}
+start: look
+nodes:
+  look: {type: script, script: look.sh, next: review}
+  review:
+    type: approval
+    question: "Publish?"
+    options: ["yes", "no"]
+    routes: {"yes": publish, "no": last}
+    on_other: last
+  publish: {type: script, script: look.sh, next: last}
+  last: {type: end, output: "done {{initial_prompt}}"}
+"""
+FILES = {"look.sh": 'echo \'{"found": ["<b>1</b>"]}\''}
+
+
+def test_two_runs_are_compared(engine: Engine, site: ServedSite) -> None:
+    a = engine.finish(GRAPH, FILES, prompt="one", answers={"review": ["yes"]}).run_id
+    b = engine.finish(GRAPH, FILES, prompt="<i>two</i>", answers={"review": ["no"]}).run_id
+
+    document = site.ask(f"/api/v1/compare?a={a[:12]}&b={b}").json
+    page = site.ask(f"/compare?a={a}&b={b[:12]}").text
+    same = site.ask(f"/api/v1/compare?a={a}&b={a}").json
+    begun = site.ask(f"/api/v1/compare?a={a}&b={b}&step=1").json
+
+    assert not document["equal"]
+    assert document["inputs"] == {"initial_prompt": {"a": "one", "b": "<i>two</i>"}}
+    assert document["route"]["common"] == [["look"], ["review"]]
+    assert (document["route"]["a"], document["route"]["b"]) == ([["publish"], ["last"]], [["last"]])
+    first = document["first"]
+    assert (first["step"], first["nodes"][0]["id"]) == ({"a": 3, "b": None}, "publish")
+    assert document["files"] == []
+    assert "&lt;i&gt;two" in page
+    assert "They differ from step 3 | none on, at <b>publish</b> (only in a)" in page
+    assert "publish → last" in page
+    assert (same["equal"], same["first"], same["inputs"]) == (True, None, {})
+    assert begun["route"] == {"common": [["look"]], "a": [], "b": []}
+    assert site.ask("/api/v1/compare?a=x").status == 400
+    assert site.ask(f"/compare?a={a}&b=ffffffffffffffff").status == 404
+    assert f'href="/compare?a={a}"' in site.ask(f"/runs/{a}").text
+    assert 'name="b"' in site.ask(f"/compare?a={a}").text
+
+
+def test_what_two_versions_of_an_agent_made_differently(engine: Engine, site: ServedSite) -> None:
+    answers = {"review": ["no"]}
+    a = engine.finish(GRAPH, FILES, answers=answers).run_id
+    other = {"look.sh": "echo '{\"found\": [2]}'  # <again>"}
+    b = engine.finish(GRAPH, other, answers=answers).run_id
+    words = "start: z\nnodes: {z: {type: end, output: '{{initial_prompt}}'}}"
+    c, d = (engine.finish(words, prompt="word " * 40 + last).run_id for last in ("so", "but"))
+
+    document = site.ask(f"/api/v1/compare?a={a}&b={b}").json
+    page = site.ask(f"/compare?a={a}&b={b}").text
+    texts = site.ask(f"/compare?a={c}&b={d}").text
+
+    assert [node["differs"] for node in document["first"]["nodes"]] == [["writes"]]
+    assert document["first"]["nodes"][0]["writes"]["b"] == {"found": [2]}
+    assert [(file["path"], file["change"]) for file in document["files"]] == [
+        ("look.sh", "changed")
+    ]
+    assert "# &lt;again&gt;" in page
+    assert "[-so-]" in texts
+    assert "{+but+}" in texts
+
+
+def test_secrets_of_either_run_are_not_shown(engine: Engine, site: ServedSite) -> None:
+    graph = """
+    variables: [{name: token, description: a secret, secret: true}]
+    start: z
+    nodes: {z: {type: end, output: "with {{token}}"}}
+    """
+    secrets = ("canary-5f2c91d07e", "canary-00aa11bb22")
+    a, b = (engine.finish(graph, variables={"token": each}).run_id for each in secrets)
+
+    shown = [site.ask(f"{path}?a={a}&b={b}").text for path in ("/compare", "/api/v1/compare")]
+
+    assert [text for text in shown if any(secret in text for secret in secrets)] == []

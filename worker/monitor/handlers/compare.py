@@ -1,0 +1,74 @@
+"""Two runs beside each other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sleipnir.scheduler.second_chances.words import word_diff
+from sleipnir.scheduler.views.comparison import comparison_document
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.masked import masked
+
+# Of one value; the API gives all of it.
+_MOST_CHARACTERS = 4_000
+# Rows of a table; the API gives all of them.
+_MOST_ROWS = 200
+# Texts that are longer are compared by word.
+_SHORT = 80
+
+
+class CompareHandler(MonitorHandler):
+    """`a` and `b` are two runs, or the beginnings of their ids; `step` one that both have taken."""
+
+    async def get(self) -> None:
+        a, b = self.text_argument("a"), self.text_argument("b")
+        found = None
+        if a is not None and b is not None:
+            found = await self.site.call(self._read, a.strip(), b.strip(), self.step_argument())
+        if self.wants == "json":
+            if found is None:
+                raise bad_request("a and b name the two runs")
+            self.give_json(found)
+            return
+        self.give_page(
+            "compare.html",
+            tab="runs",
+            title="Compare",
+            found=found,
+            a=a,
+            b=b,
+            step=self.text_argument("step"),
+            beside=_beside,
+            most=_MOST_ROWS,
+        )
+
+    def _read(self, a: str, b: str, step: int | None) -> Document:
+        client = self.site.client
+        a, b = client.queries.resolve(a), client.queries.resolve(b)
+        document: Document = comparison_document(client, a, b, step)
+        for run_id in (a, b):
+            document = masked(document, client.queries.run(run_id))
+        return document
+
+
+class CompareApi(CompareHandler):
+    gives_json = True
+
+
+def _beside(pair: Document) -> tuple[str, str]:
+    """Two values as they are shown: of long texts mostly what differs."""
+    a, b = pair["a"], pair["b"]
+    if isinstance(a, str) and isinstance(b, str) and max(len(a), len(b)) > _SHORT:
+        words = word_diff(a, b)
+        if words is not None:
+            a, b = words.a, words.b
+    return _shown(a), _shown(b)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
