@@ -29,11 +29,10 @@ from sleipnir.scheduler.store.connection import (
     describe,
     kombu_url,
     masked,
-    require_fit,
+    require_ready,
     transport_options,
 )
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.scheduler.store.keys import PROBE
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.permissions import permission_check
 from sleipnir.scheduler.store.queries import RunQueries
@@ -135,8 +134,7 @@ def _broker(url: str) -> Check:
 
 
 def _redis(client: RedisClient, where: str, settings: Settings) -> Iterator[Check]:
-    client.set(PROBE, "", px=1)  # one that is full, or a replica, refuses
-    warnings = require_fit(client, allow_unsafe=settings.allow_unsafe_redis)
+    warnings = require_ready(client, allow_unsafe=settings.allow_unsafe_redis)
     info = client.info()
     policy = info.get("maxmemory_policy", "noeviction")
     kept = "append-only file" if info.get("aof_enabled") else "no append-only file"

@@ -26,6 +26,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
+from sleipnir.scheduler.store.keys import PROBE
 from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
 from sleipnir.scheduler.store.sentinels import SentinelUrl
 
@@ -242,6 +243,17 @@ class OwnConnection(threading.local):
         self.client = type(shared)(
             connection_pool=shared.connection_pool, single_connection_client=True
         )
+
+
+def require_ready(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:
+    """Check that this Redis takes what it is given, and keeps it, as `require_fit`.
+
+    Raises:
+        EngineUnfit: as `require_fit`.
+        RedisError: it is away, full or a replica.
+    """
+    client.set(PROBE, "", px=1)
+    return require_fit(client, allow_unsafe=allow_unsafe)
 
 
 def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:

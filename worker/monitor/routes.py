@@ -57,60 +57,83 @@ from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.site import Site
 
-_RUN = r"([0-9a-f]{16})"
+# What may stand for the parts of a path.
+_ID = r"([0-9a-f]{16})"
+_PARTS = {
+    "run_id": _ID,
+    "bulk_id": _ID,
+    "visit": r"(.+)",
+    "verb": r"(cancel|retry)",
+    "switch": r"(watch|stop)",
+    "version": r"([0-9a-f]+)",
+    "file": r"([^/]+)",
+    "name": r"([^/]+)",
+    "prefix": r"([^/]+)",
+    "tab": r"([a-z]+)",
+    "part": r"([a-z.]+)",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SiteRoute:
-    """Addresses, and who may use them by which method; None: anybody from anywhere."""
+    """Addresses, and who may use them by which method; None: anybody from anywhere.
 
-    pattern: str
+    A path has its parts in braces; what is in brackets may be left out.
+    """
+
+    path: str
     handler: type[MonitorHandler]
     needs: Mapping[str, Role | None] = field(default_factory=lambda: {"GET": Role.READ})
 
+    @property
+    def pattern(self) -> str:
+        """The same as a regular expression."""
+        optional = self.path.replace("[", "(?:").replace("]", ")?")
+        return re.sub(r"\{(\w+)\}", lambda part: _PARTS[part[1]], optional)
+
 
 ROUTES = (
-    SiteRoute(r"/?", EntryHandler, {"GET": Role.LOCAL}),
-    SiteRoute(r"/assets/([0-9a-f]+)/([^/]+)", AssetHandler, {"GET": Role.LOCAL}),
-    SiteRoute(r"/healthz", AliveHandler, {"GET": None}),
-    SiteRoute(r"/readyz", ReadyHandler, {"GET": Role.LOCAL}),
-    SiteRoute(r"/runs", RunsPage),
-    SiteRoute(rf"/runs/{_RUN}/(cancel|retry)", SteerHandler, {"POST": Role.OPERATE}),
-    SiteRoute(r"/runs/([^/]+)(?:/([a-z]+))?", RunPage),
-    SiteRoute(r"/now", NowHandler),
-    SiteRoute(r"/batches", BatchesHandler),
-    SiteRoute(r"/batches/([^/]+)", BatchHandler),
-    SiteRoute(r"/agents", AgentsHandler),
-    SiteRoute(r"/agents/([^/]+)", AgentPage, {"GET": Role.READ, "POST": Role.OPERATE}),
-    SiteRoute(r"/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
-    SiteRoute(r"/fleet", FleetHandler),
-    SiteRoute(r"/fleet/task-events/(watch|stop)", TaskEventsHandler, {"POST": Role.OPERATE}),
-    SiteRoute(r"/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
-    SiteRoute(r"/inbox/answered", AnsweredHandler),
-    SiteRoute(rf"/inbox/{_RUN}/(.+)", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
-    SiteRoute(r"/bulk", BulkPage, {"POST": Role.OPERATE}),
-    SiteRoute(rf"/bulk/{_RUN}", BulkProgressHandler),
-    SiteRoute(r"/compare", CompareHandler),
-    SiteRoute(r"/audit", AuditHandler, {"GET": Role.OPERATE}),
-    SiteRoute(r"/api/v1/me", MeHandler),
-    SiteRoute(r"/api/v1/now", NowApi),
-    SiteRoute(r"/api/v1/batches", BatchesApi),
-    SiteRoute(r"/api/v1/batches/([^/]+)", BatchApi),
-    SiteRoute(r"/api/v1/agents", AgentsApi),
-    SiteRoute(r"/api/v1/agents/([^/]+)", AgentApi),
-    SiteRoute(r"/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
-    SiteRoute(r"/api/v1/fleet", FleetApi),
-    SiteRoute(r"/api/v1/stream", StreamHandler),
-    SiteRoute(r"/api/v1/questions", InboxApi),
-    SiteRoute(r"/api/v1/answers", AnsweredApi),
-    SiteRoute(rf"/api/v1/questions/{_RUN}/(.+)/answer", AnswerApi, {"POST": Role.ANSWER}),
-    SiteRoute(r"/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
-    SiteRoute(rf"/api/v1/bulk/{_RUN}", BulkProgressApi),
-    SiteRoute(r"/api/v1/compare", CompareApi),
-    SiteRoute(r"/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),
-    SiteRoute(rf"/api/v1/runs/{_RUN}/(cancel|retry)", SteerApi, {"POST": Role.OPERATE}),
-    SiteRoute(r"/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
-    SiteRoute(rf"/api/v1/runs/{_RUN}(?:/([a-z.]+))?", RunApi),
+    SiteRoute("/?", EntryHandler, {"GET": Role.LOCAL}),
+    SiteRoute("/assets/{version}/{file}", AssetHandler, {"GET": Role.LOCAL}),
+    SiteRoute("/healthz", AliveHandler, {"GET": None}),
+    SiteRoute("/readyz", ReadyHandler, {"GET": Role.LOCAL}),
+    SiteRoute("/runs", RunsPage),
+    SiteRoute("/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
+    SiteRoute("/runs/{prefix}[/{tab}]", RunPage),
+    SiteRoute("/now", NowHandler),
+    SiteRoute("/batches", BatchesHandler),
+    SiteRoute("/batches/{name}", BatchHandler),
+    SiteRoute("/agents", AgentsHandler),
+    SiteRoute("/agents/{name}", AgentPage, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/fleet", FleetHandler),
+    SiteRoute("/fleet/task-events/{switch}", TaskEventsHandler, {"POST": Role.OPERATE}),
+    SiteRoute("/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
+    SiteRoute("/inbox/answered", AnsweredHandler),
+    SiteRoute("/inbox/{run_id}/{visit}", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
+    SiteRoute("/bulk", BulkPage, {"POST": Role.OPERATE}),
+    SiteRoute("/bulk/{bulk_id}", BulkProgressHandler),
+    SiteRoute("/compare", CompareHandler),
+    SiteRoute("/audit", AuditHandler, {"GET": Role.OPERATE}),
+    SiteRoute("/api/v1/me", MeHandler),
+    SiteRoute("/api/v1/now", NowApi),
+    SiteRoute("/api/v1/batches", BatchesApi),
+    SiteRoute("/api/v1/batches/{name}", BatchApi),
+    SiteRoute("/api/v1/agents", AgentsApi),
+    SiteRoute("/api/v1/agents/{name}", AgentApi),
+    SiteRoute("/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/api/v1/fleet", FleetApi),
+    SiteRoute("/api/v1/stream", StreamHandler),
+    SiteRoute("/api/v1/questions", InboxApi),
+    SiteRoute("/api/v1/answers", AnsweredApi),
+    SiteRoute("/api/v1/questions/{run_id}/{visit}/answer", AnswerApi, {"POST": Role.ANSWER}),
+    SiteRoute("/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
+    SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressApi),
+    SiteRoute("/api/v1/compare", CompareApi),
+    SiteRoute("/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),
+    SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerApi, {"POST": Role.OPERATE}),
+    SiteRoute("/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/api/v1/runs/{run_id}[/{part}]", RunApi),
 )
 
 
@@ -118,4 +141,5 @@ def rules(site: Site) -> Iterator[tuple[str, type[Any], dict[str, Any]]]:
     """The routes as Tornado takes them."""
     prefix = re.escape(site.prefix)
     for route in ROUTES:
-        yield f"{prefix}{route.pattern}", route.handler, {"site": site, "needs": route.needs}
+        arguments = {"site": site, "needs": route.needs, "path": route.path}
+        yield f"{prefix}{route.pattern}", route.handler, arguments

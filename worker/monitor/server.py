@@ -118,6 +118,7 @@ def serve(
     """Serve our pages and Flower's; `opens` them in a browser."""
     figures = EngineMetrics(site.client.store, settings)
     REGISTRY.register(figures)
+    REGISTRY.register(site.figures)
     flower = _flower(settings, place, figures, site)
     site.task_events = task_events = TaskEvents(flower, always=place.has_task_events)
     flower.add_handlers(".*", list(rules(site)))

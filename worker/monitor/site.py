@@ -24,6 +24,7 @@ from sleipnir.worker.monitor.admission.rates import (
 from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
+from sleipnir.worker.monitor.own_figures import OwnFigures
 from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.task_events import TaskEvents
 from sleipnir.worker.monitor.topics import Topics
@@ -65,6 +66,7 @@ class Site:
         self.topics = Topics(self)
         self.task_events: TaskEvents | None = None  # of Flower, where it is served beside our pages
         self.hub = Hub(self.topics.look_at)
+        self.figures = OwnFigures(lambda: self.hub.streams)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
 
     def visitor(

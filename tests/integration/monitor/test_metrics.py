@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import redis
 import yaml
@@ -12,8 +15,11 @@ from prometheus_client.registry import CollectorRegistry
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor.metrics import EngineMetrics
+from sleipnir.worker.monitor.own_figures import OwnFigures
 from tests.support.engine import Clock, Engine
 from tests.support.pages import ROOT
+from tests.support.site import ServedSite
+from tests.support.wait import wait_until
 
 GRAPH = """
 start: ask
@@ -113,12 +119,58 @@ def test_without_redis_it_is_said(engine: Engine) -> None:
     assert names == [("sleipnir_redis_up", 0)]
 
 
+@contextmanager
+def redis_with(engine: Engine, name: str, value: str) -> Iterator[None]:
+    """A Redis that is configured otherwise for a while."""
+    before = engine.redis.config_get(name)[name]
+    engine.redis.config_set(name, value)
+    try:
+        yield
+    finally:
+        engine.redis.config_set(name, before)
+
+
+def test_the_monitor_tells_of_itself(engine: Engine) -> None:
+    with ServedSite(engine.client) as site:
+        registry = CollectorRegistry()
+        registry.register(site.site.figures)
+        with site.stream("runs") as frames:
+            next(frames)
+            site.ask("/runs")
+            site.ask("/api/v1/runs/0123456789abcdef/why")
+
+            assert registry.get_sample_value("sleipnir_monitor_streams") == 1
+        name = "sleipnir_monitor_request_seconds_count"
+        for page in ({"page": "/runs"}, {"page": "/api/v1/runs/{run_id}[/{part}]"}):
+            wait_until(partial(registry.get_sample_value, name, page), "the answer is counted")
+            assert registry.get_sample_value(name, page) == 1
+        alive = site.ask("/healthz").status
+        site.site.figures.loop_lag.note(6.0)
+        assert (alive, site.ask("/healthz").status) == (200, 503)
+        assert (registry.get_sample_value("sleipnir_monitor_loop_lag_seconds") or 0) >= 6
+
+
+def test_the_monitor_is_ready_while_redis_keeps_what_it_is_given(engine: Engine) -> None:
+    with ServedSite(engine.client) as site:
+        ready = site.ask("/readyz").status
+        with redis_with(engine, "maxmemory-policy", "allkeys-lru"):
+            evicts = site.ask("/readyz", headers={})
+        with redis_with(engine, "min-replicas-to-write", "1"):
+            refuses = site.ask("/readyz", headers={})
+        again = site.ask("/readyz").status
+
+    assert (ready, again) == (200, 200)
+    assert (evicts.status, "maxmemory-policy is allkeys-lru" in evicts.text) == (503, True)
+    assert (refuses.status, "NOREPLICAS" in refuses.text) == (503, True)
+
+
 def test_dashboard_and_alerts_ask_for_figures_that_there_are(engine: Engine) -> None:
     rules = {"providers": {"openai": {"concurrency": 4}}, "budgets": {"day": {"usd": 5}}}
     engine.configure(models=rules)
     metrics = EngineMetrics(engine.store, engine.store.settings)
     LimitCommands(engine.store).pause("openai", "for a test")
-    emitted = {family.name for family in metrics.collect()}
+    own = OwnFigures(lambda: 0)
+    emitted = {family.name for family in (*metrics.collect(), *own.collect())}
 
     asked = {
         name.removesuffix("_bucket")

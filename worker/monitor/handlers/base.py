@@ -51,18 +51,21 @@ class MonitorHandler(ArgumentReader):
     Args:
         site: what all of them share.
         needs: by method the least role; None: not even that of being on this machine.
+        path: the route's, for figures.
     """
 
     gives_json: ClassVar[bool] = False
     # Whether what it is sent may be as large as a value of a state.
     takes_values: ClassVar[bool] = False
+    is_timed: ClassVar[bool] = True
     visitor: Visitor | None = None
     outcome: str = "done"
     is_noted: bool = False  # in the audit log
 
-    def initialize(self, site: Site, needs: Needs) -> None:
+    def initialize(self, site: Site, needs: Needs, path: str) -> None:
         self.site = site
         self.needs = needs
+        self.path = path
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -75,6 +78,7 @@ class MonitorHandler(ArgumentReader):
         """`prepare` checks where acts come from, with or without a password."""
 
     def prepare(self) -> None:
+        self.site.figures.loop_lag.watch()
         method = "GET" if self.request.method == "HEAD" else self.request.method
         if method not in self.needs:
             raise Refused(Problem(405, "method", f"{self.request.path} does not take {method}"))
@@ -184,7 +188,12 @@ class MonitorHandler(ArgumentReader):
         return note
 
     def on_finish(self) -> None:
-        """Note acts that were refused before they began; strangers' would fill the log."""
+        """Count the answer; note acts that were refused before they began.
+
+        Those of strangers would fill the log.
+        """
+        if self.is_timed:
+            self.site.figures.count(self.path, self.request.request_time())
         known = self.visitor is not None and self.visitor.role >= Role.READ
         if self.request.method in _READS or self.is_noted or not known or self.get_status() == 429:
             return

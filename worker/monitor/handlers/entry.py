@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import mimetypes
 
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
+from sleipnir.scheduler.store.connection import require_ready
 from sleipnir.worker.monitor.admission.rates import source_of
 from sleipnir.worker.monitor.handlers.base import COOKIE, MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
@@ -13,6 +15,9 @@ from sleipnir.worker.monitor.site import assets, assets_version
 
 _COOKIE_DAYS = 30
 _YEAR_S = 365 * 86_400
+# An event loop that is later than that does not serve anybody.
+_MOST_LAG_S = 5.0
+_REDIS_S = 1.0
 
 
 class EntryHandler(MonitorHandler):
@@ -73,14 +78,24 @@ class AliveHandler(MonitorHandler):
     """Whether the event loop turns: it says so."""
 
     def get(self) -> None:
+        lag_s = self.site.figures.loop_lag.latest_s
+        if lag_s >= _MOST_LAG_S:
+            raise Refused(Problem(503, "busy", f"the monitor is {lag_s:.1f} s late"))
         self.give_text("ok\n")
 
 
 class ReadyHandler(MonitorHandler):
-    """Whether pages can be made: 503 with the reason if not."""
+    """Whether pages can be made and acts be noted: 503 with the reason if not."""
 
     async def get(self) -> None:
-        await self.site.call(self.site.client.queries.count_questions)
+        store = self.site.client.store
+        unsafe = store.settings.allow_unsafe_redis
+        checking = self.site.call(require_ready, store.client, allow_unsafe=unsafe)
+        try:
+            await asyncio.wait_for(checking, _REDIS_S)
+        except TimeoutError:
+            message = f"Redis did not answer within {_REDIS_S:g} s"
+            raise Refused(Problem(503, "redis", message)) from None
         self.give_text("ok\n")
 
 

@@ -1,0 +1,88 @@
+"""Figures of the monitor itself: how late its event loop is, its streams, what its answers take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from prometheus_client import Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_EVERY_S = 0.25
+_KEPT = 240  # a minute
+_SECONDS = (0.03, 0.1, 0.3, 1.0, 5.0)
+
+
+class LoopLag:
+    """How late the event loop comes to what is due."""
+
+    def __init__(self) -> None:
+        self._lags: deque[float] = deque([0.0], _KEPT)
+        self._is_watched = False
+
+    def watch(self) -> None:
+        """Measure from now on; called on the loop, and does nothing the second time."""
+        if not self._is_watched:
+            self._is_watched = True
+            self._wait(asyncio.get_running_loop())
+
+    def note(self, seconds: float) -> None:
+        """That it has been so late."""
+        self._lags.append(seconds)
+
+    @property
+    def latest_s(self) -> float:
+        return self._lags[-1]
+
+    @property
+    def worst_s(self) -> float:
+        """Of the last minute."""
+        return max(tuple(self._lags))
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = loop.time() + _EVERY_S
+        loop.call_at(due, self._turn, loop, due)
+
+    def _turn(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self.note(max(0.0, loop.time() - due))
+        self._wait(loop)
+
+
+class OwnFigures(Collector):
+    """Those of one site.
+
+    Args:
+        streams: how many are open.
+    """
+
+    def __init__(self, streams: Callable[[], int]) -> None:
+        self.loop_lag = LoopLag()
+        self._streams = streams
+        self._requests = Histogram(
+            "sleipnir_monitor_request_seconds",
+            "What answers of the monitor took",
+            ("page",),
+            registry=None,
+            buckets=_SECONDS,
+        )
+
+    def count(self, path: str, seconds: float) -> None:
+        """Count an answer to a request of a route."""
+        self._requests.labels(path).observe(seconds)
+
+    def describe(self) -> list[Metric]:
+        """Nothing: whoever registers this does not want it read."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All of them."""
+        streams = "Pages that are told of changes"
+        yield GaugeMetricFamily("sleipnir_monitor_streams", streams, value=self._streams())
+        yield GaugeMetricFamily(
+            "sleipnir_monitor_loop_lag_seconds",
+            "By how much the monitor's event loop was late, at worst in a minute",
+            value=self.loop_lag.worst_s,
+        )
+        yield from self._requests.collect()
