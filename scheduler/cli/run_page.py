@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sleipnir.graphs.errors import BundleError
 from sleipnir.scheduler.cli.formatting import (
     age,
     colored,
@@ -18,17 +19,21 @@ from sleipnir.scheduler.cli.formatting import (
     tokens,
 )
 from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.events import RunEnded, VisitDelayed
 from sleipnir.scheduler.runs.failures import NodeFailure
-from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.history import NodeTimes, node_times
 from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import elapsed_s, left_out, place_of
+from sleipnir.scheduler.views.runs import MOST_CHILDREN
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.runs.events import RunEnded
+    from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.map_items import MapItem
     from sleipnir.scheduler.store.queries.lists import ChildRows
 
+# Of child runs that are not shown, how many are counted by status.
+_MOST_COUNTED = 5_000
 _ITEMS = ("INDEX", "STATE", "TOOK", "TOKENS", "COST", "REASON")
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "WAITED", "PARKED", "TOKENS", "COST")
 
@@ -163,3 +168,55 @@ def _node(row: NodeTimes, types: Mapping[str, str]) -> tuple[str, ...]:
         tokens(row.usage),
         cost(row.usage),
     )
+
+
+def lines_of(client: Client, run: Run) -> Iterator[str]:
+    """The lines of `sleipnir show` of a run as it is now."""
+    records = client.queries
+    yield from page(
+        run,
+        node_times(records.history(run.run_id)),
+        node_types(client, run),
+        children_of(client, run, MOST_CHILDREN),
+        client.open_questions(run.run_id),
+        failures=records.failures(run),
+        waits=client.waits_for([run]).get(run.run_id) or _rests_for(client, run),
+        now_ms=records.now_ms(),
+        earlier_ends=_earlier_ends(client, run),
+    )
+
+
+def children_of(client: Client, run: Run, most: int) -> ChildRows:
+    """The first child runs of a run, and the numbers of the others."""
+    (found,) = client.queries.child_rows([run.run_id], most=most, counted=_MOST_COUNTED)
+    return found
+
+
+def _earlier_ends(client: Client, run: Run) -> list[tuple[int, RunEnded]]:
+    """When and how tries before this one ended, as far as that is still told."""
+    if run.tries == 1:
+        return []
+    told = client.queries.follow(run.run_id, block=False)
+    return [
+        (entry.at, entry.event)
+        for entry in told
+        if isinstance(entry.event, RunEnded) and (entry.event.number or 1) < run.tries
+    ]
+
+
+def _rests_for(client: Client, run: Run) -> str | None:
+    """What a run rests for that ends by itself, such as a rate or a pause of a provider."""
+    newest = None if run.is_final else client.queries.newest_entry(run.run_id)
+    if newest is None or not isinstance(newest.event, VisitDelayed):
+        return None
+    return newest.event.reason
+
+
+def node_types(client: Client, run: Run) -> Mapping[str, str]:
+    """The types of its nodes, as far as its agent is stored."""
+    if run.context.converses:
+        return dict.fromkeys(run.visits, "agent")
+    try:
+        return client.node_types(run)
+    except BundleError:
+        return {}

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from sleipnir.scheduler.second_chances.many import MOST_SELECTED
+from sleipnir.worker.monitor.checked import CheckedModel
 from sleipnir.worker.monitor.conditions import RunConditions
-from sleipnir.worker.monitor.problems import bad_request
 
-T = TypeVar("T", bound="ActBody")
 RunId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
-class ActBody(BaseModel):
-    """A JSON object; what it does not know it refuses."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    @classmethod
-    def of(cls: type[T], document: dict[str, Any]) -> T:
-        """What a request was sent with.
-
-        Raises:
-            Refused: it is not of this form.
-        """
-        try:
-            return cls.model_validate(document)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "the body"
-            raise bad_request(f"{place}: {first['msg']}") from error
-
-
-class SubmitBody(ActBody):
+class SubmitBody(CheckedModel):
     """POST /api/v1/runs"""
 
     agent: str = Field(description="its name")
@@ -49,7 +28,7 @@ class SubmitBody(ActBody):
     )
 
 
-class LimitsBody(ActBody):
+class LimitsBody(CheckedModel):
     """POST /api/v1/limits"""
 
     set: dict[str, int | float | str] = Field(
@@ -61,7 +40,7 @@ class LimitsBody(ActBody):
     resume: str | None = Field(None, description="what is paused; a budget that is used up")
 
 
-class BulkBody(ActBody):
+class BulkBody(CheckedModel):
     """POST /api/v1/bulk"""
 
     act: Literal["cancel", "retry"]

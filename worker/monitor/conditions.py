@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+import re
+
+from pydantic import Field
 
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.runs.time_bounds import parse_time_bound
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.worker.monitor.checked import CheckedModel
 from sleipnir.worker.monitor.problems import bad_request
 
 _STATUSES = ", ".join(Status)
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", re.ASCII)
+_NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-class RunConditions(BaseModel):
+class RunConditions(CheckedModel):
     """Conditions on runs, all of which must hold; an empty one always does."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     status: list[str] = Field([], description=f"one of these: {_STATUSES}")
     agent: list[str] = Field([], description="one of these")
@@ -24,6 +28,13 @@ class RunConditions(BaseModel):
     since: str | None = Field(None, description="created since: `1h`, `7d` or an RFC 3339 time")
     until: str | None = Field(None, description="created before; as `since`")
     children: bool = Field(False, description="child runs too")
+    q: str | None = Field(
+        None,
+        max_length=200,
+        description="in a batch's item, the error, the beginning of the prompt or of the id",
+    )
+    cost: float | None = Field(None, ge=0, description="cost more than that, USD")
+    took: str | None = Field(None, description="took longer than that: `30s`, `5m`, `2h` or `1d`")
 
     @property
     def is_empty(self) -> bool:
@@ -47,6 +58,9 @@ class RunConditions(BaseModel):
             since_ms=instant_of("since", self.since, now_ms),
             until_ms=instant_of("until", self.until, now_ms),
             children=self.children,
+            text=self.q,
+            cost_above_usd=self.cost,
+            took_above_s=None if self.took is None else _seconds("took", self.took),
         )
 
 
@@ -60,6 +74,24 @@ def instant_of(name: str, text: str | None, now_ms: int) -> int | None:
         return None if text is None else parse_time_bound(text).at(now_ms)
     except ValueError as error:
         raise bad_request(f"{name}: {error}") from error
+
+
+def number_of(name: str, text: str) -> float:
+    """The number that a parameter means, 0 or more.
+
+    Raises:
+        Refused: it means none.
+    """
+    if not _NUMBER.fullmatch(text):
+        raise bad_request(f"{name} must be a number, such as 0.5")
+    return float(text)
+
+
+def _seconds(name: str, text: str) -> float:
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise bad_request(f"{name} takes a number of seconds, or a time such as 30s, 5m, 2h or 1d")
+    return float(match[1]) * _UNITS[match[2] or "s"]
 
 
 def _status(text: str) -> Status:

@@ -10,6 +10,8 @@ from sleipnir.scheduler.runs.model import FINAL, Status
 _OPEN = frozenset(Status) - FINAL
 # Statuses with an index of their own; those of others lie in a larger one.
 _OWN_INDEX = frozenset({Status.WAITING, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
+# Conditions that no index knows.
+UNINDEXED = frozenset({"text", "cost", "took"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +26,19 @@ class RunFilter:
     until_ms: int | None = None  # created before then
     # Child runs too; their batch and their labels are those of their root.
     children: bool = False
+    # In the id (its beginning), the batch's item, the error or the beginning of the prompt.
+    text: str | None = None
+    cost_above_usd: float | None = None  # children included
+    took_above_s: float | None = None  # since the first node began, also of open runs
 
     @property
     def is_bounded_in_time(self) -> bool:
         return self.since_ms is not None or self.until_ms is not None
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether only the records themselves tell which runs fit."""
+        return bool(self.conditions() & UNINDEXED)
 
     def conditions(self) -> frozenset[str]:
         """The names of those that are not empty, but for the time, which every index knows."""
@@ -35,6 +46,9 @@ class RunFilter:
             "statuses": self.statuses,
             "agents": self.agents,
             "batch": self.batch is not None,
+            "text": self.text is not None,
+            "cost": self.cost_above_usd is not None,
+            "took": self.took_above_s is not None,
             **{f"label {pair}": True for pair in self.labels},
         }
         return frozenset(name for name, given in named.items() if given)
@@ -65,7 +79,7 @@ def memberships(wanted: RunFilter) -> dict[str, tuple[str, ...]]:
 
 
 def _of_roots(wanted: RunFilter) -> Iterator[Lead]:
-    if not wanted.conditions():
+    if not wanted.conditions() - UNINDEXED:
         yield Lead(("runs",), frozenset())
     if wanted.statuses:
         yield _of_statuses(wanted.statuses)
@@ -110,3 +124,24 @@ class ListedFields:
                 if f"label {(key, value)}" in unsure
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedFields:
+    """What of a run a search is about."""
+
+    run_id: str
+    texts: tuple[str, ...]  # the batch's item, the error, the beginning of the prompt
+    cost_usd: float
+    took_s: float
+
+    def meet(self, wanted: RunFilter) -> bool:
+        """Whether the conditions that no index knows hold; letters of any case are alike."""
+        return (
+            (wanted.text is None or self._have(wanted.text.casefold()))
+            and (wanted.cost_above_usd is None or self.cost_usd > wanted.cost_above_usd)
+            and (wanted.took_above_s is None or self.took_s > wanted.took_above_s)
+        )
+
+    def _have(self, part: str) -> bool:
+        return self.run_id.startswith(part) or any(part in text.casefold() for text in self.texts)

@@ -13,6 +13,7 @@ from sleipnir.scheduler.runs.model import RunRow
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.filters import (
+    UNINDEXED,
     Lead,
     ListedFields,
     RunFilter,
@@ -27,6 +28,7 @@ from sleipnir.scheduler.store.queries.indexes import (
     position_of,
 )
 from sleipnir.scheduler.store.queries.records import RecordQueries
+from sleipnir.scheduler.store.queries.searching import SearchQueries
 from sleipnir.scheduler.store.queries.totals import TotalQueries
 
 _LISTED = ("status", "agent", "batch", "labels")
@@ -41,7 +43,7 @@ class ChildRows:
     uncounted: int  # whose status was not read
 
 
-class ListQueries(RecordQueries, TotalQueries):
+class ListQueries(RecordQueries, TotalQueries, SearchQueries):
     """Reads of the indexes of runs."""
 
     def list_runs(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunRow]:
@@ -62,13 +64,15 @@ class ListQueries(RecordQueries, TotalQueries):
 
         known = memberships(wanted)
         groups = [known[name] for name in sorted(unsure & known.keys())]
-        rest = unsure - known.keys()
+        rest = unsure - known.keys() - UNINDEXED
 
         def choose(entries: Sequence[Position]) -> list[RunRow | None]:
             chosen = self._members([entry.name for entry in entries], groups)
             if rest:
                 fields = zip(chosen, self._listed(chosen, wanted), strict=True)
                 chosen = [run_id for run_id, of in fields if of and of.meet(wanted, rest)]
+            if wanted.is_searched:
+                chosen = self._found(chosen, wanted)
             rows = dict(zip(chosen, self.rows(chosen), strict=True))
             return [rows.get(entry.name) for entry in entries]
 

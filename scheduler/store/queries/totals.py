@@ -31,7 +31,7 @@ class TotalQueries(IndexQueries):
         """
         if counted is not None:
             return counted
-        if wanted.is_bounded_in_time or wanted.labels or wanted.children:
+        if wanted.is_bounded_in_time or wanted.labels or wanted.children or wanted.is_searched:
             return None
         if wanted.batch is None:
             known = self._of_agents(wanted.agents) if wanted.agents else self._of_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.support.engine import Engine
-from tests.support.site import ServedSite
+from tests.support.site import KEY, ServedSite
 
 GRAPH = """
 settings: {tolerate_failures: false}
@@ -104,6 +104,42 @@ def test_the_list_pages_and_filters(engine: Engine, site: ServedSite) -> None:
     assert site.ask("/api/v1/runs?cursor=x").json["error"]["code"] == "bad_cursor"
 
 
+def test_runs_are_searched(engine: Engine, site: ServedSite) -> None:
+    published = engine.finish(GRAPH, FILES, prompt="Spring OFFER", answers={"review": ["yes"]})
+    waiting = engine.finish(GRAPH, FILES, prompt="x" * 20_000, batch="b", item="<Item 7>")
+    engine.finish(GRAPH, FILES, answers={"review": ["no"]}, prompt="x" * 1_100 + "hidden")
+
+    def found(query: str) -> set[str]:
+        return {run["run_id"] for run in site.ask(f"/api/v1/runs?{query}").json["runs"]}
+
+    assert found("q=offer") == {published.run_id}
+    assert found("q=No+Such+Printer") == {published.run_id}
+    assert found("q=item+7") == {waiting.run_id}
+    assert found("q=hidden") == found("q=offer&batch=b") == found("cost=0.1&q=offer") == set()
+    assert found(f"q={waiting.run_id[:6]}") == {waiting.run_id}
+    engine.clock.move(400)
+    assert found("took=5m") == {waiting.run_id}
+    assert found("took=1h") == set()
+    listed = site.ask("/api/v1/runs?q=offer").json
+    assert (listed["total"], listed["searched"]["complete"]) == (1, True)
+    assert "&lt;Item 7&gt;" in site.ask("/runs?q=item").text
+    assert "No run matches" in site.ask("/runs?q=%3Cnothing%3E").text
+    wrong = ("cost=much", "took=long", "q=" + "x" * 201, "status=happy")
+    assert [site.ask(f"/runs?{query}").status for query in wrong] == [400] * 4
+
+
+def test_a_run_is_told_as_text(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(GRAPH, FILES, prompt="one", answers={"review": ["yes"]})
+    headers = {"Authorization": f"Bearer {KEY}", "Accept": "text/plain"}
+
+    told = site.ask(f"/runs/{run.run_id}", headers=headers)
+
+    assert told.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert run.run_id in told.text.splitlines()[0]
+    assert "no such printer" in told.text
+    assert "\x1b" not in told.text
+
+
 def test_secrets_of_a_run_are_on_no_page(engine: Engine, site: ServedSite) -> None:
     canary = "canary-5f2c91d07e"
     graph = """
@@ -116,10 +152,13 @@ def test_secrets_of_a_run_are_on_no_page(engine: Engine, site: ServedSite) -> No
     say = f'echo {canary} >&2; echo \'{{"got": "{canary}"}}\''
     run = engine.finish(graph, {"say.sh": say}, variables={"token": canary})
     paths = [f"/runs/{run.run_id}/{tab}" for tab in ("graph", "state", "events", "logs")]
+    plain = {"Authorization": f"Bearer {KEY}", "Accept": "text/plain"}
 
     answers = [site.ask(prefix + path) for path in paths for prefix in ("", "/api/v1")]
 
-    assert [answer.status for answer in answers] == [200] * 8
+    answers.append(site.ask(f"/runs/{run.run_id}", headers=plain))
+
+    assert [answer.status for answer in answers] == [200] * 9
     assert "got" in answers[2].text
     assert [answer for answer in answers if canary in answer.text] == []
 

@@ -62,7 +62,7 @@ class MonitorHandler(ArgumentReader):
     outcome: str = "done"
     is_noted: bool = False  # in the audit log
 
-    def initialize(self, site: Site, needs: Needs, path: str) -> None:
+    def initialize(self, site: Site, needs: Needs, path: str = "other") -> None:
         self.site = site
         self.needs = needs
         self.path = path

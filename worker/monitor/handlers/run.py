@@ -10,6 +10,8 @@ from sleipnir.graphs.drawing import to_svg
 from sleipnir.graphs.drawing.page import NodeMark, Ring, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import MapNode
+from sleipnir.scheduler.cli import run_page
+from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views import graph, run, timeline, visits, why
 from sleipnir.scheduler.views.documents import Document
@@ -166,6 +168,9 @@ class RunPage(RunHandler):
         if self.wants == "json":
             self.give_json(head)
             return
+        if self.wants == "text":
+            self.give_text(await self.site.call(self._told, of))
+            return
         tab = tab or ("events" if of.context.converses else "graph")
         if tab not in self.tabs:
             raise Refused(Problem(404, "not_found", f"a run has no page '{tab}'"))
@@ -181,6 +186,10 @@ class RunPage(RunHandler):
             argument=self.text_argument,
             **await self._of_tab(of, head, tab),
         )
+
+    def _told(self, of: Run) -> str:
+        lines = "\n".join(run_page.lines_of(self.site.client, of))
+        return f"{masked(unstyled(lines), of)}\n"
 
     async def _of_tab(self, of: Run, head: Document, tab: str) -> dict[str, Any]:
         match tab:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
-from sleipnir.worker.monitor.conditions import RunConditions
+from sleipnir.worker.monitor.conditions import RunConditions, number_of
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 
 _LIMIT = 50
 _MOST = 200
+_ID_PREFIX = re.compile("[0-9a-f]{4,16}")
 
 
 class RunsHandler(MonitorHandler):
@@ -34,15 +37,20 @@ class RunsHandler(MonitorHandler):
         def several(name: str) -> list[str]:
             return list(filter(None, self.get_query_arguments(name)))
 
-        return RunConditions(
-            status=several("status"),
-            agent=several("agent"),
-            batch=self.text_argument("batch"),
-            label=several("label"),
-            since=self.text_argument("since"),
-            until=self.text_argument("until"),
-            children=self.text_argument("children") == "1",
-        )
+        cost = self.text_argument("cost")
+        fields = {
+            "status": several("status"),
+            "agent": several("agent"),
+            "batch": self.text_argument("batch"),
+            "label": several("label"),
+            "since": self.text_argument("since"),
+            "until": self.text_argument("until"),
+            "children": self.text_argument("children") == "1",
+            "q": self.text_argument("q"),
+            "cost": None if cost is None else number_of("cost", cost),
+            "took": self.text_argument("took"),
+        }
+        return RunConditions.of(fields)
 
     async def wanted(self) -> RunFilter:
         """The filter that they mean now."""
@@ -53,16 +61,9 @@ class RunsPage(RunsHandler):
     """The page; a search for the beginning of an id leads to its run."""
 
     async def get(self) -> None:
-        message = None
-        prefix = self.text_argument("q")
-        if prefix is not None:
-            try:
-                found = await self.site.call(self.site.client.queries.resolve, prefix.strip())
-            except (RunNotFound, AmbiguousRun) as error:
-                message = str(error)
-            else:
-                self.redirect(f"/runs/{found}")
-                return
+        if run_id := await self._named():
+            self.redirect(f"/runs/{run_id}")
+            return
         listed = await self.documents()
         if self.wants == "json":
             self.give_json(listed)
@@ -78,18 +79,27 @@ class RunsPage(RunsHandler):
             chosen=chosen,
             status_query=self._status_query,
             argument=self.text_argument,
-            is_filtered=bool(set(self.request.query_arguments) - {"cursor", "limit", "q"}),
+            is_filtered=bool(set(self.request.query_arguments) - {"cursor", "limit"}),
             may_act_on_all=not self.conditions.is_empty,
             is_first=self.text_argument("cursor") is None,
-            prefix=prefix,
-            message=message,
         )
+
+    async def _named(self) -> str | None:
+        """The run whose id begins with what is searched, if it is the only one."""
+        text = self.text_argument("q")
+        if text is None or not _ID_PREFIX.fullmatch(text.strip()):
+            return None
+        try:
+            found = await self.site.call(self.site.client.queries.resolve, text.strip())
+        except (RunNotFound, AmbiguousRun):
+            return None
+        return str(found)
 
     def _status_query(self, status: str) -> str:
         """This list with a status more, or without it."""
         chosen = self.get_query_arguments("status")
         is_on = chosen == [status]
-        return self.with_query(status=None if is_on else status, cursor=None, q=None)
+        return self.with_query(status=None if is_on else status, cursor=None)
 
 
 _CHIPS = tuple(map(str, Status))

@@ -1,0 +1,70 @@
+"""Runs by what no index knows: their texts, what they cost and took."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.queries.base import Queries
+from sleipnir.scheduler.store.queries.filters import RunFilter, SearchedFields
+
+_FIELDS = ("item", "error", "cost", "started", "ended")
+_PROMPT_KEY = "initial_prompt"
+# Of a prompt so much is searched; one that takes more bytes than that is not read for it.
+_MOST_CHARACTERS = 1_000
+_MOST_PROMPT_BYTES = 16 * 1024
+
+
+class SearchQueries(Queries):
+    """Reads of records for searches."""
+
+    def _found(self, run_ids: Sequence[str], wanted: RunFilter) -> list[str]:
+        """Those of the runs that a search wants."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), _FIELDS)
+            records = pipe.execute()
+        prompts = self._prompts(run_ids) if wanted.text is not None else [""] * len(run_ids)
+        now_ms = self.now_ms()
+        searched = (
+            _searched(run_id, dict(zip(_FIELDS, values, strict=True)), prompt, now_ms)
+            for run_id, values, prompt in zip(run_ids, records, prompts, strict=True)
+        )
+        return [fields.run_id for fields in searched if fields.meet(wanted)]
+
+    def _prompts(self, run_ids: Sequence[str]) -> list[str]:
+        """The beginnings of their prompts; \"\" for those that are too long to be read."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hstrlen(run_key("state", run_id), _PROMPT_KEY)
+            sizes = pipe.execute()
+        short = [
+            run_id
+            for run_id, size in zip(run_ids, sizes, strict=True)
+            if 0 < size <= _MOST_PROMPT_BYTES
+        ]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in short:
+                pipe.hget(run_key("state", run_id), _PROMPT_KEY)
+            read = dict(zip(short, pipe.execute(), strict=True))
+        return [_beginning(read.get(run_id)) for run_id in run_ids]
+
+
+def _beginning(text: str | None) -> str:
+    prompt = None if text is None else json.loads(text)
+    return prompt[:_MOST_CHARACTERS] if isinstance(prompt, str) else ""
+
+
+def _searched(
+    run_id: str, record: dict[str, str | None], prompt: str, now_ms: int
+) -> SearchedFields:
+    error, started = record["error"], record["started"]
+    message = json.loads(error)["message"] if error else ""
+    ended_ms = int(record["ended"] or now_ms)
+    return SearchedFields(
+        run_id=run_id,
+        texts=(record["item"] or "", message, prompt),
+        cost_usd=float(record["cost"] or 0),
+        took_s=0.0 if started is None else (ended_ms - int(started)) / 1000,
+    )
