@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import BaseModel
 
 from sleipnir.graphs.json_schema import json_schema, section_schema
 from sleipnir.graphs.models import PROVIDER_KEYS
@@ -26,6 +27,8 @@ from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.settings import FIELDS, PREFIX, Settings
 from sleipnir.scheduler.testing.cases import CaseFields, Expected, OutputFields
 from sleipnir.scheduler.testing.replies import ReplyFields, ToolCallFields
+from sleipnir.worker.monitor.api.openapi import openapi_document
+from sleipnir.worker.monitor.api.operations import OPERATIONS, Operation
 
 HERE = Path(__file__).parent
 
@@ -269,6 +272,66 @@ def _model_keys() -> Iterator[str]:
     yield from _table(("provider", "its key"), rows)
 
 
+# ---- the monitor's API
+
+
+def _operations() -> Iterator[str]:
+    """Every operation of the API, with what it takes and gives."""
+    for operation in OPERATIONS:
+        yield from ("", f"### {operation.method} {operation.path}", "", operation.about)
+        if operation.query:
+            rows = [[f"`{name}`", about] for name, about in operation.query.items()]
+            yield from ("", *_table(("parameter", ""), rows))
+        if operation.takes is not None:
+            yield from ("", *_table(("body", "type", ""), _members(operation.takes)))
+        yield from ("", f"Gives {_given(operation)}.")
+
+
+def _given(operation: Operation) -> str:
+    status = " or ".join(map(str, operation.statuses))
+    if isinstance(operation.gives, str):
+        return f"{status}: `{operation.gives}`"
+    return f"{status}: [{operation.gives.__name__}](#{operation.gives.__name__.lower()})"
+
+
+def _records() -> Iterator[str]:
+    """The models of the API's answers, by name."""
+    schemas = openapi_document()["components"]["schemas"]
+    bodies = {each.takes.__name__ for each in OPERATIONS if each.takes is not None}
+    for name in sorted(schemas.keys() - bodies):
+        rows = list(_schema_members(schemas[name]))
+        yield from ("", f"### {name}", "", *_table(("field", "type", ""), rows))
+
+
+def _members(model: type[BaseModel]) -> Iterator[Sequence[str]]:
+    return _schema_members(openapi_document()["components"]["schemas"][model.__name__])
+
+
+def _schema_members(schema: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    for name, member in schema["properties"].items():
+        yield f"`{name}`", _json_type(member), member.get("description", "")
+
+
+def _json_type(schema: Mapping[str, Any]) -> str:
+    """A JSON Schema of the API in a few words, with links to its records."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(map(_json_type, schema["anyOf"]))
+    if "enum" in schema:
+        return " or ".join(f"`{each}`" for each in schema["enum"])
+    match schema.get("type"):
+        case "array":
+            return f"list of {_json_type(schema['items'])}"
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            return f"object of {_json_type(schema['additionalProperties'])}"
+        case None:
+            return "anything"
+        case kind:
+            return {"string": "text"}.get(kind, str(kind))
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
@@ -292,6 +355,8 @@ _PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "common-options": _common_options,
     "settings": _settings,
     "model-keys": _model_keys,
+    "operations": _operations,
+    "records": _records,
 }
 
 

@@ -24,6 +24,7 @@ from sleipnir.worker.monitor.admission.rates import AllowedRate, VisitorRates
 from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site
+from tests.support.api_answers import check_answer
 
 KEY = "k" * 43
 
@@ -124,9 +125,14 @@ class ServedSite:
         try:
             connection.request(method, path, body, given)
             answer = connection.getresponse()
-            return Answer(answer.status, answer.read().decode(), dict(answer.getheaders()))
+            found = Answer(answer.status, answer.read().decode(), dict(answer.getheaders()))
         finally:
             connection.close()
+        if method != "HEAD":
+            check_answer(
+                method, path, found.status, found.headers.get("Content-Type", ""), found.text
+            )
+        return found
 
 
 def _frames(lines: Iterable[bytes]) -> Iterator[tuple[str, Any]]:

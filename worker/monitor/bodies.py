@@ -28,6 +28,12 @@ class SubmitBody(CheckedModel):
     )
 
 
+class AnswerBody(CheckedModel):
+    """POST /api/v1/questions/RUN/VISIT/answer"""
+
+    text: str = Field(description="the answer")
+
+
 class LimitsBody(CheckedModel):
     """POST /api/v1/limits"""
 

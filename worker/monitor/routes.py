@@ -41,6 +41,7 @@ from sleipnir.worker.monitor.handlers.entry import (
     AssetHandler,
     EntryHandler,
     MeHandler,
+    OpenApiHandler,
     ReadyHandler,
 )
 from sleipnir.worker.monitor.handlers.inbox import (
@@ -116,6 +117,7 @@ ROUTES = (
     SiteRoute("/compare", CompareHandler),
     SiteRoute("/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute("/api/v1/me", MeHandler),
+    SiteRoute("/api/v1/openapi.json", OpenApiHandler),
     SiteRoute("/api/v1/now", NowApi),
     SiteRoute("/api/v1/batches", BatchesApi),
     SiteRoute("/api/v1/batches/{name}", BatchApi),

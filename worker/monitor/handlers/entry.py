@@ -9,6 +9,7 @@ from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.scheduler.store.connection import require_ready
 from sleipnir.worker.monitor.admission.rates import source_of
+from sleipnir.worker.monitor.api.openapi import openapi_document
 from sleipnir.worker.monitor.handlers.base import COOKIE, MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.monitor.site import assets, assets_version
@@ -108,3 +109,12 @@ class MeHandler(MonitorHandler):
         assert self.visitor is not None
         name, role, via = self.visitor.name, self.visitor.role.name.lower(), self.visitor.via
         self.give_json({"name": name, "role": role, "via": via})
+
+
+class OpenApiHandler(MonitorHandler):
+    """What the API takes and gives, for programs."""
+
+    gives_json = True
+
+    def get(self) -> None:
+        self.give_json(openapi_document())

@@ -13,6 +13,7 @@ from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.keys import place_of
 from sleipnir.scheduler.views import audit, inbox, questions
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.bodies import AnswerBody
 from sleipnir.worker.monitor.conditions import instant_of
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
@@ -171,11 +172,8 @@ class AnswerApi(AnswerHandler):
     gives_json = True
 
     async def post(self, run_id: str, visit: str) -> None:
-        document = self.json_body()
-        text = document.get("text")
-        if not isinstance(text, str):
-            raise bad_request("the body must be a JSON object with a text, `text`")
-        question = await self.answer(run_id, visit, {"answer": text})
+        body = AnswerBody.of(self.json_body())
+        question = await self.answer(run_id, visit, {"answer": body.text})
         self.give_json({"run_id": question.run_id, "node": question.node})
 
 

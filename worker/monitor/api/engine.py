@@ -1,0 +1,242 @@
+"""Models of the API's answers about everything but single runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from sleipnir.scheduler.limits.report import BudgetLine, LimitLine, PauseLine
+from sleipnir.scheduler.store.queries.engine import QueueState
+from sleipnir.worker.monitor.api.records import (
+    AgedQuestionDocument,
+    AnswerDocument,
+    BatchDocument,
+    FileChangeDocument,
+    ListedRunDocument,
+    PageDocument,
+    SearchedDocument,
+)
+
+
+class SearchedBatchesDocument(SearchedDocument):
+    batches: int
+
+
+class BatchListDocument(PageDocument):
+    batches: list[BatchDocument]
+    searched: SearchedBatchesDocument
+
+
+class BatchErrorDocument(AnswerDocument):
+    count: int
+    code: str
+    node: str | None
+    example: str
+    run_id: str
+
+
+class BatchReportDocument(BatchDocument):
+    errors_of: int = Field(description="failed runs that were read")
+    errors: list[BatchErrorDocument] = Field(description="what their failures have in common")
+
+
+class WorkerDocument(AnswerDocument):
+    name: str
+    machine: str
+    pid: int
+    slots: int
+    busy: int
+    taken: int
+    idle_s: float
+    memory_bytes: int
+    silent_s: float
+
+
+class RedisMemoryDocument(AnswerDocument):
+    bytes: int
+    limit_bytes: int
+
+
+class FleetDocument(AnswerDocument):
+    workers: list[WorkerDocument]
+    slots: int
+    busy: int
+    last_taken_s: float | None
+    queues: dict[str, QueueState]
+    queued: int
+    unowned: int = Field(description="partitions without a scheduler, of 64")
+    timer_lag_s: float
+    redis: RedisMemoryDocument
+    open: int
+    waiting: int
+    questions: int
+    oldest_question_s: float | None
+
+
+class LimitsDocument(AnswerDocument):
+    limits: list[LimitLine]
+    pauses: list[PauseLine]
+    budgets: list[BudgetLine]
+
+
+class NowDocument(AnswerDocument):
+    fleet: FleetDocument
+    questions: list[AgedQuestionDocument]
+    running: list[ListedRunDocument]
+    failures: list[ListedRunDocument]
+    failed_today: int | None
+    batches: list[BatchDocument]
+    spent_today: BudgetLine | None
+
+
+class UsedAgentDocument(AnswerDocument):
+    name: str
+    kind: str | None
+    description: str
+    directory: str | None
+    runs: int
+    failed: int
+    took_s: dict[str, int | None]
+    cost_usd: float | None
+
+
+class AgentListDocument(AnswerDocument):
+    agents: list[UsedAgentDocument]
+
+
+class AgentVariableDocument(AnswerDocument):
+    name: str
+    description: str
+    default: str | None
+    secret: bool
+    required: bool
+
+
+class AgentNodeDocument(AnswerDocument):
+    id: str
+    type: str
+    description: str
+
+
+class AgentSkillDocument(AnswerDocument):
+    name: str
+    description: str
+    file: str
+
+
+class AgentFileDocument(AnswerDocument):
+    path: str
+    bytes: int
+    text: str | None
+
+
+class AgentVersionDocument(AnswerDocument):
+    digest: str
+    runs: int
+    first_at: str | None
+    last_at: str | None
+    run_id: str | None
+    is_current: bool
+
+
+class TypicalDocument(AnswerDocument):
+    runs: int
+    failed: int
+    elapsed_s: dict[str, float | None]
+    cost_usd: dict[str, float | None]
+
+
+class ComparedVersionsDocument(AnswerDocument):
+    old: str
+    new: str
+    files: list[FileChangeDocument]
+
+
+class AgentDocument(AnswerDocument):
+    name: str
+    kind: str
+    description: str
+    variables: list[AgentVariableDocument]
+    nodes: list[AgentNodeDocument]
+    tools: list[str]
+    skills: list[AgentSkillDocument]
+    conversation_starters: list[str]
+    digest: str | None
+    problem: str | None
+    is_here: bool
+    is_current: bool
+    current_problem: str | None
+    models: list[str]
+    initial_state: dict[str, Any]
+    readme: str | None
+    files: list[AgentFileDocument]
+    versions: list[AgentVersionDocument]
+    typical: TypicalDocument
+    compared: ComparedVersionsDocument | None = None
+
+
+class NotedActDocument(AnswerDocument):
+    at: str
+    who: str
+    role: str
+    via: str
+    act: str
+    target: str
+    outcome: str
+    address: str
+    detail: str
+    waited_s: float | None
+    run_id: str | None
+
+
+class ActListDocument(AnswerDocument):
+    acts: list[NotedActDocument]
+    next: str | None
+
+
+class MeDocument(AnswerDocument):
+    name: str
+    role: str
+    via: str
+
+
+class RefusedReasonDocument(AnswerDocument):
+    message: str
+    runs: int
+
+
+class BulkDocument(AnswerDocument):
+    bulk_id: str
+    act: str
+    total: int
+    done: int
+    refused: int
+    reasons: list[RefusedReasonDocument]
+    is_over: bool
+    problem: str | None
+
+
+class SubmittedDocument(AnswerDocument):
+    run_id: str
+
+
+class SteeredDocument(AnswerDocument):
+    run_id: str
+    status: str
+
+
+class AnsweredQuestionDocument(AnswerDocument):
+    run_id: str
+    node: str
+
+
+class ProblemDocument(AnswerDocument):
+    code: str
+    message: str
+    hint: str | None
+    details: dict[str, Any]
+
+
+class RefusalDocument(AnswerDocument):
+    error: ProblemDocument

@@ -1,0 +1,121 @@
+"""Models of what several answers of the API have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class AnswerDocument(BaseModel):
+    """A JSON object; fields may be added, never renamed."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+
+class UsageDocument(AnswerDocument):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cached_tokens: int
+    cost_usd: float | None = Field(description="null: a price is not known")
+
+
+class FailureDocument(AnswerDocument):
+    code: str
+    message: str
+    node: str | None
+
+
+class NodeFailureDocument(FailureDocument):
+    step: int
+    index: int | None = Field(description="of an item of a map")
+
+
+class RunFailureDocument(FailureDocument):
+    caused_by: list[NodeFailureDocument]
+
+
+class QuestionDocument(AnswerDocument):
+    question_id: str = Field(description="`RUN/VISIT`, as its address has it")
+    run_id: str
+    root_run_id: str
+    agent: str
+    node: str
+    place: str
+    kind: str
+    text: str
+    options: list[str]
+    default: str | None
+    validation: str | None
+    asked_at: str
+
+
+class AgedQuestionDocument(QuestionDocument):
+    age_s: float
+
+
+class RunRowDocument(AnswerDocument):
+    run_id: str
+    agent: str
+    status: str
+    node: str | None = Field(description="where it is; null once it is over")
+    waits_for: str | None
+    batch: str | None
+    item: str | None
+    labels: dict[str, str]
+    parent: str | None
+    root: str
+    created_at: str
+    age_s: float
+    elapsed_s: float
+    usage: UsageDocument
+    failed_nodes: int
+    number: int = Field(alias="try")
+
+
+class ListedRunDocument(RunRowDocument):
+    error: FailureDocument | None
+
+
+class PageDocument(AnswerDocument):
+    next: str | None = Field(description="the cursor of the next page")
+    total: int | None = Field(description="null: only reading everything would tell")
+    at_most: int | None
+
+
+class SearchedDocument(AnswerDocument):
+    back_to: str | None
+    complete: bool = Field(description="false: the search was to end before the page was full")
+
+
+class PairDocument(AnswerDocument):
+    a: Any
+    b: Any
+
+
+class BatchUsageDocument(AnswerDocument):
+    total_tokens: int
+    cost_usd: float | None
+
+
+class BatchDocument(AnswerDocument):
+    batch: str
+    agent: str | None
+    lines: int | None
+    runs: int
+    succeeded: int
+    open: int
+    waiting: int
+    failed: int
+    cancelled: int
+    timed_out: int
+    usage: BatchUsageDocument
+    last_activity: str | None
+    age_s: float | None
+
+
+class FileChangeDocument(AnswerDocument):
+    path: str
+    change: str = Field(description="`added`, `removed` or `changed`")
+    lines: list[str] | None = Field(description="null: long, or not text")

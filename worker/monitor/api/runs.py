@@ -1,0 +1,287 @@
+"""Models of the API's answers about runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from sleipnir.scheduler.views.grouping import FailureGroup
+from sleipnir.worker.monitor.api.records import (
+    AgedQuestionDocument,
+    AnswerDocument,
+    FileChangeDocument,
+    ListedRunDocument,
+    NodeFailureDocument,
+    PageDocument,
+    PairDocument,
+    QuestionDocument,
+    RunFailureDocument,
+    RunRowDocument,
+    SearchedDocument,
+    UsageDocument,
+)
+
+
+class SearchedRunsDocument(SearchedDocument):
+    runs: int
+
+
+class RunListDocument(PageDocument):
+    runs: list[ListedRunDocument]
+    searched: SearchedRunsDocument
+    counts: dict[str, int] = Field(description="by status, of runs that fit but for that")
+    counts_all: bool = Field(description="they are of all runs")
+
+
+class WhyDocument(AnswerDocument):
+    reason: str | None = Field(description="null: it moves")
+    until: str | None
+
+
+class RunDocument(AnswerDocument):
+    run_id: str
+    agent: str
+    digest: str
+    status: str
+    is_final: bool
+    converses: bool
+    prompt: str | None
+    node: str | None
+    why: WhyDocument
+    error: RunFailureDocument | None
+    failures: list[NodeFailureDocument] = Field(description="that it has outlived")
+    failed_nodes: int
+    output: str | None
+    questions: list[QuestionDocument]
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    deadline: str | None
+    elapsed_s: float
+    steps: int
+    number: int = Field(alias="try")
+    usage: UsageDocument
+    machine: str | None
+    parent: str | None
+    root: str
+    batch: str | None
+    item: str | None
+    labels: dict[str, str]
+    forked_from: str | None
+
+
+class ProgressDocument(AnswerDocument):
+    done: int
+    total: int
+
+
+class GraphNodeDocument(AnswerDocument):
+    id: str
+    type: str
+    what: str
+    state: str
+    visits: int
+    failed: int
+    total_s: float
+    waited_s: float
+    parked_s: float
+    usage: UsageDocument
+    items: ProgressDocument | None
+
+
+class GraphArrowDocument(AnswerDocument):
+    source: str = Field(alias="from")
+    target: str = Field(alias="to")
+    kind: str
+    label: str
+    taken: int
+
+
+class GraphDocument(AnswerDocument):
+    step: int | None
+    start: str
+    nodes: list[GraphNodeDocument]
+    arrows: list[GraphArrowDocument]
+
+
+class TimelineRowDocument(AnswerDocument):
+    step: int
+    node: str
+    state: str
+    began_ms: int
+    began_at: str
+    waited_ms: int
+    took_ms: int | None
+    parked_ms: int
+    items: int | None
+    held_up: bool = Field(description="it ended last in a step of several")
+
+
+class TimelineDocument(AnswerDocument):
+    rows: list[TimelineRowDocument]
+    now_ms: int
+    next: int | None
+
+
+class StateValueDocument(AnswerDocument):
+    key: str
+    type: str
+    bytes: int
+    value: Any
+    step: int
+    nodes: list[str] = Field(description="who wrote it")
+    changed: bool
+    before: Any
+    is_new: bool
+
+
+class StateDocument(AnswerDocument):
+    step: int
+    steps: int
+    keys: list[StateValueDocument]
+
+
+class StepDocument(AnswerDocument):
+    step: int
+    at: str
+    nodes: dict[str, Any]
+    writes: list[str]
+    next: list[str]
+    folded: bool
+
+
+class HistoryDocument(AnswerDocument):
+    steps: list[StepDocument]
+    next: str | None
+
+
+class EventsDocument(AnswerDocument):
+    events: list[dict[str, Any]]
+    next: str | None
+
+
+class LogsDocument(AnswerDocument):
+    entries: list[dict[str, Any]]
+    next: int | None
+    dropped: int
+    nodes: list[str]
+
+
+class ModelSumDocument(AnswerDocument):
+    node: str
+    model: str
+    calls: int
+    seconds: float
+    usage: UsageDocument
+
+
+class ModelCallsDocument(AnswerDocument):
+    visits: list[dict[str, Any]]
+    left_out: int
+    nodes: list[str]
+    sums: list[ModelSumDocument]
+
+
+class ItemDocument(AnswerDocument):
+    index: int
+    state: str
+    ms: int | None
+    usage: UsageDocument | None
+    reason: str | None
+
+
+class ItemsDocument(AnswerDocument):
+    map: str
+    total: int
+    counts: dict[str, int]
+    failures: list[FailureGroup]
+    states: str = Field(description="a letter for each item")
+    items: list[ItemDocument]
+    next: int | None
+
+
+class ChildrenDocument(AnswerDocument):
+    children: list[RunRowDocument]
+    more: dict[str, int]
+
+
+class ComparedRunDocument(AnswerDocument):
+    run_id: str
+    agent: str
+    digest: str
+    status: str
+    is_final: bool
+
+
+class ComparedRouteDocument(AnswerDocument):
+    common: list[list[str]]
+    a: list[list[str]]
+    b: list[list[str]]
+
+
+class ComparedNodeDocument(AnswerDocument):
+    id: str
+    step: PairDocument
+    output: PairDocument
+    writes: PairDocument
+    error: PairDocument
+    elapsed_s: PairDocument
+    usage: PairDocument
+
+
+class PartedNodeDocument(AnswerDocument):
+    id: str
+    differs: list[str]
+    writes: PairDocument
+    output: PairDocument
+    error: PairDocument
+
+
+class PartingDocument(AnswerDocument):
+    step: PairDocument
+    nodes: list[PartedNodeDocument]
+
+
+class ComparedStateDocument(AnswerDocument):
+    added: dict[str, Any]
+    removed: dict[str, Any]
+    changed: dict[str, PairDocument]
+
+
+class ComparisonDocument(AnswerDocument):
+    a: ComparedRunDocument
+    b: ComparedRunDocument
+    equal: bool
+    route: ComparedRouteDocument
+    nodes: list[ComparedNodeDocument]
+    state: ComparedStateDocument
+    totals: dict[str, PairDocument]
+    output: PairDocument | None = Field(description="null: the same")
+    first: PartingDocument | None = Field(description="where they part first")
+    inputs: dict[str, PairDocument]
+    files: list[FileChangeDocument] | None = Field(description="null: that cannot be told")
+
+
+class SearchedQuestionsDocument(SearchedDocument):
+    questions: int
+
+
+class QuestionListDocument(PageDocument):
+    questions: list[AgedQuestionDocument]
+    searched: SearchedQuestionsDocument
+
+
+class GivenAnswerDocument(AnswerDocument):
+    at: str
+    run_id: str
+    visit: str
+    answer: str
+    by: str
+    via: str
+    waited_s: float | None
+
+
+class AnswerListDocument(AnswerDocument):
+    answers: list[GivenAnswerDocument]
+    next: str | None
