@@ -1,13 +1,15 @@
 // Keeps a page as it would be if it were loaded again; the reader's place in it stays.
 /* global Idiomorph */
 import { localise } from "./monitor.js";
+import { notify } from "./notices.js";
 
 const LEAST_MS = 2_000; // between two looks at the page
 const SAY_MS = 10_000; // between two that are read out
 // Tells `fresh` whenever the page shows something new.
 export const mark = new EventTarget();
 const topics = document.body.dataset.topics.split(",").filter(Boolean);
-const title = document.title;
+let title = document.title;
+let questions = 0;
 const dot = document.querySelector("[data-live]");
 let looking = null;
 // The site begins above the directory of this file.
@@ -104,10 +106,25 @@ function say(text) {
   document.querySelector("[data-said]").textContent = text;
 }
 
+function entitle() {
+  document.title = questions ? `(${questions}) ${title}` : title;
+}
+
 function countQuestions(number) {
-  if (!isFirst) say(number === 1 ? "1 open question" : `${number} open questions`);
-  document.querySelector("[data-inbox]").textContent = number ? `Inbox (${number})` : "Inbox";
-  document.title = number ? `(${number}) ${title}` : title;
+  const inbox = document.querySelector("[data-inbox]");
+  const text = number === 1 ? "1 open question" : `${number} open questions`;
+  if (!isFirst) say(text);
+  if (!isFirst && number > questions) notify(text, "inbox", inbox.href);
+  inbox.textContent = number ? `Inbox (${number})` : "Inbox";
+  questions = number;
+  entitle();
+}
+
+// The title of a run's page begins with the sign of its state.
+function tellState({ topic, status, glyph, word }) {
+  title = title.replace(/^\S+/, glyph);
+  entitle();
+  if (status === "failed" || status === "timed_out") notify(`${title}: ${word}`, topic, location.href);
 }
 
 let isFirst = true;
@@ -134,6 +151,7 @@ function receive({ event, data }) {
     return;
   }
   if (data.word) say(`${document.querySelector("h1")?.textContent.trim().slice(0, 80)}: ${data.word}`);
+  if (data.glyph) tellState(data);
   if (data.nodes) paint(data.nodes);
   lookSoon();
 }
