@@ -151,6 +151,33 @@ def _use_by_tally(tally: Mapping[str, int], agent: str) -> Document:
     }
 
 
+def tally_document(client: Client) -> Document:
+    """Sums over the stored root runs that are over, by agent: what figures are made of."""
+    tally = client.queries.tally()
+    fields = {name: field for name in tally if (field := _ended_field(name)) is not None}
+    return {
+        "agents": [_sums(tally, fields, agent) for agent in sorted({f[2] for f in fields.values()})]
+    }
+
+
+def _sums(
+    tally: Mapping[str, int], fields: Mapping[str, tuple[str, str, str]], agent: str
+) -> Document:
+    runs: Counter[str] = Counter()
+    took: Counter[str] = Counter()
+    for name, (status, duration, of) in fields.items():
+        if of == agent:
+            runs[status] += tally[name]
+            took[duration] += tally[name]
+    return {
+        "agent": agent,
+        "runs": dict(runs),
+        "took_s": dict(took),
+        "cost_usd": tally.get(f"cost {agent}", 0) / 1e9,
+        **{f"{kind}_tokens": tally.get(f"{kind} {agent}", 0) for kind in _TOKENS},
+    }
+
+
 def _ended_field(name: str) -> tuple[str, str, str] | None:
     """Status, duration and agent of a count of runs that are over; None for other sums."""
     status, _, rest = name.partition(" ")
@@ -158,6 +185,7 @@ def _ended_field(name: str) -> tuple[str, str, str] | None:
     return (status, duration, agent) if status in FINAL and agent else None
 
 
+_TOKENS = ("prompt", "completion", "cached")
 _SHARES = {"p50": 0.5, "p95": 0.95}
 
 

@@ -9,7 +9,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
-from sleipnir.scheduler.views.grouping import FailureGroup, grouped
+from sleipnir.scheduler.views.grouping import FailureGroup, fixed_part, grouped
 from sleipnir.scheduler.views.pages import page_document
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def _group_document(group: FailureGroup, run_id: str, why: Failure) -> Document:
         "code": why.code,
         "node": why.node,
         "example": why.message,
+        "text": fixed_part(why.message),
         "run_id": run_id,
     }
 

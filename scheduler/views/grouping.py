@@ -12,6 +12,7 @@ _VARYING = re.compile(
     r"'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|\d+(?:\.\d+)?"
 )
 _MOST_CHARACTERS = 500
+_MOST_SEARCHED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,13 @@ class FailureGroup:
 def pattern_of(message: str) -> str:
     """A failure's message without what varies: `…` stands for it."""
     return " ".join(_VARYING.sub("…", message[:_MOST_CHARACTERS]).split())
+
+
+def fixed_part(message: str) -> str:
+    """The longest part of a message, within a line, that others of its group have too."""
+    parts = _VARYING.split(message[:_MOST_CHARACTERS])
+    lines = [line.strip() for part in parts for line in part.splitlines()]
+    return max(lines, key=len, default="")[:_MOST_SEARCHED]
 
 
 def grouped(failures: Iterable[tuple[int, str]]) -> list[FailureGroup]:

@@ -28,6 +28,14 @@ class SubmitBody(CheckedModel):
     )
 
 
+class ForkBody(CheckedModel):
+    """POST /api/v1/runs/ID/fork"""
+
+    step: int | None = Field(None, ge=0, description="go on after it; null: the last one")
+    state: dict[str, Any] = Field({}, description="other values for some of its keys")
+    prompt: str | None = Field(None, description="another prompt")
+
+
 class AnswerBody(CheckedModel):
     """POST /api/v1/questions/RUN/VISIT/answer"""
 

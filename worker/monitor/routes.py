@@ -15,6 +15,7 @@ from sleipnir.worker.monitor.handlers.agents import (
     AgentPage,
     AgentsApi,
     AgentsHandler,
+    ForkApi,
     RunsApi,
 )
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
@@ -34,6 +35,7 @@ from sleipnir.worker.monitor.handlers.engine import (
     FleetHandler,
     NowApi,
     NowHandler,
+    TallyApi,
     TaskEventsHandler,
 )
 from sleipnir.worker.monitor.handlers.entry import (
@@ -133,6 +135,8 @@ ROUTES = (
     SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressApi),
     SiteRoute("/api/v1/compare", CompareApi),
     SiteRoute("/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),
+    SiteRoute("/api/v1/tally", TallyApi),
+    SiteRoute("/api/v1/runs/{run_id}/fork", ForkApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs/{run_id}[/{part}]", RunApi),

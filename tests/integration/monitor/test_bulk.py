@@ -126,3 +126,21 @@ def test_programs_act_on_many_runs(engine: Engine, site: ServedSite) -> None:
     with site.stream(f"bulk:{begun.json['bulk_id']}") as frames:
         event, data = next(frames)
         assert (event, data["done"]) == ("final", 2)
+
+
+def test_programs_fork_runs_and_read_sums(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(ASKS, answers={"ask": ["7"]}, prompt="one")
+    path = f"/api/v1/runs/{run.run_id}/fork"
+
+    forked = site.ask(path, "POST", body='{"step": 0, "prompt": "two"}')
+    wrong = [site.ask(path, "POST", body=body) for body in ('{"step": -1}', '{"step": 99}', "[]")]
+
+    assert forked.status == 201
+    new = engine.run(forked.json["run_id"])
+    assert new.forked_from == (run.run_id, 0)
+    assert engine.queries.state(new.run_id)["initial_prompt"] == "two"
+    assert [answer.status for answer in wrong] == [400, 422, 400]
+    acts = site.ask("/api/v1/audit?act=fork").json["acts"]
+    assert [act["outcome"] == "done" for act in acts] == [False, True]
+    (sums,) = site.ask("/api/v1/tally").json["agents"]
+    assert (sums["agent"], sums["runs"], sums["cost_usd"]) == ("tested", {"succeeded": 1}, 0)

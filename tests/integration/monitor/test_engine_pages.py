@@ -63,6 +63,11 @@ def test_a_batch_tells_its_failures_by_what_they_have_in_common(
     assert (group["count"], group["node"], document["succeeded"]) == (3, "print", 1)
     assert "no printer for" in page
     assert site.ask("/batches/none").status == 404
+    (alike,) = re.findall(r'href="(/runs\?batch=[^"]+)">find', page)
+    found = site.ask(f"/api/v1{alike.replace('&amp;', '&')}").json["runs"]
+    assert len(found) == 3
+    (act,) = re.findall(r'action="(/bulk\?batch=[^"]+)"', page)
+    assert "Retry 3 runs?" in site.ask(act, "POST", form={"all": "retry"}).text
 
 
 def test_limits_and_pauses_are_shown(engine: Engine, site: ServedSite) -> None:

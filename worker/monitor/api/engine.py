@@ -33,6 +33,7 @@ class BatchErrorDocument(AnswerDocument):
     code: str
     node: str | None
     example: str
+    text: str = Field(description="what their messages have in common, to search their runs by")
     run_id: str
 
 
@@ -174,6 +175,20 @@ class AgentDocument(AnswerDocument):
     versions: list[AgentVersionDocument]
     typical: TypicalDocument
     compared: ComparedVersionsDocument | None = None
+
+
+class AgentTallyDocument(AnswerDocument):
+    agent: str
+    runs: dict[str, int] = Field(description="by status")
+    took_s: dict[str, int] = Field(description="runs by what they took at most, s, or `inf`")
+    cost_usd: float = Field(description="as far as prices are known")
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+
+
+class TallyDocument(AnswerDocument):
+    agents: list[AgentTallyDocument]
 
 
 class NotedActDocument(AnswerDocument):

@@ -109,6 +109,14 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
+        f"{_RUN}/fork",
+        "Start a new run with what it had after a step.",
+        engine.SubmittedDocument,
+        takes=bodies.ForkBody,
+        statuses=(201,),
+    ),
+    Operation(
+        "POST",
         "/api/v1/bulk",
         "Cancel or retry many runs, one after the other.",
         engine.BulkDocument,
@@ -171,6 +179,9 @@ OPERATIONS = (
         "Change them; gives them as they are then.",
         engine.LimitsDocument,
         takes=bodies.LimitsBody,
+    ),
+    Operation(
+        "GET", "/api/v1/tally", "Sums over runs that are over, by agent.", engine.TallyDocument
     ),
     Operation("GET", "/api/v1/fleet", "Workers, queues, schedulers, Redis.", engine.FleetDocument),
     Operation(

@@ -14,7 +14,7 @@ from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.views import agents, engine, submission, versions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
-from sleipnir.worker.monitor.bodies import SubmitBody
+from sleipnir.worker.monitor.bodies import ForkBody, SubmitBody
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
@@ -71,6 +71,23 @@ class RunsApi(RunsHandler, SubmittingHandler):
         accepted = await self.submit(WantedRun(**fields, variables=body.vars))
         self.set_status(201 if accepted.is_new else 200)
         self.give_json({"run_id": accepted.run_id})
+
+
+class ForkApi(ActingHandler):
+    """POST /api/v1/runs/ID/fork"""
+
+    gives_json = True
+
+    async def post(self, run_id: str) -> None:
+        body = ForkBody.of(self.json_body() if self.request.body else {})
+
+        def fork() -> str:
+            client = self.site.client
+            return client.fork(run_id, body.step, state=body.state, prompt=body.prompt).run_id
+
+        new = await self.act("fork", run_id, fork)
+        self.set_status(201)
+        self.give_json({"run_id": new})
 
 
 @dataclass(frozen=True, slots=True)

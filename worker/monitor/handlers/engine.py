@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sleipnir.scheduler.views import batches, engine
+from sleipnir.scheduler.views import agents, batches, engine
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
@@ -81,6 +81,15 @@ class BatchHandler(DocumentHandler):
         if found is None:
             raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
         self.give(found)
+
+
+class TallyApi(MonitorHandler):
+    """GET /api/v1/tally"""
+
+    gives_json = True
+
+    async def get(self) -> None:
+        self.give_json(await self.site.call(agents.tally_document, self.site.client))
 
 
 class NowApi(NowHandler):
