@@ -50,7 +50,7 @@ def test_questions_and_failures_are_told_to_who_does_not_look(
     page.wait_for_selector("[data-inbox]:has-text('(1)')")
     unasked = page.title()
 
-    page.get_by_role("button", name="Notify me").click()
+    page.get_by_role("button", name="Alert me").click()
     page.wait_for_selector("[data-notices][aria-pressed=true]")
     engine.finish(GRAPH, FILES)
     page.wait_for_selector("[data-inbox]:has-text('(2)')")

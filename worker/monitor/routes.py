@@ -147,5 +147,5 @@ def rules(site: Site) -> Iterator[tuple[str, type[Any], dict[str, Any]]]:
     """The routes as Tornado takes them."""
     prefix = re.escape(site.prefix)
     for route in ROUTES:
-        arguments = {"site": site, "needs": route.needs, "path": route.path}
+        arguments = {"site": site, "needs": route.needs, "route": route.path}
         yield f"{prefix}{route.pattern}", route.handler, arguments

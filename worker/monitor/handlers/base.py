@@ -51,7 +51,7 @@ class MonitorHandler(ArgumentReader):
     Args:
         site: what all of them share.
         needs: by method the least role; None: not even that of being on this machine.
-        path: the route's, for figures.
+        route: its path, for figures.
     """
 
     gives_json: ClassVar[bool] = False
@@ -62,10 +62,10 @@ class MonitorHandler(ArgumentReader):
     outcome: str = "done"
     is_noted: bool = False  # in the audit log
 
-    def initialize(self, site: Site, needs: Needs, path: str = "other") -> None:
+    def initialize(self, site: Site, needs: Needs, route: str = "other") -> None:
         self.site = site
         self.needs = needs
-        self.path = path
+        self.route = route
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -193,7 +193,7 @@ class MonitorHandler(ArgumentReader):
         Those of strangers would fill the log.
         """
         if self.is_timed:
-            self.site.figures.count(self.path, self.request.request_time())
+            self.site.figures.count(self.route, self.request.request_time())
         known = self.visitor is not None and self.visitor.role >= Role.READ
         if self.request.method in _READS or self.is_noted or not known or self.get_status() == 429:
             return

@@ -48,8 +48,8 @@ def guarded(handler: type[Any]) -> type[Any]:
 class FlowerHandler(MonitorHandler):
     """Comes before a handler of Flower's; its own checks are never asked."""
 
-    def initialize(self, site: Any, needs: Needs, **own: Any) -> None:
-        super().initialize(site, needs)
+    def initialize(self, site: Any, needs: Needs, route: str = "other", **own: Any) -> None:
+        super().initialize(site, needs, route)
         super(MonitorHandler, self).initialize(**own)
 
     def set_default_headers(self) -> None:
