@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,22 +24,11 @@ def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
             server.when(_has(words), says(json.dumps(draft)))
         sleipnir = Sleipnir(
             tmp_path,
-            PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             OPENAI_BASE_URL=server.base_url,
             OPENAI_API_KEY="sk-only-for-this-test",
         )
         with sleipnir.up():  # or each of the commands would start an engine
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", "\n".join(blocks("tutorial.md", "bash"))],
-                cwd=sleipnir.project,
-                env=sleipnir.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=110,
-                check=False,
-            )
+            done = sleipnir.type_in("\n".join(blocks("tutorial.md", "bash")), sleipnir.project)
 
     assert done.returncode == 0, done.stdout
     assert "Thank you! I love the new kettle." in done.stdout

@@ -62,6 +62,21 @@ class Sleipnir:
             check=False,
         )
 
+    def type_in(self, commands: str, directory: Path) -> subprocess.CompletedProcess[str]:
+        """Have a shell do what a page says, up to what fails; all that is printed is its output."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{self.environment['PATH']}"
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=directory,
+            env={**self.environment, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=110,
+            check=False,
+        )
+
     def json(self, *arguments: str) -> Any:
         """The JSON document that a call prints."""
         return json.loads(self(*arguments, "--json").stdout)
