@@ -139,7 +139,8 @@ def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """What people are shown of a conversation in the place of a state."""
     todos = todos_of(state).shown()["todos"]
     messages = sum(len(state[turn_key(number)]) for number in _turns_in(state))
-    return {"messages": messages, "todos": todos, "tasks": tasks_of(state).shown()}
+    shown = {"messages": messages, "todos": todos, "tasks": tasks_of(state).shown()}
+    return shown | {SOURCES: state[SOURCES]} if SOURCES in state else shown
 
 
 def todos_of(state: Mapping[str, Any]) -> TodoList:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -120,6 +121,12 @@ class Sleipnir:
     def on_terminal(self, *arguments: str, **environment: str) -> Terminal:
         """Call it on a terminal, for a person to type."""
         return Terminal([*COMMAND, *arguments], self.project, {**self.environment, **environment})
+
+    def on_terminal_as_written(self, line: str) -> Terminal:
+        """Call what a page says, on a terminal."""
+        name, *arguments = shlex.split(line)
+        assert name == "sleipnir"
+        return self.on_terminal(*arguments)
 
 
 class Terminal:

@@ -29,7 +29,7 @@ from farewell import part
 from greeting import greet
 
 
-class Endings(unittest.TestCase):
+class Names(unittest.TestCase):
     def test_a_greeting_names_somebody(self):
         self.assertIn("Ann", greet("Ann"))
 

@@ -48,7 +48,7 @@ _LOOK_S = 1.0
 def kb() -> None:
     """Build, search, show and remove the knowledge bases of agents.
 
-    NODE is a rag node; it may be left out where there is one knowledge base.
+    NODE is a rag node; where there is one knowledge base, only `query` needs it.
     """
 
 

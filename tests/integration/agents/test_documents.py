@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.scheduler.agents.memory import summary_of
 from sleipnir.scheduler.runs import submit
 from sleipnir.scheduler.runs.events import StepCommitted
 from sleipnir.scheduler.store.errors import RedisError
@@ -105,7 +106,8 @@ def test_by_words_alone_where_nothing_is_found_the_message_is_as_it_was(
     assert "[Source: ./docs/dogs.md]\nDogs bark in the park." in found
     assert "<sources>\n- ./docs/dogs.md\n</sources>" in found
     assert found.endswith("<question>\nwho barks?\n</question>")
-    assert [engine.state(run)["sources"] for run in (first, second)] == [[], ["./docs/dogs.md"]]
+    shown = [summary_of(engine.state(run))["sources"] for run in (first, second)]
+    assert shown == [[], ["./docs/dogs.md"]]
     [built] = [event.warnings for event in engine.events(first, StepCommitted) if event.warnings]
     assert "./docs/empty.md" in built[0]
 
