@@ -15,6 +15,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import click
+
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from tests.support.wait import wait_until
 
@@ -127,6 +129,18 @@ class Sleipnir:
         name, *arguments = shlex.split(line)
         assert name == "sleipnir"
         return self.on_terminal(*arguments)
+
+
+def take(context: click.Context, command: click.Command | None, words: list[str]) -> None:
+    """Read words as a command's arguments, up to what is for the shell."""
+    assert command is not None
+    ours = words[: next((n for n, word in enumerate(words) if word in ("<", ">", "|")), None)]
+    is_called_itself = isinstance(command, click.Group) and command.invoke_without_command
+    if isinstance(command, click.Group) and not (is_called_itself and ours[0].startswith("-")):
+        inner = click.Context(command, context, command.name)
+        take(inner, command.get_command(inner, ours[0]), ours[1:])
+    else:
+        command.make_context(command.name, ours, context)
 
 
 class Terminal:

@@ -44,6 +44,7 @@ from sleipnir.scheduler.views.documents import (
     run_document,
     show_document,
 )
+from tests.support.command_line import take
 from tests.support.pages import PAGES, ROOT, TEXTS, blocks
 
 SOURCES = {
@@ -101,18 +102,6 @@ def test_the_parts_of_verbs_have_examples() -> None:
         command = cli.get_command(context, verb)
         for part in command.commands if isinstance(command, click.Group) else ():
             assert f"{verb} {part}" in EXAMPLES
-
-
-def take(context: click.Context, command: click.Command | None, words: list[str]) -> None:
-    """Read words as a command's arguments, up to what is for the shell."""
-    assert command is not None
-    ours = words[: next((n for n, word in enumerate(words) if word in ("<", ">", "|")), None)]
-    is_called_itself = isinstance(command, click.Group) and command.invoke_without_command
-    if isinstance(command, click.Group) and not (is_called_itself and ours[0].startswith("-")):
-        inner = click.Context(command, context, command.name)
-        take(inner, command.get_command(inner, ours[0]), ours[1:])
-    else:
-        command.make_context(command.name, ours, context)
 
 
 def test_a_verb_stands_in_one_group() -> None:
@@ -238,6 +227,15 @@ def test_every_code_of_a_failed_run_is_explained_once() -> None:
     explained = [code for code in CODE_ROW.findall(TEXTS["language.md"]) if code[0] == "R"]
 
     assert sorted(explained) == sorted(raised)
+
+
+def test_every_code_is_explained_with_what_to_do() -> None:
+    rows = re.findall(
+        r"^\| ([EWR]\d{3}) \| (.*?) \| ?(.*?) ?\|$", TEXTS["language.md"], re.MULTILINE
+    )
+
+    assert len(rows) == len(CODE_ROW.findall(TEXTS["language.md"]))
+    assert [code for code, meaning, cure in rows if not (meaning and cure)] == []
 
 
 def test_every_exit_code_is_explained_once() -> None:
