@@ -113,7 +113,7 @@ class Attachment:
     def open_questions(self) -> list[Question]:
         """What the run and its children wait for, oldest first."""
         found = [q for run_id in self._asking for q in self._records.questions(run_id)]
-        return sorted(found, key=lambda question: (question.asked_at, question.question_id))
+        return sorted(found, key=lambda question: question.asked)
 
     def _news(self, wait_ms: int) -> list[tuple[str, NarrationEntry]]:
         """What happened since the last call, in order; new children are read at once."""

@@ -307,6 +307,12 @@ class Question:
     asked_at: int = 0  # ms
     call: str = QUESTION  # its id among what the visit waits for
     allowed_s: float | None = None  # after that the visit goes on without; None: never
+    order: int = 0  # among what was asked at the same instant
+
+    @property
+    def asked(self) -> tuple[int, int, str]:
+        """By which questions are put in the order in which people are to see them."""
+        return self.asked_at, self.order, self.question_id
 
     @property
     def question_id(self) -> str:

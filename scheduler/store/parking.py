@@ -234,6 +234,8 @@ def _text_of(question: Question) -> str:
         "default": question.default,
         "validation": question.validation,
     }
+    if question.order:
+        fields["order"] = question.order
     if question.allowed_s is not None:
         fields["allowed_s"] = question.allowed_s
     return encode(fields)

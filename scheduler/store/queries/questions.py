@@ -26,7 +26,7 @@ class QuestionQueries(IndexQueries):
     """Reads of open questions, and of what else runs wait for."""
 
     def questions(self, run_id: str) -> list[Question]:
-        """The open questions of one run, by visit."""
+        """The open questions of one run, oldest first."""
         return self._carry_out(questions_of(run_id))
 
     def questions_of_tree(self, run_id: str) -> list[Question]:
@@ -126,14 +126,15 @@ def _is_of_call(call: str, text: str) -> bool:
 
 
 def questions_of(run_id: str) -> Reads[list[Question]]:
-    """Reads the open questions of one run, by visit."""
+    """Reads the open questions of one run, oldest first."""
     (found,) = yield [("HGETALL", run_key("questions", run_id))]
     inbox, visits = f"{partition_of(run_id)}:inbox", sorted(found)
     asked = (yield [("ZSCORE", inbox, f"{run_id} {visit}") for visit in visits]) if visits else []
-    return [
+    questions = [
         _question(run_id, visit, found[visit], int(at or 0))
         for visit, at in zip(visits, asked, strict=True)
     ]
+    return sorted(questions, key=lambda question: question.asked)
 
 
 def questions_of_tree(run_id: str) -> Reads[list[Question]]:
@@ -145,7 +146,7 @@ def questions_of_tree(run_id: str) -> Reads[list[Question]]:
         for each in itertools.compress(level, asks):
             found += yield from questions_of(each)
         level = yield from _open_children(level)
-    return sorted(found, key=lambda question: (question.asked_at, question.question_id))
+    return sorted(found, key=lambda question: question.asked)
 
 
 def _open_children(run_ids: Sequence[str]) -> Reads[list[str]]:

@@ -72,10 +72,10 @@ def test_calls_of_one_reply_wait_side_by_side(engine: Engine, server: ModelServe
     run_id = engine.submit_normal(CONFIG)
     engine.drive()
     assert [question.place for question in engine.client.open_questions(run_id)] == [
-        "user__checkbox",
-        "user__confirm",
         "user__input",
         "user__input/2",
+        "user__confirm",
+        "user__checkbox",
     ]
     assert len(engine.events(run_id, QuestionAsked)) == 4
     (row,) = runs_page(engine.client, RunFilter(), limit=2)["runs"]

@@ -46,7 +46,7 @@ def wait(
     """
     waits, events, turn = [], [], ""
     mode: WaitMode = "all"
-    for each in things:
+    for order, each in enumerate(things):
         if isinstance(each, ChildEnd):
             waits.append(Wait(each.call, "child", detail=each.run_id))
             continue
@@ -54,7 +54,7 @@ def wait(
             waits.append(Wait(each.call, "place", detail=str(each.most)))
             mode = "first"
             continue
-        question = _question(delivery, each)
+        question = _question(delivery, each, order)
         waits.append(wait_for(question))
         events.append(
             QuestionAsked(question.node, question.text, question.options, question.default)
@@ -67,7 +67,7 @@ def wait(
     parking.park(delivery.lease, waits, mode=mode, used=known, event=event, turn=turn)
 
 
-def _question(delivery: Delivery, asked: Asked) -> Question:
+def _question(delivery: Delivery, asked: Asked, order: int) -> Question:
     visit, begun = delivery.visit, delivery.begun
     return Question(
         run_id=visit.run_id,
@@ -83,6 +83,7 @@ def _question(delivery: Delivery, asked: Asked) -> Question:
         validation=asked.validation,
         call=asked.call,
         allowed_s=asked.allowed_s,
+        order=order,
     )
 
 
