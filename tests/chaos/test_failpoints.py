@@ -26,6 +26,8 @@ def deaths(engine: Engine, rng: random.Random) -> Deaths:
     return Deaths(engine, rng)
 
 
+# Chance decides how many tours it takes, and each step forks: longer beside other load.
+@pytest.mark.timeout(400)
 def test_one_death_at_every_place_changes_nothing(
     deaths: Deaths, engine: Engine, tmp_path: Path
 ) -> None:
