@@ -86,6 +86,7 @@ def test_a_shipped_agent_is_changed_as_written(sleipnir: Sleipnir) -> None:
     gate.write_text(once.replace("REVISIONS = 1", "REVISIONS = 0"))
     session.wait_for("changed: reflexion_gate; running again")
     session.wait_for("are still weak")
+    session.wait_for("2) stop")  # what the keys are typed at
     session.type("\x1b[B\n")
     session.wait_for("watching")
     session.interrupt()
