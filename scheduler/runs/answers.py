@@ -44,7 +44,7 @@ def none_open(run: Run, node: str | None) -> AnswerRefused:
 
 def _which_question(run_id: str, questions: Sequence[Question]) -> str:
     if len({question.run_id for question in questions}) == 1:
-        places = ", ".join(question.place for question in questions)
+        places = ", ".join(sorted(question.place for question in questions))
         return f"run {run_id} asks several questions ({places}); name one with --node"
     asking = ", ".join(f"{question.place} of run {question.run_id}" for question in questions)
     return f"several child runs of {run_id} ask ({asking}); answer one of them"

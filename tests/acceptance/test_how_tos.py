@@ -81,7 +81,7 @@ def test_a_shipped_agent_is_changed_as_written(sleipnir: Sleipnir) -> None:
     gate = sleipnir.project / "agents" / "my-research" / "scripts" / "reflexion_gate.py"
     once = gate.read_text()
     (try_on,) = blocks("changing-agents.md", "sh")
-    session = sleipnir.on_terminal_as_written(try_on)
+    session = sleipnir.on_terminal_as_written(try_on, TERM="xterm")
     session.wait_for("watching")
     gate.write_text(once.replace("REVISIONS = 1", "REVISIONS = 0"))
     session.wait_for("changed: reflexion_gate; running again")

@@ -124,11 +124,11 @@ class Sleipnir:
         """Call it on a terminal, for a person to type."""
         return Terminal([*COMMAND, *arguments], self.project, {**self.environment, **environment})
 
-    def on_terminal_as_written(self, line: str) -> Terminal:
+    def on_terminal_as_written(self, line: str, **environment: str) -> Terminal:
         """Call what a page says, on a terminal."""
         name, *arguments = shlex.split(line)
         assert name == "sleipnir"
-        return self.on_terminal(*arguments)
+        return self.on_terminal(*arguments, **environment)
 
 
 def take(context: click.Context, command: click.Command | None, words: list[str]) -> None:
