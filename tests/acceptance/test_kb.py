@@ -79,7 +79,10 @@ def test_the_local_model_finds_other_words(own_project: Sleipnir) -> None:
     sleipnir.write("pets", GRAPH.replace("embedding_model: none", local), DOCS)
 
     built = sleipnir("kb", "build", "pets")
-    found = sleipnir.json("kb", "query", "pets", "look_up", "kitten")
+    unsaid = sleipnir("kb", "query", "pets")
+    assert unsaid.returncode == 2
+    assert "missing argument 'TEXT'" in unsaid.stderr
+    found = sleipnir.json("kb", "query", "pets", "kitten")
 
     assert "2 chunks, dimension 256" in built.stderr
     hit = found["hits"][0]

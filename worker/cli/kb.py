@@ -48,7 +48,7 @@ _LOOK_S = 1.0
 def kb() -> None:
     """Build, search, show and remove the knowledge bases of agents.
 
-    NODE is a rag node; where there is one knowledge base, only `query` needs it.
+    NODE is a rag node; it may be left out where there is one knowledge base.
     """
 
 
@@ -75,12 +75,18 @@ def build(options: Options, agent: str, node: str | None, watch: bool) -> None:
 
 @kb.command
 @click.argument("agent", shell_complete=complete_agents)
-@click.argument("node")
-@click.argument("text")
+@click.argument("node", metavar="[NODE]", required=False)
+@click.argument("text", metavar="TEXT", required=False)
 @click.option("--top-k", type=click.IntRange(min=1), help="Chunks to show. Default: the node's.")
 @common_options(json=True)
-def query(options: Options, agent: str, node: str, text: str, top_k: int | None) -> None:
+def query(
+    options: Options, agent: str, node: str | None, text: str | None, top_k: int | None
+) -> None:
     """Search a knowledge base, and show how each chunk was ranked."""
+    if text is None:  # the optional one is not the last
+        node, text = None, node
+    if text is None:
+        raise click.UsageError("Missing argument 'TEXT'.")
     base = _base(options, agent, node)
     top_k = top_k or base.top_k
     with _indexes(options) as (indexes, models):
