@@ -269,13 +269,20 @@ def test_the_password_of_redis_shows_nowhere(form: str, sleipnir: Sleipnir, tmp_
         process = sleipnir.start("monitor", "--port", "0")
         monitor = Monitor(process)
 
+        def read(page: str) -> tuple[int, str]:
+            def answer() -> tuple[int, str] | None:
+                status, text = monitor.get(page)
+                return None if status == 429 else (status, text)  # asked too often
+
+            return wait_until(answer, f"{page} is served", 30)
+
         def worker_name() -> str | None:
-            status, text = monitor.get("/workers?json=1")
-            found = json.loads(text)["data"] if status == 200 else []  # 429: asked too often
+            status, text = read("/workers?json=1")
+            found = json.loads(text)["data"] if status == 200 else []
             return str(found[0]["hostname"]) if found else None
 
         name = wait_until(worker_name, "the worker shows", 30)
-        pages = [monitor.get(page) for page in ("/workers", f"/worker/{name}", "/broker")]
+        pages = [read(page) for page in ("/workers", f"/worker/{name}", "/broker")]
         pids = [process.pid, worker.pid, *children_of(worker.pid)]
         commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
         for started in (process, worker):
