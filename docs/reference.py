@@ -18,10 +18,12 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
+from sleipnir.graphs.codes import CODES
 from sleipnir.graphs.json_schema import json_schema, section_schema
 from sleipnir.graphs.models import PROVIDER_KEYS
 from sleipnir.graphs.schema import BaseNode, Section, WritingNode
 from sleipnir.scheduler.cli.app import GROUPS, VERBS, cli
+from sleipnir.scheduler.cli.exit_codes import MEANINGS
 from sleipnir.scheduler.cli.help.examples import EXAMPLES, lines_of
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.settings import FIELDS, PREFIX, Settings
@@ -155,6 +157,12 @@ def _range(field: Mapping[str, Any]) -> str:
     return f" ≥ {field['minimum']:g}" if "minimum" in field else ""
 
 
+def _codes(section: str) -> Iterator[str]:
+    """The codes of findings, or of failed runs."""
+    rows = ([name, code.cause, code.cure] for name, code in CODES[section].items())
+    yield from _table(("code", "cause", "what to do"), rows)
+
+
 # ---- tests of agents
 
 
@@ -237,6 +245,10 @@ def _paragraphs(text: str) -> Iterator[str]:
     for number, paragraph in enumerate(cleandoc(text).split("\n\n")):
         yield from ("",) * bool(number)
         yield " ".join(paragraph.split())
+
+
+def _exit_codes() -> Iterator[str]:
+    yield from _table(("code", "means"), ([str(code), text] for code, text in MEANINGS.items()))
 
 
 # ---- settings
@@ -349,10 +361,12 @@ def _cell(text: str) -> str:
 _PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "fields": _fields,
     "common-fields": _common_fields,
+    "codes": _codes,
     "case-fields": _case_fields,
     "verbs": _verbs,
     "verb-groups": _verb_groups,
     "common-options": _common_options,
+    "exit-codes": _exit_codes,
     "settings": _settings,
     "model-keys": _model_keys,
     "operations": _operations,

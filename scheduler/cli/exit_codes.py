@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback as tracebacks
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from json import dumps
@@ -40,6 +40,22 @@ class ExitCode(IntEnum):
     UNREACHABLE = 7
     INTERRUPTED = 130
 
+
+# What docs/cli.md says of each.
+MEANINGS: Mapping[ExitCode, str] = {
+    ExitCode.SUCCEEDED: "succeeded",
+    ExitCode.FAILED: "the run failed; or an answer or a cancellation was refused",
+    ExitCode.USAGE: "usage: an unknown option, no such agent or run, a missing variable, a bad "
+    "setting",
+    ExitCode.INVALID: "the agent is invalid; the findings are on standard error, those of "
+    "`validate` on standard output",
+    ExitCode.WAITING: "the run waits for a person",
+    ExitCode.CANCELLED: "the run was cancelled",
+    ExitCode.TIMED_OUT: "the run's time limit was reached",
+    ExitCode.UNREACHABLE: "the engine cannot be reached, or cannot be trusted with runs; or a run "
+    "that the embedded engine has accepted is lost",
+    ExitCode.INTERRUPTED: "interrupted",
+}
 
 _OF_STATUS = {
     "succeeded": ExitCode.SUCCEEDED,

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from docs.reference import renewed
+from sleipnir.graphs.codes import CODES
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AgentSearch
@@ -30,7 +31,7 @@ from sleipnir.graphs.schema import (
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.scheduler.cli.app import GROUPS, VERBS, cli
-from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.exit_codes import MEANINGS, ExitCode
 from sleipnir.scheduler.cli.help.examples import EXAMPLES
 from sleipnir.scheduler.config.settings import FIELDS as ENGINE_SETTINGS
 from sleipnir.scheduler.runs.history import NodeTimes
@@ -60,7 +61,8 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 SOURCE_PATH = re.compile(r"(?<![\w/.-])(?:graphs|scheduler|worker|tests|deploy|docs)/[\w./-]*\w")
 COMMAND = re.compile(r"sleipnir (?:-[\w-]+ )*([a-z]+)\b")
 VARIABLE = re.compile(r"\bSLEIPNIR_[A-Z_]*[A-Z]\b")
-CODE_ROW = re.compile(r"^\| ([EWR]\d{3}) \|", re.MULTILINE)
+CODE_ROW = re.compile(r"^\| ([EWR]\d{3}) \| (.*?) \| (.*?) \|$", re.MULTILINE)
+RAISED_CODE = re.compile(r"""["']([EWR]\d{3})["']""")
 EXIT_ROW = re.compile(r"^\| (\d+) \|", re.MULTILINE)
 SHAPE = re.compile(r"<!-- shape: (\w+) -->\n```json\n(.*?)```", re.DOTALL)
 
@@ -211,35 +213,26 @@ def test_generated_parts_are_current(page: str) -> None:
     assert renewed(TEXTS[page]) == TEXTS[page], "run `make docs`"
 
 
-def test_every_code_of_validation_is_explained_once() -> None:
-    codes = yaml.safe_load((ROOT / "tests/language/codes.yaml").read_text(encoding="utf-8"))
+def test_every_code_that_is_raised_is_explained_once_and_no_other() -> None:
+    elsewhere = (text for file, text in SOURCES.items() if file != ROOT / "graphs/codes.py")
+    raised = {code for text in elsewhere for code in RAISED_CODE.findall(text)}
 
-    explained = [code for code in CODE_ROW.findall(TEXTS["language.md"]) if code[0] != "R"]
-
-    assert sorted(explained) == sorted(codes)
-
-
-def test_every_code_of_a_failed_run_is_explained_once() -> None:
-    raised = {
-        code for text in SOURCES.values() for code in re.findall(r"""["'](R\d{3})["']""", text)
-    }
-
-    explained = [code for code in CODE_ROW.findall(TEXTS["language.md"]) if code[0] == "R"]
+    explained = [code for codes in CODES.values() for code in codes]
 
     assert sorted(explained) == sorted(raised)
 
 
-def test_every_code_is_explained_with_what_to_do() -> None:
-    rows = re.findall(
-        r"^\| ([EWR]\d{3}) \| (.*?) \| ?(.*?) ?\|$", TEXTS["language.md"], re.MULTILINE
-    )
+def test_every_code_stands_in_the_manual_with_its_cause_and_what_to_do() -> None:
+    rows = CODE_ROW.findall(TEXTS["language.md"])
 
-    assert len(rows) == len(CODE_ROW.findall(TEXTS["language.md"]))
-    assert [code for code, meaning, cure in rows if not (meaning and cure)] == []
+    explained = {code: text for codes in CODES.values() for code, text in codes.items()}
+    assert {code: (cause, cure) for code, cause, cure in rows} == explained
+    assert [code for code, text in explained.items() if not all(text)] == []
 
 
-def test_every_exit_code_is_explained_once() -> None:
-    assert sorted(map(int, EXIT_ROW.findall(TEXTS["cli.md"]))) == sorted(ExitCode)
+def test_every_exit_code_is_explained() -> None:
+    assert MEANINGS.keys() == set(ExitCode)
+    assert EXIT_ROW.findall(TEXTS["cli.md"]) == [str(int(code)) for code in ExitCode]
 
 
 @pytest.mark.parametrize(("name", "text"), SHAPE.findall(TEXTS["cli.md"]))

@@ -1,0 +1,343 @@
+"""Every code of a finding (`E…`, `W…`) and of a failed run (`R…`): what causes it, what cures it.
+
+The tables of docs/language.md are made from here; texts are Markdown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    """What a code stands for."""
+
+    cause: str
+    cure: str
+
+
+# By the section of the manual that lists them, in its order.
+CODES: Mapping[str, Mapping[str, Code]] = {
+    "run": {
+        "R001": Code(
+            "a value was missing in a prompt, question, query or `over`",
+            "seed it in `initial_state`, or have an earlier node write it",
+        ),
+        "R002": Code(
+            "a node ended without a next node",
+            "give it `next`; have the script always print `_next`",
+        ),
+        "R003": Code("a script's `_next`, or a map's `branch`, names no node", "correct the name"),
+        "R004": Code(
+            "a node was visited too often",
+            "the loop does not end; or raise `max_loop_iterations`",
+        ),
+        "R005": Code(
+            "the time limit of the run was reached",
+            "raise `settings.timeout`; remember that waiting for people counts",
+        ),
+        "R006": Code(
+            "a step selected no next node",
+            "report it: validation should not let this through",
+        ),
+        "R007": Code(
+            "two end nodes finished in one step",
+            "let the branches meet in a node before the end",
+        ),
+        "R008": Code(
+            "nodes wrote the same key in one step",
+            "give the key a reducer, or use different keys",
+        ),
+        "R009": Code(
+            "a reducer met a type it cannot work with",
+            "look at `initial_state` and at what the nodes write",
+        ),
+        "R010": Code(
+            "`over` is not a list",
+            "a text that holds JSON is a text: have the script print a list",
+        ),
+        "R011": Code(
+            "an item of a map failed",
+            "the message has its index and reason; or set `on_error`",
+        ),
+        "R012": Code("an invocation of a map gave no result", "have the script print `output_key`"),
+        "R013": Code(
+            "a script failed, and has neither `fallback` nor `next`, or the run is strict",
+            "`sleipnir logs RUN --node NODE`; add a `fallback`",
+        ),
+        "R014": Code(
+            "a model call failed, and has neither `fallback` nor `next`, or the run is strict",
+            "the message has the reason: a key, a model's name, a limit",
+        ),
+        "R015": Code(
+            "the child run failed, was cancelled, timed out, or could not start",
+            "the message names the child: `sleipnir show` it",
+        ),
+        "R016": Code(
+            "another agent took longer than the node's `timeout`",
+            "raise it: waiting for people counts",
+        ),
+        "R017": Code(
+            "agents run agents too deep",
+            "is one of them running itself? else raise `max_agent_depth`",
+        ),
+        "R018": Code(
+            "another agent's output does not fit `output_schema`",
+            "have it print JSON; check the schema",
+        ),
+        "R019": Code(
+            "an answer given ahead does not satisfy `validation`",
+            "run it again with another; what people answer to an open question is checked "
+            "before it counts",
+        ),
+        "R020": Code(
+            "a knowledge base could not be built or searched",
+            "the message names each document that could not be read, with the reason",
+        ),
+        "R021": Code(
+            "the state, a value or a list is too large",
+            "keep files on disk and paths in the state; or raise the limit",
+        ),
+        "R022": Code(
+            "a node killed its isolated process twice in a row; or its visit lost 20 workers",
+            "the message has the exit status or signal: SIGKILL is memory, most of the time. "
+            "Lost workers: see why they end",
+        ),
+        "R023": Code(
+            "an internal error, or the run's files are gone",
+            "look at the worker's log, and report it",
+        ),
+        "R601": Code(
+            "a model call of a normal agent failed, four times if such a failure passes",
+            "the message has the reason; `sleipnir retry` goes on after the last turn",
+        ),
+        "R602": Code(
+            "`_instructions` of a normal agent failed or returned nothing",
+            "the message has what it printed",
+        ),
+        "R603": Code(
+            "a normal agent still calls tools in its last turn",
+            "raise `agent_max_turns`",
+        ),
+    },
+    "file": {
+        "E001": Code("the directory holds a `graph.yaml` and a `config.yaml`", "keep one"),
+        "E002": Code("it holds neither", "rename a `graph.yml`; look at the path"),
+        "E003": Code(
+            "the file cannot be read: not YAML, not UTF-8, over 1 MiB",
+            "the message has the place",
+        ),
+        "E004": Code("a key stands twice in one mapping", "remove one of them"),
+        "E005": Code(
+            "YAML that is not supported: tags, several documents, too many aliases",
+            "write it plainly",
+        ),
+        "E006": Code("no such field", "the hint has the nearest one"),
+        "E007": Code("a required field is missing", "add it"),
+        "E008": Code("a value of the wrong type or out of range", "often a text that needs quotes"),
+        "E009": Code(
+            "a version of the language other than 1.0",
+            '`version: "1.0"`, or leave it out',
+        ),
+        "E010": Code("`name` is empty", "name the agent like its directory"),
+        "E011": Code("there are no nodes", "describe at least one, and an `end` node"),
+        "E012": Code(
+            "no such node type",
+            "one of the eight of [Nodes](#nodes); the hint has the nearest",
+        ),
+        "E013": Code("a node's `id` is not its key", "leave `id` out"),
+        "E014": Code("a key that cannot be a node's id", "no spaces, slashes or leading dot"),
+        "E015": Code("`start` names no node", "name the node that a run begins with"),
+    },
+    "edges": {
+        "E101": Code("an edge leads to a node that does not exist", "the hint has the nearest id"),
+        "E102": Code("edges form a cycle", "close the loop with a script's `_next`"),
+        "E103": Code("there is no end node", "add one"),
+        "E104": Code(
+            "`next` is missing on a node that runs come to",
+            "say where to go on; or `next` of a script that always prints `_next`",
+        ),
+        "E105": Code("an option has no route", "add it to `routes`"),
+        "E106": Code(
+            "`next` is an empty list",
+            "name a node, or leave it out where `next` is not needed",
+        ),
+        "E107": Code("several end nodes in one `next`", "let the branches meet first"),
+        "W001": Code(
+            "no declared edge leads to this node, and no script names it",
+            "fine if a script's `_next` does",
+        ),
+        "W002": Code("no declared edge leads to an end node, and no script names one", "as above"),
+        "W003": Code("a route for which there is no option", "fine if people type it"),
+        "W006": Code("`next` on an `approval` or `end` node, which ignores it", "remove it"),
+        "W007": Code("`next` is missing on a node that no edge leads to", "it would fail (R002)"),
+        "W014": Code("a target or an option is listed twice", "remove one of them"),
+        "W018": Code("the branch of a map is also an ordinary target", "use a node of its own"),
+        "W020": Code("an end node beside siblings would cut them off", "let them meet first"),
+    },
+    "references": {
+        "E201": Code("no such script", "paths start at the agent's directory"),
+        "E202": Code("a kind of script that cannot be run", "`.sh`, `.py` or `.ts`"),
+        "E203": Code("a script outside the agent's directory", "move it in"),
+        "E204": Code("no such agent", "the hint has near names and the places searched"),
+        "E205": Code("the other agent cannot be loaded", "`sleipnir validate` it"),
+        "E206": Code(
+            "a `rag` node without documents",
+            "name files, directories or pages in `documents`",
+        ),
+        "E207": Code("a document outside the agent's directory", "move it in"),
+        "E208": Code(
+            "there is no knowledge base, and not enough is known to build one",
+            "set the fields it names, or say it on the terminal of `run`",
+        ),
+        "E209": Code("no such tool", "is its file in `global_tools`?"),
+        "E210": Code(
+            "an MCP server that `mcp_servers` does not list",
+            "add it to `mcp_servers` of the graph",
+        ),
+        "E211": Code(
+            "no such provider or alias of models",
+            "`provider:model`, such as `openai:gpt-4o-mini`, or an alias ([models.md](models.md))",
+        ),
+        "E212": Code(
+            "an `llm` node or a normal agent without any model",
+            "set `model` on the node, in the graph or in the settings",
+        ),
+        "E213": Code(
+            "`output_schema` is not a usable JSON Schema",
+            "references to the network cannot",
+        ),
+        "E214": Code("`validation` cannot be read", "`len(input) <= 40`"),
+        "E215": Code("a variable has no value", "`--var NAME=VALUE`, or give it a default"),
+        "E216": Code(
+            "a variable's name cannot be used, or two are one in the environment",
+            "letters, digits, `_`, `-`",
+        ),
+        "E217": Code("a `rag` node is called `graph` or `config`", "rename it"),
+        "E601": Code(
+            "`dynamic_instructions` without a function for them",
+            "a function `_instructions` in the tools file",
+        ),
+        "E602": Code("an agent with several `tools.*` files", "keep one"),
+        "E603": Code("a tool file that cannot be read", "the message has the reason"),
+        "E604": Code("a function without description", "[tools.md](tools.md) says where it stands"),
+        "E605": Code(
+            "an annotation, a modifier or a parameter of no supported kind",
+            "see [tools.md](tools.md)",
+        ),
+        "E606": Code("a function's name is taken, reserved or not valid", "rename one of them"),
+        "E607": Code(
+            "a tool that the setting `visible_tools` leaves out",
+            "add it there, or do without",
+        ),
+        "E608": Code(
+            "`mcp.json` has a mistake, and so no server is configured",
+            "see [mcp.md](mcp.md)",
+        ),
+        "E609": Code(
+            "the setting `rag_template` lacks `__INPUT__` or `__CONTEXT__`, and an agent has "
+            "`documents`",
+            "put both into it, or unset it",
+        ),
+        "E610": Code(
+            "an environment variable that changes a normal agent cannot be read",
+            "[agents.md](agents.md) says what it may hold",
+        ),
+        "E613": Code(
+            "a node's `enabled_skills` names one that the graph's leaves out",
+            "add it there",
+        ),
+        "W004": Code("what a `rag` node finds is lost", "give it `state_updates`"),
+        "W011": Code("a field that has no effect here", "remove it"),
+        "W012": Code("`tools` on an `agent` node", "the other agent has its own"),
+        "W013": Code("`name` is not the directory's name", "the directory's counts"),
+        "W017": Code("an agent runs itself", "`max_agent_depth` ends that"),
+        "W021": Code(
+            "an MCP server is not configured, its program is not on this machine's PATH, or "
+            "it does not answer",
+            "its functions are missing",
+        ),
+        "W601": Code(
+            "a normal agent has no knowledge base, or its files have changed since it was built",
+            "build it",
+        ),
+        "W602": Code(
+            "a normal agent's model cannot call functions: it is offered none",
+            "choose another model",
+        ),
+        "W604": Code(
+            "a knowledge base is searched by keywords only: its embedding model is `none`",
+            "fine where words are enough; else set `embedding_model`",
+        ),
+        "W605": Code(
+            "settings or documents are no longer those a knowledge base was built with",
+            "build it again, or leave it",
+        ),
+        "W606": Code(
+            "a skill is found nowhere, or cannot be loaded",
+            "the message has the places, or the reason",
+        ),
+        "W603": Code(
+            "this machine lacks a program or variable of a tool that some node uses",
+            "a worker needs it",
+        ),
+    },
+    "state": {
+        "E301": Code(
+            "nodes of one step write the same key",
+            "give it a reducer, or use different keys",
+        ),
+        "E302": Code(
+            "a script runs beside others and does not say what it writes",
+            '`KEY: "{{KEY}}"` in `state_updates` for each key that it prints, or '
+            "`state_updates: {}`",
+        ),
+        "E303": Code(
+            "a node reads what its sibling writes: it would see the old value",
+            "run them one after the other",
+        ),
+        "E304": Code("a person would be asked by one of several targets", "ask after the join"),
+        "E305": Code("`max_concurrency` is below 1", "1 or more; leave it out for the default"),
+        "E306": Code("no such reducer", "[Parallel nodes](#parallel-nodes) lists them"),
+        "E307": Code(
+            "one `next` has more than `max_branches` targets",
+            "a `map` runs one node for any number of items",
+        ),
+        "W005": Code("`initial_state` sets `initial_prompt`", "it is overwritten by the prompt"),
+        "W008": Code(
+            "a text looks like a reference, but is not one",
+            "usually spaces inside the braces: the hint has the right form",
+        ),
+        "W009": Code("a malformed reference", "it is always missing"),
+        "W010": Code("a key that no template can name", "letters, digits, `_`"),
+        "W015": Code(
+            "`output`, `choice` or `input` outside `state_updates`",
+            "save it under another name first",
+        ),
+        "W016": Code(
+            "nothing sets the key that a template reads; not told where scripts may set it",
+            "misspelt? it would be empty, or fail (R001)",
+        ),
+    },
+    "maps": {
+        "E401": Code(
+            "the branch is not an `llm`, `agent`, `rag` or `script` node",
+            "have the branch be one of these; an `agent` node may hold the rest",
+        ),
+        "E402": Code("the branch has `next`", "remove it: the map has one"),
+        "E403": Code("the branch has `fallback`", "use `on_error` of the map"),
+        "E404": Code(
+            "the branch writes another key than `output_key`",
+            "have it write `output_key`, and nothing else",
+        ),
+        "E405": Code(
+            "the branch has `output_schema`",
+            "have the map's next node work on the results",
+        ),
+        "E406": Code(
+            "`as`, `collect_into` or `output_key` cannot be named by a template",
+            "letters, digits, `_`",
+        ),
+        "W019": Code("`as` and `output_key` are the same", "rename one"),
+    },
+}
