@@ -98,7 +98,8 @@ class QuestionQueries(IndexQueries):
         total = at_most if is_all else None
         if cursor is None and found.next is None:
             total = len(found.entries)
-        return Page(tuple(found.entries), found.next, found.searched, total, at_most)
+        in_order = sorted(found.entries, key=lambda question: question.asked)
+        return Page(tuple(in_order), found.next, found.searched, total, at_most)
 
     def _read_questions(self, entries: Sequence[Position]) -> list[Question | None]:
         """The questions of the inbox's entries; None for those that were answered meanwhile."""

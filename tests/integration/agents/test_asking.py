@@ -68,15 +68,13 @@ def test_calls_of_one_reply_wait_side_by_side(engine: Engine, server: ModelServe
         ),
         says("Thanks."),
     )
+    in_order = ["user__input", "user__input/2", "user__confirm", "user__checkbox"]
 
     run_id = engine.submit_normal(CONFIG)
     engine.drive()
-    assert [question.place for question in engine.client.open_questions(run_id)] == [
-        "user__input",
-        "user__input/2",
-        "user__confirm",
-        "user__checkbox",
-    ]
+    assert [question.place for question in engine.client.open_questions(run_id)] == in_order
+    listed = engine.queries.list_questions(9).entries
+    assert [question.place for question in listed] == in_order
     assert len(engine.events(run_id, QuestionAsked)) == 4
     (row,) = runs_page(engine.client, RunFilter(), limit=2)["runs"]
     assert row["waits_for"] == "user__checkbox, user__confirm, user__input (2)"

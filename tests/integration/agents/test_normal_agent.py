@@ -399,6 +399,24 @@ def test_turns_have_a_limit_if_one_is_set(engine: Engine, server: ModelServer) -
     assert engine.queries.steps(run_id) == 1
 
 
+def test_a_run_past_its_deadline_is_timed_out_whoever_it_waits_for(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(calls(("wipe", {"what": "all"})))
+
+    run_id = engine.submit_normal(CONFIG, {"tools.py": TOOLS}, timeout_s=60)
+    engine.drive()
+    assert engine.run(run_id).status == "waiting"
+    engine.clock.move(60)
+    engine.tick()
+
+    failure = engine.failure(run_id)
+    assert (engine.run(run_id).status, failure.code, failure.node) == ("timed_out", "R005", None)
+    assert "60" in failure.message
+    assert engine.inbox() == []
+    assert_consistent(engine.redis, runs=1)
+
+
 def test_what_a_model_inherits(engine: Engine, server: ModelServer) -> None:
     engine.configure(model="openai:default", temperature=0.3, top_p=0.9)
     server.when(lambda _: True, says("Hello."))
