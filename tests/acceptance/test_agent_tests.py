@@ -47,6 +47,7 @@ expect:
 def server() -> Iterator[ModelServer]:
     with ModelServer() as server:
         server.when("Sort", says("ham"))
+        server.when("Please pay", says("bill"))
         yield server
 
 
@@ -341,6 +342,11 @@ def test_the_documented_agent_passes_its_tests(engine: Sleipnir) -> None:
     (directory / "graph.yaml").write_text(graph)
     (directory / "tests" / "sorting.yaml").write_text(cases)
 
-    done = engine("test", "mail")
+    running, recording = blocks("testing-agents.md", "sh")
+    tested = engine.type_in(running, engine.project)
+    run = engine.type_in(recording, engine.project)
 
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, ".."), done.stdout
+    dots = [line for line in tested.stdout.splitlines() if not line.strip(".")]
+    assert (tested.returncode, dots) == (0, ["..", "..", "."]), tested.stdout
+    assert "a bill that a person agrees to" in tested.stdout
+    assert (run.returncode, run.stdout.splitlines().count("bill")) == (0, 2), run.stdout

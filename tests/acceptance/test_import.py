@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import Sleipnir
+from tests.support.pages import blocks
 
 MACHINE = Path(__file__).with_name("loki_machine")
 
@@ -182,3 +183,14 @@ def test_links_that_lead_out_of_an_agent_are_left_out(sleipnir: Sleipnir, theirs
 
     assert parts["soil-lab"]["notes"] == ["passwords is left out: it leads out of the directory"]
     assert not (config_of(sleipnir) / "agents" / "soil-lab" / "passwords").exists()
+
+
+def test_the_manual_takes_a_machine_over(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path, HOME=str(tmp_path))
+    shutil.copytree(MACHINE, tmp_path / ".config" / "loki")
+    (commands,) = blocks("from-loki.md", "sh")
+
+    done = sleipnir.type_in(commands, sleipnir.project)
+
+    assert done.returncode == 0, done.stdout
+    assert (config_of(sleipnir) / "agents" / "garden-planner").is_dir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import shlex
 import signal
 import subprocess
 import urllib.error
@@ -20,6 +21,7 @@ import pytest
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.monitor.access import Access
 from tests.support.command_line import Sleipnir
+from tests.support.pages import blocks
 from tests.support.processes import children_of
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
@@ -521,3 +523,19 @@ def test_the_link_that_is_printed_opens_the_pages(start: Start, sleipnir: Sleipn
     assert monitor.get("/runs", Authorization=f"Bearer {key}")[0] == 200
     assert monitor.get("/runs")[0] == 401
     assert 'href="/now">Sleipnir' in monitor.get("/workers")[1]
+
+
+def test_the_monitor_behind_a_proxy_starts_as_documented(start: Start, sleipnir: Sleipnir) -> None:
+    (text,) = (text for text in blocks("operating.md", "sh") if "MONITOR_HOSTS" in text)
+    here = re.sub(r"10\.0\.0\.\d", "127.0.0.1", text)  # of the proxy and of the monitor
+    *exports, command = map(shlex.split, here.splitlines())
+    for _, assignment in exports:
+        name, _, value = assignment.partition("=")
+        sleipnir.environment[name] = value
+
+    monitor = start(*command[2:])
+
+    monitor.url = monitor.url.removesuffix("/sleipnir")
+    ada = {"Host": "runs.example", "X-Remote-User": "ada"}
+    assert monitor.get("/sleipnir/runs", **ada)[0] == 200
+    assert monitor.get("/sleipnir/runs", Host="runs.example")[0] == 401

@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from tests.support.command_line import Sleipnir
+from tests.support.pages import blocks
 from tests.support.processes import children_of, is_alive
 from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
@@ -141,3 +142,16 @@ def test_up_says_in_five_lines_what_there_is_and_what_to_do(tmp_path: Path) -> N
         "stop",
     ]
     assert said[2] == "monitor: none"
+
+
+def test_the_manual_starts_processes_by_hand(sleipnir: Sleipnir, redis_server: RedisServer) -> None:
+    (commands,) = (text for text in blocks("operating.md", "sh") if "sleipnir worker" in text)
+    here = commands.replace("redis://:password@redis.internal:6379/0", redis_server.url)
+    assert here != commands
+
+    # Doctor finds no workers yet, which does not end a shell that somebody types into.
+    done = sleipnir.type_in(
+        f"set +e\n{here}sleipnir run hello hand\nkill %1 %2; wait", sleipnir.project
+    )
+
+    assert "hello hand" in done.stdout.splitlines(), done.stdout

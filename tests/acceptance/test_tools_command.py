@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.command_line import Sleipnir
 from tests.support.mcp import PROGRAM
+from tests.support.pages import blocks
 from tests.support.processes import is_alive
 from tests.support.wait import wait_until
 
@@ -263,3 +264,17 @@ def test_functions_of_servers_can_be_called(with_server: Sleipnir) -> None:
     assert json.loads(direct.stdout)["isError"] is False
     assert unknown.returncode == 2
     assert "no MCP server has a function 'subtract'" in unknown.stderr
+
+
+# ---- the manual
+
+
+def test_the_manual_lists_and_calls_functions(sleipnir: Sleipnir) -> None:
+    sleipnir.write("librarian", GRAPH.replace("get_current_time", "fs_read"))
+    (sleipnir.project / "notes.md").write_text("TODO: oil the gate\n")
+    (commands,) = blocks("tools.md", "sh")
+
+    done = sleipnir.type_in(commands, sleipnir.project)
+
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("TODO: oil the gate") == 2

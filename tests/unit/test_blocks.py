@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import subprocess
 from builtins import __dict__ as built_in
 from itertools import pairwise
 from pathlib import Path
@@ -30,27 +31,35 @@ TRIED = {
     ("agents.md", "yaml"): "unit/test_blocks.py",
     ("changing-agents.md", "bash"): "acceptance/test_how_tos.py",
     ("changing-agents.md", "diff"): "acceptance/test_how_tos.py",
+    ("changing-agents.md", "sh"): "acceptance/test_how_tos.py",
     ("extending.md", "lua"): "integration/store/test_documented_script.py",
     ("extending.md", "python"): "unit/test_blocks.py",
+    ("from-loki.md", "sh"): "acceptance/test_import.py",
     ("knowledge.md", "bash"): "acceptance/test_how_tos.py",
     ("language.md", "python"): "integration/nodes/test_documented_agents.py",
+    ("limits.md", "sh"): "integration/limits/test_documented_limits.py",
     ("limits.md", "yaml"): "unit/test_blocks.py",
     ("mcp.md", "json"): "unit/graphs/mcp/test_config.py",
     ("mcp.md", "yaml"): "unit/test_blocks.py",
     ("cli.md", "json"): "unit/test_docs.py",
+    ("cli.md", "sh"): "unit/test_blocks.py",
     ("cli.md", "yaml"): "unit/test_blocks.py",
     ("models.md", "yaml"): "unit/test_blocks.py",
+    ("operating.md", "sh"): "acceptance/test_processes.py",
     ("people.md", "bash"): "acceptance/test_how_tos.py",
     ("python.md", "python"): "guide/test_python.py",
+    ("testing-agents.md", "sh"): "acceptance/test_agent_tests.py",
     ("testing-agents.md", "yaml"): "acceptance/test_agent_tests.py",
     ("tools.md", "bash"): "unit/graphs/tools/test_documented.py",
     ("tools.md", "python"): "unit/graphs/tools/test_documented.py",
+    ("tools.md", "sh"): "acceptance/test_tools_command.py",
     ("tools.md", "typescript"): "unit/graphs/tools/test_documented.py",
     ("tools.md", "yaml"): "unit/test_blocks.py",
     ("tutorial.md", "bash"): "acceptance/test_tutorial.py",
+    ("tutorial.md", "sh"): "unit/test_blocks.py",
 }
-# What is printed, what is read here on every page, and settings of programs that are not ours.
-ANYWHERE = {"", "text", "sh", "nginx"}
+# What is printed or read here on every page, and settings of programs that are not ours.
+ANYWHERE = {"", "text", "nginx"}
 # Names that the examples of extending.md make up.
 MADE_UP = {"SetNode"}
 
@@ -109,6 +118,22 @@ def test_a_command_is_understood(
     context = click.Context(cli, info_name="sleipnir", **cli.context_settings)
 
     take(context, cli.get_command(context, words[0]), [word for word in words[1:] if word != "&"])
+
+
+@pytest.mark.parametrize(
+    "target", re.findall(r"^make (\S+)", "\n".join(blocks("tutorial.md", "sh")), re.M)
+)
+def test_a_target_of_make_is_there(target: str) -> None:
+    subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_what_may_be_uninstalled_is_installed() -> None:
+    (text,) = (text for text in blocks("operating.md", "sh") if text.startswith("pip uninstall"))
+    names = text.replace("\\\n", "").split()[3:]
+
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+    assert [name for name in names if f"\n{name}==" not in lock] == []
 
 
 @pytest.mark.parametrize(
