@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.agents.memory import summary_of
+from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses, results
 from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
@@ -121,6 +122,22 @@ def test_a_place_that_is_free_is_taken_while_others_are_waited_for(
     assert dug["output"] == "A hole."
     assert [each["task_id"] for each in dug["auto_dispatched"]] == ["task_3"]
     assert {each["output"] for each in others} == {"A tree.", "A lawn."}
+    assert_consistent(engine.redis, runs=4)
+
+
+def test_a_place_is_waited_for_after_a_retry_too(engine: Engine, server: ModelServer) -> None:
+    run_id = lead_two(engine, server)
+    (boss,) = engine.run(run_id).frontier
+    while not engine.redis.hexists(run_key("waits", f"{run_id} 2/{boss}"), "place"):
+        engine.work_once(newest=True)
+
+    engine.client.cancel(run_id)
+    engine.client.retry(run_id)
+    assert_consistent(engine.redis, runs=3)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert_mowed_while_digging(server)
     assert_consistent(engine.redis, runs=4)
 
 

@@ -71,6 +71,30 @@ local function row_again(run_id, visit, row, how, changes)
   return open_text({kind = 'child', since = now_ms, allowed = allowed, detail = child}), allowed
 end
 
+-- A visit that waited for a place for one more child does so again while it waits for children;
+-- where it got one, or waits for nothing else, it goes on at once.
+local function place_again(v, row)
+  v.mode = 'first'
+  if not row.is_open or v.open == 0 then
+    v.fresh = v.fresh + 1
+    return
+  end
+  v.open, v.still = v.open + 1, v.still + 1
+  return row.text
+end
+
+-- Keep a row of a visit that is to go on, as `text`; without one it is dropped.
+local function rewrite_row(waits, v, call, row, text)
+  v.rows = v.rows + (text and 1 or 0)
+  if text == row.text then return end
+  local undone_by = {'HSET', waits, call, row.text}
+  if text then
+    write_undone_by(undone_by, 'HSET', waits, call, text)
+  else
+    write_undone_by(undone_by, 'HDEL', waits, call)
+  end
+end
+
 -- A visit as it was set aside, made to go on; nothing is written of it but its rows.
 -- `changes`: `shallow`, and by run id what is other in a child.
 local function visit_again(run_id, visit, how, packed, changes)
@@ -86,30 +110,30 @@ local function visit_again(run_id, visit, how, packed, changes)
   end
   local rows = v.rows > 0 and read_rows(run_id, visit) or {}
   v.rows, v.open, v.still = 0, 0, 0
+  local place
   for call, row in pairs(rows) do
-    local text, allowed = row_again(run_id, visit, row, how, changes)
-    if text ~= row.text then
-      local undone_by = {'HSET', waits, call, row.text}
-      if text then
-        write_undone_by(undone_by, 'HSET', waits, call, text)
-      else
-        write_undone_by(undone_by, 'HDEL', waits, call)
+    if row.kind == 'place' then
+      place = row
+    else
+      local text, allowed = row_again(run_id, visit, row, how, changes)
+      rewrite_row(waits, v, call, row, text)
+      if allowed then  -- it waits for a child again
+        v.open = v.open + 1
+        if allowed >= 0 then
+          add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
+        end
       end
     end
-    v.rows = v.rows + (text and 1 or 0)
-    if allowed then  -- it waits for a child again
-      v.open = v.open + 1
-      if allowed >= 0 then
-        add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
-      end
-    end
+  end
+  if place then
+    rewrite_row(waits, v, 'place', place, place_again(v, place))
   end
   return v
 end
 
 -- Let a visit go on; one that waits for a child does so, any other is announced.
 local function go_on(run_id, visit, v, label, digest)
-  if v.open > 0 then
+  if not may_go_on(v) then
     v.status = 'waiting'
     write_visit(run_id, visit, v)
   else
@@ -250,14 +274,14 @@ local function open_step(run_id, from, agent, digest, changes, how, packed, done
       if how[visit] and redis.call('EXISTS', key('map', run_id .. ' ' .. visit)) == 0 then
         write('HDEL', kept, visit)  -- of a map it says that there is one, until that is opened
       end
-      if places == 0 and not (v and v.open > 0) then
+      if places == 0 and not (v and not may_go_on(v)) then
         if v then
           v.status = 'held'
           write_visit(run_id, visit, v)
         end
         pending[#pending + 1] = visit
       else
-        local waits = v and v.open > 0
+        local waits = v and not may_go_on(v)
         announced = announced + (waits and 0 or 1)
         go_on(run_id, visit, v or new_visit(), agent .. '/' .. node, digest)
         places = places and (waits and places or places - 1)
@@ -322,5 +346,6 @@ function revive(run_id, change, changes)
   open_step(run_id, from, r.agent, digest, changes, how, packed, done)
   if r.spawns then
     revive_spawned(run_id, change, changes)
+    free_place(run_id)  -- of those that did not go on
   end
 end
