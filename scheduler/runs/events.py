@@ -216,6 +216,7 @@ class RunEnded:
     elapsed_ms: int
     failed_nodes: int | None = None  # that it has outlived
     number: int | None = None  # of the try that is over, from the second on
+    converses: bool | None = None  # its agent is a normal one
 
     def ends(self, run: Run) -> bool:
         """Whether this is the run's last end: it was not retried since then."""

@@ -141,16 +141,16 @@ def _item(event: ItemCommitted) -> Iterator[str]:
 
 
 def _end(event: RunEnded) -> str:
-    elapsed = f"{event.elapsed_ms / 1000:.2f}s"
+    elapsed, kind = f"{event.elapsed_ms / 1000:.2f}s", "agent" if event.converses else "graph"
     if event.status == Status.SUCCEEDED:
-        return f"graph done in {elapsed}{with_failures(event.failed_nodes or 0)}"
+        return f"{kind} done in {elapsed}{with_failures(event.failed_nodes or 0)}"
     failure, reason = event.failure, ""
     if failure and event.status == Status.FAILED:
         place = f" at {failure.node}" if failure.node else ""
         reason = f": {failure.code}{place}: {failure.message}"
     elif failure:
         reason = f": {failure.message}"
-    return f"graph {event.status.replace('_', ' ')} in {elapsed}{reason}"
+    return f"{kind} {event.status.replace('_', ' ')} in {elapsed}{reason}"
 
 
 def _fitting(line: str) -> str:

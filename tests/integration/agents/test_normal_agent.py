@@ -11,7 +11,8 @@ import pytest
 
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.events import RetryScheduled, StepCommitted
+from sleipnir.scheduler.runs.events import RetryScheduled, RunEnded, StepCommitted
+from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.errors import RedisError
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
@@ -90,6 +91,8 @@ def test_turns_go_on_until_the_model_has_no_calls_left(engine: Engine, server: M
     assert messages(server)[1]["content"] == "2 + 3?"
     assert results(server) == ["5"]
     assert engine.queries.steps(run_id) == 2
+    (ended,) = engine.events(run_id, RunEnded)
+    assert render(ended)[0].startswith("▸ agent done in ")
     assert_consistent(engine.redis, runs=1)
 
 

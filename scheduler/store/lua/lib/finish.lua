@@ -94,8 +94,10 @@ function finish(run_id, status, output, failure, orphaned)
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,
     'output', output, 'error', failure, 'ended', now_ms)
   relist_run(run_id, r, status, now_ms)
+  local context = redis.call('HGET', run, 'context') or ''  -- a run ends even if it is broken
   narrate(run_id, cjson.encode({
     kind = 'ended', status = status, error = failure, failed_nodes = tonumber(r.failed_nodes or ''),
+    converses = string.find(context, '"converses": true', 1, true) and true or nil,
     elapsed_ms = started and now_ms - tonumber(started) or 0,
     number = tonumber(r.try or '')}))
 

@@ -127,6 +127,11 @@ def test_ends_tell_status_time_and_reason() -> None:
     ]
 
 
+def test_the_end_of_a_normal_agent_s_run_is_not_that_of_a_graph() -> None:
+    assert render(RunEnded("succeeded", "", 2_414, converses=True)) == ["▸ agent done in 2.41s"]
+    assert render(RunEnded("cancelled", "", 10, converses=True)) == ["▸ agent cancelled in 0.01s"]
+
+
 def test_what_is_unknown_says_nothing() -> None:
     assert render(UnknownEvent("of a later version", {"whatever": 1})) == []
 
