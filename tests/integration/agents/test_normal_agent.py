@@ -446,16 +446,19 @@ def test_the_environment_of_the_submission_overrides_the_file(
     server.when(lambda _: True, says("Hello."))
     monkeypatch.setenv("TALKER_MODEL", "openai:other")
     monkeypatch.setenv("TALKER_TEMPERATURE", "0.5")
+    monkeypatch.setenv("TALKER_TOP_P", "null")
+    monkeypatch.setenv("TALKER_AGENT_SESSION", "evening")
     monkeypatch.setenv("TALKER_INSTRUCTIONS", "Be brief.")
     monkeypatch.setenv("TALKER_GLOBAL_TOOLS", '["get_current_time"]')
 
-    engine.submit_normal(CONFIG)
-    for name in ("MODEL", "TEMPERATURE", "INSTRUCTIONS", "GLOBAL_TOOLS"):
+    run_id = engine.submit_normal(CONFIG + "top_p: 0.5\nagent_session: morning\n")
+    for name in ("MODEL", "TEMPERATURE", "TOP_P", "AGENT_SESSION", "INSTRUCTIONS", "GLOBAL_TOOLS"):
         monkeypatch.delenv(f"TALKER_{name}")
     engine.drive()
 
     body = server.requests[0].body
-    assert (body["model"], body["temperature"]) == ("other", 0.5)
+    assert (body["model"], body["temperature"], body.get("top_p")) == ("other", 0.5, None)
+    assert engine.run(run_id).context.session == "evening"
     assert system(server).startswith("Be brief.")
     assert offered(server) == ["get_current_time"]
 
