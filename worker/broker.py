@@ -85,6 +85,17 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         super().__init__(*arguments, **options)
         self.QoS = Credit
 
+    def _restore(self, message: Any, leftmost: bool = False) -> None:
+        """Put back, first in line, a message that came when nothing here consumes any more.
+
+        kombu's would write its body as bytes, which no worker reads.
+        """
+        lane = self._get_message_priority(message._raw, reverse=False)
+        to = message.delivery_info
+        with self.conn_or_acquire() as client:
+            for queue in self._lookup(to["exchange"], to["routing_key"]):
+                client.rpush(self._q_for_pri(queue, lane), json.dumps(message._raw))
+
     def _brpop_start(self, timeout: int | None = None) -> None:
         """Ask for a message: as kombu does, or by turn."""
         if not self._by_turn:

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 import redis
 from celery import Celery
+from kombu import Connection, Consumer, Queue
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import TASK, make_dispatcher
 from sleipnir.scheduler.store.keys import QUEUE
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.broker import Transport
 from tests.support.engine import Engine
-from tests.support.queue import take
+from tests.support.queue import take, waiting
 from tests.support.redis_server import RedisServer
 from tests.support.runs import DIGEST, RUN, a_run
 from tests.support.workers import Workers
@@ -125,6 +127,25 @@ def test_on_another_broker_a_message_is_repeated_ever_more_rarely(
         engine.clock.move(5)
 
     assert published_after == [0, 5, 15, 35, 75, 135, 195, 255]
+
+
+def test_what_reaches_a_worker_that_takes_no_more_is_for_another(
+    engine: Engine, redis_server: RedisServer
+) -> None:
+    engine.store.runs.submit(a_run())
+    engine.store.runs.submit(a_run(f"{2:016x}"))
+    before = [json.loads(text) for text in waiting(engine.redis)]
+    taken = json.loads(take(engine.redis) or "")
+
+    # A worker that stops cancels its consumers before its last command to Redis is answered.
+    with Connection(redis_server.broker_url) as connection:
+        connection.transport_cls = Transport
+        channel = connection.default_channel
+        Consumer(channel, [Queue(QUEUE)], on_message=print).declare()
+        channel.connection._deliver(taken, QUEUE)
+
+    after = [json.loads(text) for text in waiting(engine.redis)]
+    assert after == before
 
 
 def test_a_worker_runs_what_celery_published(
