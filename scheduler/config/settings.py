@@ -185,7 +185,9 @@ class Settings:
         description="of which visits of llm nodes it is kept what models were sent and replied",
     )
     transcript_limit_bytes: int = _setting(
-        MIB, ge=64 * KIB, description="most that is kept so of one run, the newest"
+        MIB,
+        ge=64 * KIB,
+        description="most kept so of one run, the newest; as much again of those that failed",
     )
     history_limit_bytes: int = _setting(
         32 * MIB, ge=64 * KIB, description="history of a run, beyond which its middle is folded"

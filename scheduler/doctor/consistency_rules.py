@@ -21,7 +21,7 @@ from sleipnir.scheduler.store.keys import visit_id
 # The parts of a run, beside its record, that outlive its end, and those that end with it.
 EXPIRING = (
     *("state", "history", "events", "logs", "children", "failures", "messages"),
-    *("transcripts", "superseded", "spawned"),
+    *("transcripts", "failed_transcripts", "superseded", "spawned"),
 )
 TRANSIENT = ("visits", "pending", "questions", "escalations")
 # What stays of a step that was not completed, for another try.

@@ -20,6 +20,8 @@ sweep removes it, the others expire by themselves after twice that time:
     messages  list    of a child run: what others have sent it; how many of them it has read is
                       in its state
     transcripts  list  conversations of `llm` nodes with their models, capped
+    failed_transcripts  list  those of attempts that failed, capped by itself: what succeeded
+                              never takes their place
     superseded  list  checkpoints that a retry from an earlier step has taken back
 Of a run, gone with its end if it succeeded; else kept as long as the others, for another try:
     staged    hash    node → what a finished branch of the current step produced

@@ -197,7 +197,12 @@ class Runs:
         call = ("append_logs", run_id, "logs", _LOG_ENTRIES, limit_bytes, dropped)
         return self._store.queued(*call, *entries)
 
-    def append_transcript(self, run_id: str, entry: str) -> None:
-        """Keep a conversation with models, the newest that fit."""
+    def append_transcript(self, run_id: str, entry: str, *, failed: bool) -> None:
+        """Keep a conversation with models, the newest that fit.
+
+        Args:
+            failed: what it was for; of these as many are kept again, however many succeed.
+        """
+        kind = "failed_transcripts" if failed else "transcripts"
         limit_bytes = self._store.settings.transcript_limit_bytes
-        self._store.call("append_logs", run_id, "transcripts", _TRANSCRIPTS, limit_bytes, 0, entry)
+        self._store.call("append_logs", run_id, kind, _TRANSCRIPTS, limit_bytes, 0, entry)

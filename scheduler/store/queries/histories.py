@@ -112,7 +112,8 @@ class HistoryQueries(Queries):
         raise KeyError(node)
 
     def transcripts(self, run_id: str) -> list[dict[str, Any]]:
-        """What models of `llm` nodes were sent and replied, in the newest visits.
+        """What models of `llm` nodes were sent and replied, in the newest visits, and in the newest
+        attempts that failed.
 
         Each has `at` (ms), `step`, `node`, `index`, `attempt`, `failed`, and `exchanges`: `model`,
         the `messages` that were new to it, `reply`, `usage`, `seconds` (null where the reply was on
@@ -120,8 +121,11 @@ class HistoryQueries(Queries):
 
         A visit that was taken over may be there twice: the later one counts.
         """
-        texts = self._redis.lrange(run_key("transcripts", run_id), 0, -1)
-        entries = map(json.loads, texts)
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.lrange(run_key("transcripts", run_id), 0, -1)
+            pipe.lrange(run_key("failed_transcripts", run_id), 0, -1)
+            succeeded, failed = pipe.execute()
+        entries = sorted(map(json.loads, succeeded + failed), key=lambda each: each["at"])
         visits = {
             (each["step"], each["node"], each["index"], each["attempt"]): each for each in entries
         }

@@ -33,6 +33,16 @@ nodes:
   done: {type: end}
 """
 
+MAP = """
+model: openai:m
+start: each
+nodes:
+  each: {type: map, over: "{{places}}", as: place, branch: look, collect_into: seen, on_error: skip,
+         next: done}
+  look: {type: llm, prompt: "Look at {{place}}.", max_attempts: 1}
+  done: {type: end}
+"""
+
 
 def finished(engine: Engine, prompt: str = "it") -> str:
     variables = {"pin": "hush-4711"}
@@ -106,3 +116,18 @@ def test_they_take_so_much_and_the_newest_stay(engine: Engine, server: ModelServ
     assert len(json.dumps(entry)) < 64 * 1024
     assert "bytes left out" in entry["exchanges"][0]["reply"]["content"]
     assert engine.redis.pttl(run_key("transcripts", run_id)) > 0
+
+
+def test_what_failed_stays_however_much_succeeds_later(engine: Engine, server: ModelServer) -> None:
+    engine.configure(transcript_limit_bytes=64 * 1024)
+    server.script.add(says(""), *(says("x" * 20_000) for _ in range(11)))
+
+    run = engine.finish(MAP, state={"places": list(range(12))})
+
+    kept = {each["index"]: each["failed"] for each in engine.queries.transcripts(run.run_id)}
+    assert kept[0] is True
+    assert kept[11] is False
+    assert 1 not in kept  # it had to make room
+    for kind in ("transcripts", "failed_transcripts"):
+        assert engine.redis.pttl(run_key(kind, run.run_id)) > 0
+    assert_consistent(engine.redis, runs=1)

@@ -95,7 +95,7 @@ def _keep_transcript(delivery: Delivery, outcome: Outcome) -> None:
         }
         limit_bytes = settings.transcript_limit_bytes
         entry = visit.services.exchanges.entry(place, visit.mask, limit_bytes)
-        delivery.services.store.runs.append_transcript(visit.run_id, entry)
+        delivery.services.store.runs.append_transcript(visit.run_id, entry, failed=failed)
 
 
 def _commit(delivery: Delivery, outcome: Outcome) -> None:

@@ -114,6 +114,9 @@ function finish(run_id, status, output, failure, orphaned)
   if r.transcripts_end then
     kinds[#kinds + 1] = 'transcripts'
   end
+  if r.failed_transcripts_end then
+    kinds[#kinds + 1] = 'failed_transcripts'
+  end
   if r.try then
     kinds[#kinds + 1] = 'superseded'
   end

@@ -201,8 +201,8 @@ local function inspect(run_id, rest, whole)
   local visits = inspect_visits(run_id, rest)
   local keys = {}
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children',
-    'failures', 'messages', 'transcripts', 'superseded', 'spawned', 'kept', 'visits', 'staged',
-    'pending', 'questions', 'escalations'}) do
+    'failures', 'messages', 'transcripts', 'failed_transcripts', 'superseded', 'spawned', 'kept',
+    'visits', 'staged', 'pending', 'questions', 'escalations'}) do
     keys[#keys + 1] = kind
     keys[#keys + 1] = redis.call('PTTL', key(kind, run_id))
   end

@@ -10,8 +10,8 @@
 -- What of a record they follow from, and what else finish and purge ask of it.
 local LISTED_BY = {'status', 'parent', 'agent', 'created', 'started', 'ended', 'batch', 'labels',
   'cost', 'unpriced', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'digest', 'deadline',
-  'failed_nodes', 'handled_failures', 'kept', 'transcripts_end', 'try', 'session', 'spawns',
-  'spawned'}
+  'failed_nodes', 'handled_failures', 'kept', 'transcripts_end',
+  'failed_transcripts_end', 'try', 'session', 'spawns', 'spawned'}
 -- What runs took at most, s.
 local DURATIONS = {1, 5, 30, 120, 600, 3600, 86400}
 

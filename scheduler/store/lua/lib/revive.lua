@@ -215,7 +215,7 @@ local function renew_record(run_id, r, from, change, count)
   write('ZREM', timers, timer('expiry', run_id, r.digest))
   relist_run(run_id, r, 'queued', false)
   for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures',
-    'messages', 'transcripts', 'superseded'}) do
+    'messages', 'transcripts', 'failed_transcripts', 'superseded'}) do
     stay(key(kind, run_id))
   end
 end

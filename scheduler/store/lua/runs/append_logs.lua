@@ -2,7 +2,7 @@
 -- is stamped with the time, and the record says in `<kind>_end` how many there ever were.
 -- KEYS partition
 -- ARGV run_id kind limit byte_limit dropped rest
--- kind: logs | transcripts
+-- kind: logs | transcripts | failed_transcripts
 -- dropped: entries that were left out before
 -- REST the entries: JSON objects that are not empty
 -- USES store

@@ -13,7 +13,7 @@ if r.session and redis.call('HGET', sessions, r.session) == run_id then
 end
 count_in(partition .. ':bundles', digest, -1)
 for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures',
-  'messages', 'transcripts', 'superseded', 'spawned'}) do
+  'messages', 'transcripts', 'failed_transcripts', 'superseded', 'spawned'}) do
   remove(key(kind, run_id))
 end
 forget_kept(run_id)

@@ -141,7 +141,7 @@ local REPAIRS = {
     end
     write('ZADD', timers, now_ms + retention_ms, timer('expiry', run_id, bundle))
     for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures',
-      'messages', 'transcripts', 'spawned'}) do
+      'messages', 'transcripts', 'failed_transcripts', 'spawned'}) do
       write('PEXPIRE', key(kind, run_id), 2 * retention_ms)
     end
     let_kept_expire(run_id)
