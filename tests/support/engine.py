@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import redis
 
@@ -31,6 +33,24 @@ from tests.support.queue import take, waiting
 from tests.support.settings import settings_of
 
 E = TypeVar("E", bound=Event)
+
+_leases: WeakSet[Leases] = WeakSet()
+
+
+def _lock_leases() -> None:
+    """A heartbeat that held this lock at a fork would hold it for ever in the fork."""
+    for leases in _leases:
+        leases._changed.acquire()
+
+
+def _unlock_leases() -> None:
+    for leases in _leases:
+        leases._changed.release()
+
+
+os.register_at_fork(
+    before=_lock_leases, after_in_parent=_unlock_leases, after_in_child=_unlock_leases
+)
 
 
 class Clock:
@@ -93,6 +113,7 @@ class Engine(Agents):
             limits=VisitLimits.of(values),
             scratch=self._directory / "scratch",
         )
+        _leases.add(self.services.leases)
 
     def another_scheduler(self) -> Scheduler:
         """One more, that has just been started."""
