@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.embedded.supervisor import ChildProcess
 
@@ -42,10 +43,21 @@ def worker_children(
     ]
 
 
-def monitor_child(settings: Settings, port: int) -> ChildProcess:
+@dataclass(frozen=True, slots=True)
+class MonitorFlags:
+    """How the web pages are served."""
+
+    port: int  # 0: any that is free
+    prefix: str = ""  # where their addresses begin
+    opens: bool = False  # in a browser
+
+
+def monitor_child(settings: Settings, flags: MonitorFlags) -> ChildProcess:
     """The web pages; they tell their own address if they are to find a port."""
-    command = [*_PYTHON, "sleipnir", "monitor", "--port", str(port)]
-    command += ["--quiet"] if port else []
+    command = [*_PYTHON, "sleipnir", "monitor", "--port", str(flags.port)]
+    command += ["--url-prefix", flags.prefix] if flags.prefix else []
+    command += ["--open"] if flags.opens else []
+    command += ["--quiet"] if flags.port else []
     # A taken port, say, is a mistake in how it is called.
     return ChildProcess(
         "monitor", command, env=environment_of(settings), gives_up_with=int(ExitCode.USAGE)

@@ -325,8 +325,9 @@ def test_a_prefix_and_a_browser_that_is_opened(
     assert monitor.visit("/workers") == 404
 
 
-def test_a_prefix_that_is_no_path_is_refused(sleipnir: Sleipnir) -> None:
-    done = sleipnir("monitor", "--url-prefix", "/../etc")
+@pytest.mark.parametrize("command", ["monitor", "up"])
+def test_a_prefix_that_is_no_path_is_refused(sleipnir: Sleipnir, command: str) -> None:
+    done = sleipnir(command, "--url-prefix", "/../etc")
 
     assert done.returncode == 2
     assert "--url-prefix takes a path such as /sleipnir" in done.stderr

@@ -13,6 +13,7 @@ from tests.support.command_line import Sleipnir
 from tests.support.pages import blocks
 from tests.support.processes import children_of, is_alive
 from tests.support.redis_server import RedisServer
+from tests.support.sentinels import free_ports
 from tests.support.wait import wait_until
 
 HELLO = """
@@ -128,9 +129,14 @@ def test_up_ends_with_everything_it_started(
 
 
 def test_up_says_in_five_lines_what_there_is_and_what_to_do(tmp_path: Path) -> None:
-    sleipnir = Sleipnir(tmp_path)
-    with sleipnir.up():
+    opened, browser = tmp_path / "opened", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.new; mv {opened}.new {opened}\n')
+    browser.chmod(0o755)
+    (port,) = free_ports(1)
+    sleipnir = Sleipnir(tmp_path, BROWSER=str(browser))
+    with sleipnir.up("--port", str(port), "--url-prefix", "/ops/", "--open"):
         assert sleipnir("run", "log-digest", "sample").returncode == 0
+        wait_until(opened.exists, "a browser was opened", 60)
 
     said = (tmp_path / "up.log").read_text().splitlines()
     # What goes wrong later is logged below.
@@ -141,7 +147,9 @@ def test_up_says_in_five_lines_what_there_is_and_what_to_do(tmp_path: Path) -> N
         "try",
         "stop",
     ]
-    assert said[2] == "monitor: none"
+    site = f"http://127.0.0.1:{port}/ops"
+    assert said[2].startswith(f"monitor: {site}/?key=")
+    assert opened.read_text().startswith(f"{site}/?ticket=")
 
 
 def test_the_manual_starts_processes_by_hand(sleipnir: Sleipnir, redis_server: RedisServer) -> None:

@@ -99,12 +99,16 @@ class Sleipnir:
         )
 
     @contextlib.contextmanager
-    def up(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Keep an engine running meanwhile; its log is in `up.log`."""
+    def up(self, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Keep an engine running meanwhile; its log is in `up.log`.
+
+        Args:
+            flags: of the monitor; without any there is none.
+        """
         log = self.project.parent / "up.log"
         with log.open("wb") as output:
             engine = subprocess.Popen(
-                [*COMMAND, "up", "--no-monitor"],
+                [*COMMAND, "up", *(flags or ("--no-monitor",))],
                 cwd=self.project,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

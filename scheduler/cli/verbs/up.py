@@ -12,7 +12,7 @@ import click
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import require_redis, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.cli.processes import monitor_child, worker_children
+from sleipnir.scheduler.cli.processes import MonitorFlags, monitor_child, worker_children
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.embedded.attach import Engine, run_foreground
 from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
@@ -43,9 +43,22 @@ if TYPE_CHECKING:
     show_default=True,
     help="Port of the monitor; 0: any that is free.",
 )
+@click.option(
+    "--url-prefix",
+    metavar="PATH",
+    default="",
+    help="Where the monitor's addresses begin, behind a proxy that passes them on unchanged.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the monitor in a browser.")
 @common_options()
 def up(
-    options: Options, processes: int | None, concurrency: int | None, monitor: bool, port: int
+    options: Options,
+    processes: int | None,
+    concurrency: int | None,
+    monitor: bool,
+    port: int,
+    url_prefix: str,
+    opens: bool,
 ) -> None:
     """Run Redis (unless one is configured), workers, scheduler and monitor.
 
@@ -53,7 +66,10 @@ def up(
     """
     settings = settings_of(options, concurrency=concurrency)
     count = processes or settings.workers or 1
-    pages = port if monitor else None
+    if not monitor and (url_prefix or opens):
+        raise click.UsageError("--url-prefix and --open are of the monitor; leave out --no-monitor")
+    prefix = monitor_key.checked_prefix(url_prefix)
+    pages = MonitorFlags(port, prefix, opens) if monitor else None
     if settings.redis_url is not None:
         _on_configured_redis(settings, options, count, pages)
         return
@@ -67,7 +83,7 @@ def up(
 
 
 def _on_configured_redis(
-    settings: Settings, options: Options, processes: int, port: int | None
+    settings: Settings, options: Options, processes: int, pages: MonitorFlags | None
 ) -> None:
     require_redis(settings)
     supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)
@@ -79,34 +95,34 @@ def _on_configured_redis(
         quiet=options.verbosity == 0,
     )
     redis_url = connection.masked(settings.redis_url or "")
-    _tell(options, settings, processes, f"Redis:   {redis_url}", port)
-    for child in (*children, *([] if port is None else [monitor_child(settings, port)])):
+    _tell(options, settings, processes, f"Redis:   {redis_url}", pages)
+    for child in (*children, *([] if pages is None else [monitor_child(settings, pages)])):
         supervisor.start(child)
     supervisor.run()
 
 
 def _tell(
-    options: Options, settings: Settings, processes: int, place: str, port: int | None
+    options: Options, settings: Settings, processes: int, place: str, pages: MonitorFlags | None
 ) -> None:
-    """What was started, and what to do with it; `port` is the monitor's, None without one."""
+    """What was started, and what to do with it; `pages` are the monitor's, None without one."""
     workers = "1 worker process" if processes == 1 else f"{processes} worker processes"
     same = " with the same --redis" if options.redis is not None else ""
     for line in (
         f"engine is up (pid {os.getpid()}): {workers}, {settings.concurrency} nodes at a time each",
         place,
-        f"monitor: {_pages(settings, port)}",
+        f"monitor: {_pages(settings, pages)}",
         f"try:     sleipnir run log-digest sample{same} (in another terminal)",
         f"stop:    Ctrl-C; nodes that run have {settings.drain_s:g} s to finish",
     ):
         options.say(line)
 
 
-def _pages(settings: Settings, port: int | None) -> str:
+def _pages(settings: Settings, pages: MonitorFlags | None) -> str:
     """The address of the monitor, with the key unless users are known in another way."""
-    if port is None:
+    if pages is None:
         return "none"
-    if port == 0:
+    if pages.port == 0:
         return "its address follows"
     has_users = bool(os.environ.get("SLEIPNIR_MONITOR_AUTH") or settings.monitor_user_header)
     key = None if has_users else monitor_key.monitor_key(data_dir())
-    return monitor_key.link("127.0.0.1", port, key)
+    return monitor_key.link("127.0.0.1", pages.port, key, prefix=pages.prefix)
