@@ -16,12 +16,14 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
 from sleipnir.scheduler.runs.submit import Request, new_run_id_in
+from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import type_name
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.model import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,49 @@ class AcceptedRun:
 
     run_id: str
     is_new: bool  # False: the same submission was accepted before
+
+
+def wanted_of(client: Client, run: Run) -> WantedRun:
+    """What a run was submitted with, as far as its agent did not say the same.
+
+    Raises:
+        BundleError: the agent is not stored any more.
+    """
+    context = run.context
+    seeds = dict(next(iter(client.queries.checkpoints(run.run_id))).writes)
+    prompt = seeds.pop("initial_prompt", "")
+    agents_own: Mapping[str, Any] = seeds  # what a normal agent begins with is what it remembers
+    if not context.converses:
+        agents_own = {**context.variables, **client.graph_of(run).initial_state}
+    return WantedRun(
+        agent=run.agent,
+        prompt=prompt if isinstance(prompt, str) else "",
+        state={
+            key: value
+            for key, value in seeds.items()
+            if key not in agents_own or agents_own[key] != value
+        },
+        variables=context.submitted_vars,
+        answers=context.answers,
+        labels=run.labels,
+        workdir=context.workdir,
+    )
+
+
+def submitted_document(client: Client, run: Run) -> Document:
+    """What a run was submitted with, without the values of secret variables; and as a command.
+
+    Raises:
+        BundleError: the agent is not stored any more.
+    """
+    wanted, secrets = wanted_of(client, run), frozenset(run.context.secrets)
+    return {
+        "prompt": wanted.prompt,
+        "state": dict(wanted.state),
+        "variables": {n: text for n, text in wanted.variables.items() if n not in secrets},
+        "workdir": wanted.workdir,
+        "command": command_of(wanted, secrets),
+    }
 
 
 def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
@@ -140,6 +185,10 @@ def command_of(wanted: WantedRun, secrets: frozenset[str]) -> str:
     for name, value in wanted.variables.items():
         if name not in secrets:
             words += ["--var", f"{name}={value}"]
+    for node, texts in wanted.answers.items():
+        words += [word for text in texts for word in ("--answer", f"{node}={text}")]
+    for name, value in wanted.labels.items():
+        words += ["--label", f"{name}={value}"]
     if wanted.workdir:
         words += ["--workdir", wanted.workdir]
     hidden = [name for name in wanted.variables if name in secrets]

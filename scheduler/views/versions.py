@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.runs.model import RunRow
+    from sleipnir.scheduler.runs.model import Run, RunRow
 
 _MOST_FILES = 500
 # Of one file; what is longer is shown by its size alone, as what is not text.
@@ -164,6 +164,21 @@ def files_document(shown: AgentVersion) -> list[Document]:
         {"path": path, "bytes": size, "text": shown.texts.get(path)}
         for path, size in shown.sizes.items()
     ]
+
+
+def run_version_document(client: Client, run: Run) -> Document:
+    """The version that a run is of, with its files.
+
+    Raises:
+        BundleError: it is not stored any more.
+    """
+    shown = stored_version(client, run.agent, run.digest)
+    return {
+        "name": run.agent,
+        "digest": run.digest,
+        "description": shown.document["description"],
+        "files": files_document(shown),
+    }
 
 
 def difference(old: AgentVersion, new: AgentVersion) -> list[Document]:

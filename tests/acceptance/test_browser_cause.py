@@ -50,7 +50,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 def test_a_failed_item_its_model_call_and_its_cost_are_five_clicks_away(
     engine: Engine, browser: Any, models: ModelServer
 ) -> None:
-    engine.finish(MAP)
+    run_id = engine.finish(MAP).run_id
     with ServedSite(engine.client) as site:
         person = Person(browser, site)  # has opened the link, and is on its first page
         page = person.page
@@ -61,6 +61,9 @@ def test_a_failed_item_its_model_call_and_its_cost_are_five_clicks_away(
         page.get_by_role("link", name=f"item {FAILING}").click()
         page.get_by_role("row", name=f"{FAILING} ").get_by_role("link", name="model").click()
 
+        person.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.locator("h1 .copy").click()
+        assert page.evaluate("navigator.clipboard.readText()") == run_id
         page.get_by_text(f"Tell of word-{FAILING}.").wait_for()
         assert page.locator("details.visit").count() == 1
         assert page.get_by_role("region", name="assistant").inner_text().strip() == "assistant"

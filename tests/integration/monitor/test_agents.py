@@ -83,6 +83,42 @@ def test_an_agent_is_submitted_by_its_form(engine: Engine, site: ServedSite) -> 
 
 
 @pytest.mark.usefixtures("greeter")
+def test_a_run_says_what_it_was_made_of_and_is_submitted_again(
+    engine: Engine, site: ServedSite
+) -> None:
+    given = {"vars": {"token": SECRET, "tone": "cold"}, "prompt": "<you>", "labels": {"team": "a"}}
+    run_id = submit(site, **given, state={"names": ["Ada"]}).json["run_id"]
+    engine.write("greeter", GRAPH, {**FILES, "greet.sh": "echo 'another one'"})
+    base, again = f"/runs/{run_id}", site.ask(f"/agents/greeter?again={run_id}")
+
+    head, made = site.ask(base), site.ask(f"{base}/agent")
+    parts = {part: site.ask(f"/api/v1{base}/{part}").json for part in ("agent", "submitted")}
+
+    digest = engine.run(run_id).digest
+    assert parts["agent"]["digest"] == digest
+    files = {file["path"]: file["text"] for file in parts["agent"]["files"]}
+    assert files["greet.sh"] == FILES["greet.sh"]
+    assert f'href="/agents/greeter@{digest[:12]}"' in head.text
+    assert f'href="/agents/greeter?again={run_id}"' in head.text
+    assert "start: greet" in made.text
+    assert "another one" not in made.text
+    # What the agent says itself is not said again, and no secret ever.
+    submitted = parts["submitted"]
+    assert (submitted["prompt"], submitted["state"]) == ("<you>", {"names": ["Ada"]})
+    assert submitted["variables"] == {"tone": "cold"}
+    words = shlex.split(submitted["command"])
+    assert words[:5] == ["sleipnir", "run", "greeter", "--set", 'names=["Ada"]']
+    assert words[5:] == [
+        *("--var", "tone=cold", "--label", "team=a", "--var", "token=$TOKEN", "<you>")
+    ]
+    assert ">&lt;you&gt;</textarea>" in again.text
+    assert 'name="var-tone" value="cold"' in again.text
+    assert "canary" not in made.text + again.text + submitted["command"]
+    other = site.ask(f"/agents/nobody?again={run_id}")
+    assert other.status == 400
+
+
+@pytest.mark.usefixtures("greeter")
 def test_programs_submit_once_for_a_key(engine: Engine, site: ServedSite) -> None:
     given = {"vars": {"token": SECRET}, "prompt": "x", "labels": {"team": "a"}, "key": "order-1"}
 
@@ -129,9 +165,11 @@ def test_versions_of_an_agent_and_what_is_usual_for_it(engine: Engine, site: Ser
     page = site.ask(f"/agents/greeter?against={old[:12]}").text
     before = site.ask(f"/agents/greeter@{old[:12]}").text
     listed = site.ask("/api/v1/agents").json["agents"]
+    head = site.ask(f"/api/v1/runs/{engine.newest_runs()[0]}").json
 
     typical, versions = document["typical"], document["versions"]
     assert (typical["runs"], typical["failed"]) == (3, 1)
+    assert head["typical"] == typical
     assert [(each["runs"], each["is_current"]) for each in versions] == [(1, True), (2, False)]
     (changed,) = document["compared"]["files"]
     assert (changed["path"], changed["change"]) == ("greet.sh", "changed")

@@ -10,12 +10,14 @@ from sleipnir.scheduler.limits.report import BudgetLine, LimitLine, PauseLine
 from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.worker.monitor.api.records import (
     AgedQuestionDocument,
+    AgentFileDocument,
     AnswerDocument,
     BatchDocument,
     FileChangeDocument,
     ListedRunDocument,
     PageDocument,
     SearchedDocument,
+    TypicalDocument,
 )
 
 
@@ -126,12 +128,6 @@ class AgentSkillDocument(AnswerDocument):
     file: str
 
 
-class AgentFileDocument(AnswerDocument):
-    path: str
-    bytes: int
-    text: str | None
-
-
 class AgentVersionDocument(AnswerDocument):
     digest: str
     runs: int
@@ -139,13 +135,6 @@ class AgentVersionDocument(AnswerDocument):
     last_at: str | None
     run_id: str | None
     is_current: bool
-
-
-class TypicalDocument(AnswerDocument):
-    runs: int
-    failed: int
-    elapsed_s: dict[str, float | None]
-    cost_usd: dict[str, float | None]
 
 
 class ComparedVersionsDocument(AnswerDocument):

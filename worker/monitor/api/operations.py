@@ -97,6 +97,13 @@ OPERATIONS = (
         {"map": "a node", "state": "only these", "after": "an index", "limit": "items"},
     ),
     Operation("GET", f"{_RUN}/children", "Child runs.", runs.ChildrenDocument),
+    Operation("GET", f"{_RUN}/agent", "Its agent as it was submitted.", runs.RunVersionDocument),
+    Operation(
+        "GET",
+        f"{_RUN}/submitted",
+        "What it was submitted with, as a command too.",
+        runs.SubmittedWithDocument,
+    ),
     Operation(
         "POST",
         f"{_RUN}/cancel",

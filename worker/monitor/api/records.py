@@ -119,3 +119,16 @@ class FileChangeDocument(AnswerDocument):
     path: str
     change: str = Field(description="`added`, `removed` or `changed`")
     lines: list[str] | None = Field(description="null: long, or not text")
+
+
+class AgentFileDocument(AnswerDocument):
+    path: str
+    bytes: int
+    text: str | None
+
+
+class TypicalDocument(AnswerDocument):
+    runs: int
+    failed: int
+    elapsed_s: dict[str, float | None]
+    cost_usd: dict[str, float | None]

@@ -9,6 +9,7 @@ from pydantic import Field
 from sleipnir.scheduler.views.grouping import FailureGroup
 from sleipnir.worker.monitor.api.records import (
     AgedQuestionDocument,
+    AgentFileDocument,
     AnswerDocument,
     FileChangeDocument,
     ListedRunDocument,
@@ -19,6 +20,7 @@ from sleipnir.worker.monitor.api.records import (
     RunFailureDocument,
     RunRowDocument,
     SearchedDocument,
+    TypicalDocument,
     UsageDocument,
 )
 
@@ -69,6 +71,22 @@ class RunDocument(AnswerDocument):
     item: str | None
     labels: dict[str, str]
     forked_from: str | None
+    typical: TypicalDocument = Field(description="of the agent's runs")
+
+
+class SubmittedWithDocument(AnswerDocument):
+    prompt: str
+    state: dict[str, Any] = Field(description="where its agent does not say the same")
+    variables: dict[str, str] = Field(description="without secret ones")
+    workdir: str | None
+    command: str
+
+
+class RunVersionDocument(AnswerDocument):
+    name: str
+    digest: str
+    description: str
+    files: list[AgentFileDocument]
 
 
 class ProgressDocument(AnswerDocument):

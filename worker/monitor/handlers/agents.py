@@ -19,7 +19,7 @@ from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
-from sleipnir.worker.monitor.masked import masked_texts
+from sleipnir.worker.monitor.masked import masked, masked_texts
 from sleipnir.worker.monitor.problems import Refused, problem_of
 
 _VARIABLE = "var-"
@@ -134,8 +134,21 @@ class AgentPage(AgentReader, SubmittingHandler):
     """/agents/NAME[@DIGEST], with the form to submit it."""
 
     async def get(self, reference: str) -> None:
-        asked = self.get_query_arguments("prompt")
-        await self._show(reference, FilledForm(prompt=asked[0] if asked else ""))
+        again = self.text_argument("again")
+        if again is not None:
+            await self._show(reference, await self._as_before(reference, again), again)
+            return
+        await self._show(reference, FilledForm(prompt=self.text_argument("prompt") or ""))
+
+    async def _as_before(self, reference: str, run_id: str) -> FilledForm:
+        """What a run of the agent was submitted with, without its secrets."""
+        client = self.site.client
+        run = await self.site.call(client.queries.run, run_id)
+        if run.agent != reference.partition("@")[0]:
+            raise bad_request(f"run {run_id} is of agent '{run.agent}'")
+        given = masked(await self.site.call(submission.submitted_document, client, run), run)
+        state = json.dumps(given["state"], ensure_ascii=False, indent=2) if given["state"] else ""
+        return FilledForm(given["prompt"], state, given["workdir"] or "", given["variables"])
 
     async def post(self, reference: str) -> None:
         name, filled = reference.partition("@")[0], self._filled()
@@ -191,7 +204,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             key=filled.key or None,
         )
 
-    async def _show(self, reference: str, filled: FilledForm) -> None:
+    async def _show(self, reference: str, filled: FilledForm, again: str | None = None) -> None:
         document, graph = await self.shown(reference)
         if self.wants == "json":
             self.give_json(document)
@@ -213,6 +226,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             agent=document,
             svg=svg,
             filled=filled,
+            again=again,
             # Sending the form twice submits once.
             key=filled.key or secrets.token_hex(16),
             budget=next((each for each in budgets if each["name"] == "day"), None),

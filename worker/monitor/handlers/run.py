@@ -13,7 +13,7 @@ from sleipnir.graphs.schema import MapNode
 from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.views import graph, run, timeline, visits, why
+from sleipnir.scheduler.views import graph, run, submission, timeline, versions, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
@@ -27,7 +27,9 @@ _ITEMS = 100
 _VISITS = 50
 _VISIT_ROWS = 300
 # What is read of a run by the method of the same name.
-_PARTS = frozenset({"history", "state", "events", "logs", "children", "model", "timeline"})
+_PARTS = frozenset(
+    {"agent", "children", "events", "history", "logs", "model", "state", "submitted", "timeline"}
+)
 
 
 class RunHandler(MonitorHandler):
@@ -50,6 +52,11 @@ class RunHandler(MonitorHandler):
             return await self.site.call(read)
         except IndexError as error:
             raise Refused(Problem(404, "not_found", str(error))) from error
+
+    async def headline(self, of: Run) -> Document:
+        """What stands above everything, with what is usual for the agent."""
+        head = await self.shown(run.headline_document, of)
+        return {**head, "typical": await self.site.call(self.site.typical.of, of.agent)}
 
     async def graph(self, of: Run, step: int | None) -> Document:
         """How far the run is in its graph.
@@ -114,6 +121,12 @@ class RunHandler(MonitorHandler):
     async def children(self, of: Run) -> Document:
         return await self.shown(run.children_document, of)
 
+    async def agent(self, of: Run) -> Document:
+        return await self.shown(versions.run_version_document, of)
+
+    async def submitted(self, of: Run) -> Document:
+        return await self.shown(submission.submitted_document, of)
+
 
 class RunApi(RunHandler):
     """GET /api/v1/runs/ID[/PART]"""
@@ -131,7 +144,7 @@ class RunApi(RunHandler):
 
     async def _part(self, of: Run, part: str | None) -> Document:
         if part is None:
-            return await self.shown(run.headline_document, of)
+            return await self.headline(of)
         if part == "why":
             return await self.shown(why.why_document, of)
         if part == "graph":
@@ -156,6 +169,7 @@ class RunPage(RunHandler):
         "model": "Model",
         "items": "Items",
         "children": "Children",
+        "agent": "Agent",
     }
 
     async def get(self, run_id: str, tab: str | None = None) -> None:
@@ -164,7 +178,7 @@ class RunPage(RunHandler):
             self.redirect(f"/runs/{found}{f'/{tab}' if tab else ''}")
             return
         of = await self.found(run_id)
-        head = await self.shown(run.headline_document, of)
+        head = await self.headline(of)
         if self.wants == "json":
             self.give_json(head)
             return
@@ -209,7 +223,15 @@ class RunPage(RunHandler):
                 return {"timeline": document, "drawn": drawn}
             case "items":
                 return await self._items_tab(of)
+            case "agent":
+                return await self._agent_tab(of)
         return await self._graph_tab(of, head)
+
+    async def _agent_tab(self, of: Run) -> dict[str, Any]:
+        try:
+            return {"agent": await self.agent(of), "submitted": await self.submitted(of)}
+        except BundleError as error:
+            return {"agent": None, "why": str(error)}
 
     async def _items_tab(self, of: Run) -> dict[str, Any]:
         """Of the map that is named, else of the first that has begun."""

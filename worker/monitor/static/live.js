@@ -1,6 +1,6 @@
 // Keeps a page as it would be if it were loaded again; the reader's place in it stays.
 /* global Idiomorph */
-import { localise } from "./monitor.js";
+import { dress } from "./monitor.js";
 import { notify } from "./notices.js";
 
 const LEAST_MS = 2_000; // between two looks at the page
@@ -72,7 +72,7 @@ export async function look() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  localise(fresh);
+  dress(fresh);
   replaceParts(fresh);
   replaceRows(fresh);
   mark.dispatchEvent(new Event("fresh"));

@@ -1,13 +1,43 @@
 // What makes pages nicer to use; everything can be read and done without it.
 
 // Instants in the reader's zone; the exact one stays in the title.
-export function localise(root) {
+function localise(root) {
   for (const time of root.querySelectorAll("time")) {
     const at = new Date(time.dateTime);
     if (!Number.isNaN(at.getTime())) time.textContent = at.toLocaleString();
   }
 }
-localise(document);
+
+// Where an id or a command can be copied is a button for it; of an id it gives all digits.
+function offerCopies(root) {
+  if (!navigator.clipboard) return; // not offered on plain http but to this machine
+  for (const part of root.querySelectorAll("[data-copied]")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "⧉";
+    button.title = "Copy";
+    button.setAttribute("aria-label", `Copy ${part.dataset.copied || part.textContent}`.slice(0, 60));
+    part.after(button);
+  }
+}
+
+// A page as it is shown: with what scripts add to it.
+export function dress(root) {
+  localise(root);
+  offerCopies(root);
+}
+dress(document);
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest(".copy");
+  if (button === null) return;
+  const part = button.previousElementSibling;
+  await navigator.clipboard.writeText(part.dataset.copied || part.textContent);
+  document.querySelector("[data-said]").textContent = "Copied";
+  button.classList.add("is-done");
+  setTimeout(() => button.classList.remove("is-done"), 1_500);
+});
 
 const switcher = document.querySelector("[data-theme-switch]");
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
