@@ -130,6 +130,7 @@ class VisitDelayed:
     delay_s: float
     reason: str
     for_person: bool = False  # until somebody does something about it
+    for_build: bool = False  # until what another run builds is there; then it is woken
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case RetryScheduled(_, attempt, of, delay_s, reason):
             yield f"  retry {attempt}/{of} in {delay_s:.1f}s: {reason}"
         case VisitDelayed():
-            until = "for a person" if event.for_person else f"{event.delay_s:.1f}s"
-            yield f"  waiting {until}: {event.reason}"
+            until = " for a person" if event.for_person else f" {event.delay_s:.1f}s"
+            yield f"  waiting{'' if event.for_build else until}: {event.reason}"
         case Continued(_, number, most, still_open):
             yield f"  auto-continue {number}/{most}, {still_open} open"
         case ChildrenDropped(_, ids):

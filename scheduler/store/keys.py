@@ -204,6 +204,10 @@ def build_claim_key(name: str) -> str:
     return f"sleipnir:build-claim:{name}"
 
 
+def build_waiters_key(name: str) -> str:
+    return f"sleipnir:build-waiters:{name}"
+
+
 def build_file_key(name: str, part: int) -> str:
     return f"sleipnir:build-file:{name}:{part}"
 

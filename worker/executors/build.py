@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import BuildNode
+from sleipnir.worker.executors.missing_knowledge import deferred_by
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Deferred, Outcome, Wrote
+from sleipnir.worker.visit.outcome import Outcome, Wrote
 
 
 def run_build(visit: Visit[BuildNode]) -> Outcome:
@@ -18,7 +19,7 @@ def run_build(visit: Visit[BuildNode]) -> Outcome:
     try:
         done = visit.services.knowledge.build(visit)
     except NotYet as wait:
-        return Deferred(wait.delay_s, visit.mask(str(wait)), wait.for_person)
+        return deferred_by(visit, wait)
     except KnowledgeFailed as error:
         raise NodeFailed("R020", visit.mask(str(error))) from error
     return Wrote(dict(done.writes), done.targets or visit.node.targets, done.output)

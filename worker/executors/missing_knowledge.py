@@ -9,7 +9,7 @@ from sleipnir.graphs.knowledge.build_graph import ORDER, build_bundle
 from sleipnir.graphs.schema import MAX_SECONDS
 from sleipnir.scheduler.runs.events import KB_BUILD
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
-from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotBuilt, NotYet
+from sleipnir.worker.knowledge.errors import BeingBuilt, KnowledgeFailed, NotBuilt, NotYet
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, OwnAgent, Spawned
 
@@ -29,8 +29,14 @@ def outcome_without(
     if isinstance(failure, NotBuilt):
         return _build(failure)
     if isinstance(failure, NotYet):
-        return Deferred(failure.delay_s, visit.mask(str(failure)), failure.for_person)
+        return deferred_by(visit, failure)
     raise NodeFailed("R020", visit.mask(f"{where}: {failure}"), usage) from failure
+
+
+def deferred_by(visit: Visit[Any], wait: NotYet) -> Deferred:
+    """The visit rests, and then looks again."""
+    reason, for_build = visit.mask(str(wait)), isinstance(wait, BeingBuilt)
+    return Deferred(wait.delay_s, reason, wait.for_person, for_build)
 
 
 def _build(missing: NotBuilt) -> Spawned:

@@ -27,18 +27,17 @@ from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.knowledge.build_stages import (
-    BUILT_AFTER_S,
     BuildStages,
     BuildStores,
     StageDone,
 )
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
 from sleipnir.worker.knowledge.errors import (
+    BeingBuilt,
     BuildFailed,
     IndexDamaged,
     KnowledgeFailed,
     NotBuilt,
-    NotYet,
 )
 from sleipnir.worker.knowledge.ledger import CallLedger, CallLog, ConversationLedger
 from sleipnir.worker.knowledge.reading.reach import reach_elsewhere, reach_here
@@ -88,7 +87,7 @@ class KnowledgeBases:
         self._indexes = Indexes(store.client, settings)
         self._vectors = KeptVectors(store.client)
         self._files = BuildFiles(store.client)
-        self._claims = BuildClaims(store.client, settings.lease_s)
+        self._claims = BuildClaims(store.client, settings.lease_s, store.parking.wake)
         # Of what was searched before, by bundle and node: neither ever changes.
         self._addresses: dict[tuple[str, str], str] = {}
         self._touched: dict[str, float] = {}  # address → when, of the `monotonic` clock
@@ -222,8 +221,8 @@ class KnowledgeBases:
         claim: str,
     ) -> KnowledgeFailed:
         run_id = new_child_id(visit.run_id)
-        if not self._claims.take(claim, run_id):
-            return NotYet(BUILT_AFTER_S, "its knowledge base is being built")
+        if not self._claims.take_or_wait(claim, run_id, (visit.run_id, visit.visit_id)):
+            return BeingBuilt()
         order = BuildOrder(
             agent=visit.graph.name,
             node=base.node_id,

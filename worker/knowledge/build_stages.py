@@ -21,7 +21,7 @@ from sleipnir.scheduler.store.knowledge.build_files import BuildFileGone, BuildF
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
-from sleipnir.worker.knowledge.errors import BuildFailed, NotYet
+from sleipnir.worker.knowledge.errors import BeingBuilt, BuildFailed, KnowledgeFailed, NotYet
 from sleipnir.worker.knowledge.ledger import CallLedger
 from sleipnir.worker.knowledge.reading.reach import reach_here
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# How long a build rests while another one makes the same index.
-BUILT_AFTER_S = 2.0
 _LOOKED_UP_AT_ONCE = 1000
 
 
@@ -91,6 +89,15 @@ class BuildStages:
             NotYet: later, perhaps.
         """
         order = BuildOrder.from_json(visit.state[ORDER])
+        try:
+            return self._stage(visit, order)
+        except NotYet:
+            raise
+        except KnowledgeFailed:
+            self._release(visit, order, visit.state.get("address"))
+            raise
+
+    def _stage(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
         match visit.node.stage:
             case "load":
                 return self._load(visit, order)
@@ -102,8 +109,9 @@ class BuildStages:
     def _load(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
         documents, warnings = self._documents(visit, order)
         address = address_of(order.settings, documents.hashes)
-        if not self._stores.claims.take(address, visit.run_id):
-            raise NotYet(BUILT_AFTER_S, "its knowledge base is being built")
+        waiter = visit.run_id, visit.visit_id
+        if not self._stores.claims.take_or_wait(address, visit.run_id, waiter):
+            raise BeingBuilt
         if order.claim:
             self._stores.claims.take(order.claim, visit.run_id)
         info = self._stores.indexes.info(address)
@@ -249,9 +257,12 @@ class BuildStages:
             self._stores.indexes.note_address(order.bundle, order.node, address)
         for name in (order.documents, _documents_name(visit)):
             self._stores.files.remove(name)
+        self._release(visit, order, address)
+        return StageDone({RESULT: {"address": address, **info}}, ("end",))
+
+    def _release(self, visit: Visit[Any], order: BuildOrder, address: str | None) -> None:
         for claim in filter(None, (address, order.claim)):
             self._stores.claims.release(claim, visit.run_id)
-        return StageDone({RESULT: {"address": address, **info}}, ("end",))
 
 
 def _in_groups(items: Iterable[T], size: int) -> Iterator[list[T]]:

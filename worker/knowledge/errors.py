@@ -4,13 +4,16 @@ KnowledgeFailed
 ├── BuildFailed    it cannot be built; the text names each document with its reason
 ├── IndexDamaged   its index was damaged on this machine, and is removed there
 ├── NotBuilt       nobody has built it, or is at it: a run of its own may
-└── NotYet         it can be had later: somebody else builds it, a limit or a failure passes
+└── NotYet         it can be had later: a limit or a failure passes
+    └── BeingBuilt    another run is at it
 """
 
 from __future__ import annotations
 
 from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.scheduler.errors import SleipnirError
+
+_LOOKS_EVERY_S = 30.0
 
 
 class KnowledgeFailed(SleipnirError):
@@ -45,3 +48,13 @@ class NotYet(KnowledgeFailed):
         self.delay_s = delay_s
         self.for_person = for_person
         super().__init__(reason)
+
+
+class BeingBuilt(NotYet):
+    """Another run builds it, and wakes the visit when it is there, or will not be.
+
+    A build that was killed wakes nobody: so the visit looks by itself now and then.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_LOOKS_EVERY_S, "its knowledge base is being built")

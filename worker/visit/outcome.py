@@ -143,6 +143,7 @@ class Deferred:
     delay_s: float
     reason: str
     for_person: bool = False  # a person ends the wait; after `delay_s` it only looks
+    for_build: bool = False  # the build of another run does
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,19 @@
-"""Which build of a knowledge base goes on: one run holds the claim, and others wait for it."""
+"""Which build of a knowledge base goes on: one run holds the claim, other runs wait for it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import redis
 from redis.exceptions import WatchError
 
 from sleipnir.scheduler.runs.model import FINAL
-from sleipnir.scheduler.store.keys import build_claim_key, run_key
+from sleipnir.scheduler.store.keys import build_claim_key, build_waiters_key, run_key
 
 # A claim of a run that does not end is checked when somebody else wants it.
 _HELD_MS = 86_400_000
+_WOKEN_AT_ONCE = 100
 
 
 class BuildClaims:
@@ -21,12 +23,35 @@ class BuildClaims:
 
     Args:
         lease_s: how long a run may hold a claim before it exists.
+        wake: lets a visit of a run, which rests, go on.
     """
 
-    def __init__(self, client: redis.Redis, lease_s: float) -> None:
+    def __init__(
+        self, client: redis.Redis, lease_s: float, wake: Callable[[str, str], object]
+    ) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
         self._lease_ms = round(lease_s * 1000)
+        self._wake = wake
+
+    def take_or_wait(self, name: str, run_id: str, waiter: tuple[str, str]) -> bool:
+        """As `take`; if another run is at it, the `waiter` is woken by its `release`.
+
+        Args:
+            waiter: run id and visit.
+        """
+        if self.take(name, run_id):
+            return True
+        waiters, member = build_waiters_key(name), " ".join(waiter)
+        with self._redis.pipeline(transaction=True) as pipe:
+            pipe.sadd(waiters, member)
+            pipe.pexpire(waiters, _HELD_MS)
+            pipe.execute()
+        # It may have been released between the two: then nobody would wake the visit.
+        if not self.take(name, run_id):
+            return False
+        self._redis.srem(waiters, member)
+        return True
 
     def take(self, name: str, run_id: str) -> bool:
         """Whether the build of that run is the one that goes on; it may be about to be started."""
@@ -47,10 +72,14 @@ class BuildClaims:
         return False
 
     def release(self, name: str, run_id: str) -> None:
-        """The build is over."""
-        key = build_claim_key(name)
-        if self._redis.get(key) == run_id:
-            self._redis.delete(key)
+        """The build is over, and who waited for it goes on."""
+        key, waiters = build_claim_key(name), build_waiters_key(name)
+        if self._redis.get(key) != run_id:
+            return
+        self._redis.delete(key)
+        while members := self._redis.spop(waiters, _WOKEN_AT_ONCE):
+            for member in members:
+                self._wake(*member.split(" "))
 
     def _take_over(self, key: str, holder: str, run_id: str) -> bool:
         with self._redis.pipeline() as pipe:

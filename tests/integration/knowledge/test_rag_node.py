@@ -13,6 +13,7 @@ from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.knowledge import building
 from tests.support.engine import Engine
+from tests.support.keys import leaked_keys
 
 GRAPH = """
 start: look_up
@@ -113,17 +114,26 @@ def test_runs_that_need_the_same_index_wait_for_one_build(engine: Engine) -> Non
     run_visit(engine.services, *build)
     engine.drive()
 
-    assert engine.run(runs[0]).status == "succeeded"
-    assert engine.run(runs[1]).status == "running"
+    assert [engine.run(run_id).status for run_id in runs] == ["succeeded", "succeeded"]
     assert [e.reason for e in engine.events(runs[1], VisitDelayed)] == [
         "its knowledge base is being built"
     ]
-    engine.clock.move(3)
+    assert [len(engine.queries.children(run_id)) for run_id in runs] == [1, 0]
+    assert leaked_keys(engine.redis) == []
+
+
+def test_who_waits_for_a_build_that_is_killed_builds_it(engine: Engine) -> None:
+    runs = [engine.submit(GRAPH, DOCS, prompt=prompt) for prompt in ("cats", "dogs")]
+    engine.work_once()
+    engine.pop()
+    engine.work_once()
+    engine.client.cancel(runs[0])
+    engine.clock.move(31)
     engine.tick()
     engine.drive()
 
     assert engine.run(runs[1]).status == "succeeded"
-    assert [len(engine.queries.children(run_id)) for run_id in runs] == [1, 0]
+    assert len(engine.queries.children(runs[1])) == 1
 
 
 def test_a_branch_of_a_map_gives_what_it_found(engine: Engine) -> None:

@@ -166,6 +166,10 @@ def postpone(delivery: Delivery, postponed: Postponed) -> None:
 def defer(delivery: Delivery, deferred: Deferred) -> None:
     """Rest in the middle of this attempt: a limit makes it wait."""
     event = VisitDelayed(
-        delivery.visit.node_id, deferred.delay_s, deferred.reason, deferred.for_person
+        delivery.visit.node_id,
+        deferred.delay_s,
+        deferred.reason,
+        deferred.for_person,
+        deferred.for_build,
     )
     delivery.services.store.parking.postpone(delivery.lease, deferred.delay_s, event=event)
