@@ -69,6 +69,15 @@ class Monitor:
             with error:
                 return error.code, ""
 
+    def read(self, path: str, auth: str | None = None, **headers: str) -> tuple[int, str]:
+        """The same for who looks again and again, which may be too often for the monitor."""
+
+        def answer() -> tuple[int, str] | None:
+            status, text = self.get(path, auth, **headers)
+            return None if status == 429 else (status, text)
+
+        return wait_until(answer, f"{path} is served", 30)
+
     def ask(self, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
         """What comes back, not what it leads to."""
         url = urlsplit(self.url + path)
@@ -112,7 +121,7 @@ def test_nodes_show_by_agent_and_node(start: Start, workers: Workers) -> None:
     workers.submit(GRAPH, {"first.py": "print('{}')"})
 
     def names() -> set[str]:
-        return {task["name"] for task in json.loads(monitor.get(TASKS)[1])["data"]}
+        return {task["name"] for task in json.loads(monitor.read(TASKS)[1])["data"]}
 
     wait_until(lambda: names() == {"tested/first", "tested/last"}, "both nodes show", 30)
 
@@ -126,10 +135,10 @@ def test_workers_report_tasks_only_while_somebody_watches(start: Start, workers:
         return worker.log.read_text().count(f"{what} by remote")
 
     def listed() -> list[Any]:
-        return list(json.loads(monitor.get("/workers?json=1", "me:secret")[1])["data"])
+        return list(json.loads(monitor.read("/workers?json=1", "me:secret")[1])["data"])
 
     def names() -> list[str]:
-        found = json.loads(monitor.get(TASKS, "me:secret")[1])["data"]
+        found = json.loads(monitor.read(TASKS, "me:secret")[1])["data"]
         return sorted(task["name"] for task in found)
 
     wait_until(listed, "the monitor has found the worker", 60)
@@ -163,12 +172,12 @@ def test_a_node_that_fails_is_a_failed_task(start: Start, workers: Workers) -> N
     workers.submit(GRAPH, {"first.py": "raise ValueError('secret cause')"})
 
     def states() -> dict[str, str]:
-        found = json.loads(monitor.get(TASKS)[1])["data"]
+        found = json.loads(monitor.read(TASKS)[1])["data"]
         return {task["name"]: task["state"] for task in found}
 
     expected = {"tested/first": "FAILURE", "tested/last": "SUCCESS"}
     wait_until(lambda: states() == expected, "the failure shows", 60)
-    assert "secret cause" not in monitor.get(TASKS)[1]
+    assert "secret cause" not in monitor.read(TASKS)[1]
 
 
 def test_no_page_shows_what_a_run_was_given(start: Start, workers: Workers) -> None:
@@ -182,11 +191,11 @@ def test_no_page_shows_what_a_run_was_given(start: Start, workers: Workers) -> N
     workers.submit(graph, {"first.py": "print('{}')"}, state={"seed": canary}, **given)
 
     def tasks() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(monitor.get(TASKS)[1])["data"]
+        found: list[dict[str, Any]] = json.loads(monitor.read(TASKS)[1])["data"]
         return found
 
     wait_until(lambda: len(tasks()) == 2, "both nodes show", 30)
-    name = json.loads(monitor.get("/workers?json=1")[1])["data"][0]["hostname"]
+    name = json.loads(monitor.read("/workers?json=1")[1])["data"][0]["hostname"]
     pages = [TASKS, "/workers", f"/worker/{name}", "/broker", "/tasks"]
     pages += [f"/task/{task['uuid']}" for task in tasks()]
     answers = [monitor.get(page) for page in pages]
@@ -271,20 +280,13 @@ def test_the_password_of_redis_shows_nowhere(form: str, sleipnir: Sleipnir, tmp_
         process = sleipnir.start("monitor", "--port", "0")
         monitor = Monitor(process)
 
-        def read(page: str) -> tuple[int, str]:
-            def answer() -> tuple[int, str] | None:
-                status, text = monitor.get(page)
-                return None if status == 429 else (status, text)  # asked too often
-
-            return wait_until(answer, f"{page} is served", 30)
-
         def worker_name() -> str | None:
-            status, text = read("/workers?json=1")
+            status, text = monitor.read("/workers?json=1")
             found = json.loads(text)["data"] if status == 200 else []
             return str(found[0]["hostname"]) if found else None
 
         name = wait_until(worker_name, "the worker shows", 30)
-        pages = [read(page) for page in ("/workers", f"/worker/{name}", "/broker")]
+        pages = [monitor.read(page) for page in ("/workers", f"/worker/{name}", "/broker")]
         pids = [process.pid, worker.pid, *children_of(worker.pid)]
         commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
         for started in (process, worker):
@@ -383,7 +385,7 @@ def test_flower_asks_for_roles_and_its_acts_are_noted(
     assert monitor.get(act, method="POST", **tokens["operate"])[0] == 404
 
     def noted() -> list[tuple[str, str, str, str]]:
-        acts = json.loads(monitor.get("/api/v1/audit", **tokens["operate"])[1])["acts"]
+        acts = json.loads(monitor.read("/api/v1/audit", **tokens["operate"])[1])["acts"]
         return [(each["who"], each["act"], each["target"], each["outcome"]) for each in acts]
 
     wait_until(lambda: len(noted()) == 2, "both are noted", 30)
@@ -492,7 +494,7 @@ def test_flower_s_pages_cannot_be_framed_and_show_controls_to_some(
     bearer = {"Authorization": f"Bearer {key}"}
 
     def worker_name() -> str | None:
-        status, text = monitor.get("/workers?json=1")
+        status, text = monitor.read("/workers?json=1")
         found = json.loads(text)["data"] if status == 200 else []
         return str(found[0]["hostname"]) if found else None
 
