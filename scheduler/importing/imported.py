@@ -21,7 +21,7 @@ class Fate(StrEnum):
 class Imported:
     """A part, its fate, and what its owner should know of it."""
 
-    kind: str  # agent, shared files, tool, helper, MCP server, setting, secret
+    kind: str  # agent, shared files, tool, helper, MCP server, setting, secret, directory, file
     name: str
     fate: Fate
     notes: tuple[str, ...] = ()  # one line each, perhaps with a hint after a line break

@@ -43,6 +43,11 @@ _AGENTS = Path("agents")
 _TOOLS = Path("functions", "tools")
 _UTILS = Path("functions", "utils")
 _MCP_FILE = Path("functions", "mcp.json")
+_LOOKED_AT = frozenset({_AGENTS.name, "functions", CONFIG, _MCP_FILE.name})
+_INSTEAD = {
+    "roles": "write a normal agent for each, with its text as `instructions`",
+    "rags": "knowledge bases are built anew: `sleipnir kb build`",
+}
 
 
 class ImportRefused(Exception):
@@ -102,8 +107,16 @@ class Importer:
         agents = [self._agent(path, resources) for path in _entries(self.source / _AGENTS)]
         tools = [self._tool(path) for path in _entries(self.source / _TOOLS)]
         helpers = [self._tree("helper", path) for path in _entries(self.source / _UTILS)]
-        parts = (*agents, *tools, *helpers, *servers, *settings, *secrets)
+        parts = (*agents, *tools, *helpers, *servers, *settings, *secrets, *self._others())
         return Takeover(parts, self._writes, self.settings.secrets.file)
+
+    def _others(self) -> Iterator[Imported]:
+        """What else lies in the directory: nobody shall wonder where it has gone."""
+        for path in _entries(self.source):
+            if path.name not in _LOOKED_AT and not path.name.startswith("."):
+                kind = "directory" if path.is_dir() else "file"
+                note = _INSTEAD.get(path.name, "it has no counterpart here")
+                yield Imported(kind, path.name, Fate.KEPT, (note,))
 
     def _settings(self) -> tuple[Sequence[Imported], Mapping[str, Any]]:
         """The settings, and the values of those that are taken over."""

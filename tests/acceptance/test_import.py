@@ -73,6 +73,8 @@ def test_agents_run_as_they_are_when_they_are_taken_over(sleipnir: Sleipnir, the
 def test_settings_and_keys_are_taken_over_and_the_rest_is_listed(
     sleipnir: Sleipnir, theirs: Path
 ) -> None:
+    (theirs / "roles").mkdir()
+    (theirs / "notes.txt").write_text("mine")
     parts = imported(sleipnir, theirs)
 
     secrets = config_of(sleipnir) / "secrets.yaml"
@@ -87,6 +89,9 @@ def test_settings_and_keys_are_taken_over_and_the_rest_is_listed(
         "of our config.yaml",
         "THEME": ".env: set it where workers are started; for programs of agents also "
         "`tool_env: [THEME]` in config.yaml",
+        "bin": "it has no counterpart here",
+        "notes.txt": "it has no counterpart here",
+        "roles": "write a normal agent for each, with its text as `instructions`",
     }
     assert parts["almanac"]["notes"] == ["to be put into secrets.yaml: ALMANAC_TOKEN"]
     told = sleipnir("doctor", "--json").stdout
