@@ -95,7 +95,7 @@ def test_a_large_drawing_is_moved_searched_coloured_and_played(
     page.keyboard.press("+")
     larger = view(page)
     canvas = page.locator("[data-graph]").bounding_box()
-    middle = canvas["x"] + canvas["width"] / 2, canvas["y"] + canvas["height"] / 2
+    middle = canvas["x"] + canvas["width"] / 2, canvas["y"] + 150  # within the window
     page.mouse.move(*middle)
     page.mouse.down()
     page.mouse.move(middle[0] + 60, middle[1] + 80, steps=4)

@@ -70,7 +70,7 @@ def leaked_keys(client: redis.Redis) -> list[str]:
     """Keys that nothing would ever remove: no expiry, not permanent, not of an open run."""
     redis_: Any = client
     return [
-        key for key in sorted(redis_.keys()) if redis_.ttl(key) < 0 and not _may_stay(key, redis_)
+        key for key in sorted(redis_.keys()) if redis_.ttl(key) == -1 and not _may_stay(key, redis_)
     ]
 
 

@@ -15,8 +15,7 @@ function offerCopies(root) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
-    button.textContent = "⧉";
-    button.title = "Copy";
+    button.textContent = "copy";
     button.setAttribute("aria-label", `Copy ${part.dataset.copied || part.textContent}`.slice(0, 60));
     part.after(button);
   }
