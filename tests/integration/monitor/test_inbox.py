@@ -16,6 +16,7 @@ from tests.support.site import KEY, ServedSite
 ACCESS = Access(key=KEY)
 COOKIE = {"Cookie": f"sleipnir_monitor={ACCESS.cookie}"}
 GRAPH = """
+settings: {timeout: 3600}
 start: review
 nodes:
   review:
@@ -57,6 +58,7 @@ def test_a_question_is_found_answered_and_leads_to_the_next(
     assert "Publish &lt;b&gt;this" in inbox
     assert "leads to name" in form
     assert "Another answer (leads to z)" in form
+    assert "the run ends at" in form
     assert done == (303, f"/inbox/{second.run_id}/1/review")
     (told,) = engine.events(first.run_id, QuestionAnswered)
     assert (told.by, told.via) == ("operator", "page")

@@ -10,6 +10,7 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
 from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import place_of
 from sleipnir.scheduler.views import audit, inbox, questions
 from sleipnir.scheduler.views.documents import Document
@@ -224,7 +225,7 @@ class QuestionPage(AnswerHandler):
             question=await self.site.call(read),
             problem=problem,
             given=question.default or "" if given is None else given,
-            deadline=run.deadline,
+            deadline=None if run.deadline is None else to_rfc3339(run.deadline),
         )
 
     async def _graph(self, run: Run) -> Graph | None:
