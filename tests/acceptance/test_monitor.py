@@ -148,7 +148,7 @@ def test_workers_report_tasks_only_while_somebody_watches(start: Start, workers:
     wait_until(lambda: said("enabled"), "events are on", 60)
     workers.submit(GRAPH, steps)
     wait_until(lambda: names() == ["tested/first", "tested/last"], "what followed shows", 60)
-    assert "Workers report their tasks there until" in monitor.get("/fleet", "me:secret")[1]
+    assert "Workers report their tasks there until" in monitor.read("/fleet", "me:secret")[1]
     monitor.get("/fleet/task-events/stop", "me:secret", method="POST")
     wait_until(lambda: said("disabled"), "events are off", 60)
 
@@ -198,7 +198,7 @@ def test_no_page_shows_what_a_run_was_given(start: Start, workers: Workers) -> N
     name = json.loads(monitor.read("/workers?json=1")[1])["data"][0]["hostname"]
     pages = [TASKS, "/workers", f"/worker/{name}", "/broker", "/tasks"]
     pages += [f"/task/{task['uuid']}" for task in tasks()]
-    answers = [monitor.get(page) for page in pages]
+    answers = [monitor.read(page) for page in pages]
     assert [status for status, _ in answers] == [200] * len(pages)
     assert [page for page, (_, text) in zip(pages, answers, strict=True) if canary in text] == []
     assert "tested/first" in answers[-1][1] + answers[-2][1]
@@ -499,7 +499,7 @@ def test_flower_s_pages_cannot_be_framed_and_show_controls_to_some(
         return str(found[0]["hostname"]) if found else None
 
     name = wait_until(worker_name, "the worker shows", 30)
-    for_all, for_some = (monitor.get(f"/worker/{name}", **who)[1] for who in ({}, bearer))
+    for_all, for_some = (monitor.read(f"/worker/{name}", **who)[1] for who in ({}, bearer))
     with urllib.request.urlopen(f"{monitor.url}/workers", timeout=90) as answer:
         policy = answer.headers["Content-Security-Policy"]
 
