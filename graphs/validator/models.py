@@ -14,6 +14,7 @@ from sleipnir.graphs.validator.resources import Resources
 
 # Fields that take an alias; of a `config.yaml` all that name a model.
 _NORMAL_FIELDS = ("model", "summarization_model")
+_MODEL_HINT = "set SLEIPNIR_MODEL, or `model` here, to provider:model, as in openai:gpt-4o-mini"
 
 
 def models_are_known(context: Context) -> Iterator[Finding]:
@@ -65,11 +66,13 @@ def llm_nodes_have_a_model(context: Context) -> Iterator[Finding]:
     """E212: set on the node, in the graph, or in the engine."""
     if context.is_written("model") or context.resources.default_model:
         return
+    hint: str | None = _MODEL_HINT  # once for all of them
     for node_id, _ in context.graph.nodes_of(LlmNode):
         path = ("nodes", node_id, "model")
         if not context.is_written(*path):
             message = f"llm node '{node_id}': no model set here, in the graph or as engine default"
-            yield context.finding("E212", message, *path)
+            yield context.finding("E212", message, *path, hint=hint)
+            hint = None
 
 
 def _models(graph: Graph) -> Iterator[tuple[tuple[str, ...], str]]:
