@@ -26,6 +26,7 @@ from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import elapsed_s, left_out, place_of
 from sleipnir.scheduler.views.runs import MOST_CHILDREN
+from sleipnir.scheduler.views.waits import waits_of
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -180,7 +181,7 @@ def lines_of(client: Client, run: Run) -> Iterator[str]:
         children_of(client, run, MOST_CHILDREN),
         client.open_questions(run.run_id),
         failures=records.failures(run),
-        waits=client.waits_for([run]).get(run.run_id) or _rests_for(client, run),
+        waits=waits_of(client, [run]).get(run.run_id) or _rests_for(client, run),
         now_ms=records.now_ms(),
         earlier_ends=_earlier_ends(client, run),
     )

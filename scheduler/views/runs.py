@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.views.documents import Document, left_out, row_document
 from sleipnir.scheduler.views.pages import page_document
+from sleipnir.scheduler.views.waits import waits_of
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -45,9 +45,7 @@ def runs_page(
     page = client.queries.list_runs(wanted, limit, cursor)
     trees = _read_children(client, page.entries) if tree else {}
     everything = [*page.entries, *(row for found in trees.values() for row in found.rows)]
-    calls = client.queries.open_calls(everything)
-    parked = {run_id: _in_short(names) for run_id, names in calls.items()}
-    now_ms, waits = client.queries.now_ms(), parked | client.waits_for(everything)
+    now_ms, waits = client.queries.now_ms(), waits_of(client, everything)
 
     def document(row: RunRow) -> Document:
         fields = row_document(row, now_ms=now_ms, waits_for=waits.get(row.run_id))
@@ -85,12 +83,6 @@ def runs_overview(
         run["error"] = errors.get(run["run_id"])
     counts, are_all = client.queries.counts_by_status(wanted)
     return {**document, "counts": dict(counts), "counts_all": are_all}
-
-
-def _in_short(calls: Sequence[str]) -> str:
-    """Functions whose results are waited for; a reply may have called one of them many times."""
-    counts = Counter(call.partition("/")[0] for call in calls)
-    return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.items())
 
 
 _NO_CHILDREN = ChildRows((), {}, 0)

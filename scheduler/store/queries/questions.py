@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 
-from sleipnir.scheduler.runs.model import FINAL, QUESTION, Question, RunRow
+from sleipnir.scheduler.runs.model import FINAL, QUESTION, Question, Run, RunRow
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.indexes import (
@@ -33,7 +33,7 @@ class QuestionQueries(IndexQueries):
         """The open questions of a run and of all its child runs, oldest first."""
         return self._carry_out(questions_of_tree(run_id))
 
-    def open_calls(self, rows: Sequence[RunRow]) -> dict[str, list[str]]:
+    def open_calls(self, rows: Sequence[Run | RunRow]) -> dict[str, list[str]]:
         """The calls of models whose results runs wait for, by run id, in one round trip."""
         open_rows = [row for row in rows if not row.is_final and len(row.frontier) == 1]
         with self._redis.pipeline(transaction=False) as pipe:

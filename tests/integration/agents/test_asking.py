@@ -11,6 +11,7 @@ from sleipnir.scheduler.errors import AnswerRefused, SubmissionRefused
 from sleipnir.scheduler.runs.events import QuestionAsked
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.runs import runs_page
+from sleipnir.scheduler.views.waits import waits_of
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, calls, says
@@ -78,6 +79,7 @@ def test_calls_of_one_reply_wait_side_by_side(engine: Engine, server: ModelServe
     assert len(engine.events(run_id, QuestionAsked)) == 4
     (row,) = runs_page(engine.client, RunFilter(), limit=2)["runs"]
     assert row["waits_for"] == "user__checkbox, user__confirm, user__input (2)"
+    assert waits_of(engine.client, [engine.run(run_id)]) == {run_id: row["waits_for"]}
     with pytest.raises(AnswerRefused, match="several questions"):
         engine.client.answer(run_id, "x")
     with pytest.raises(AnswerRefused, match="expected yes or no"):
