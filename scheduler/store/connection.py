@@ -128,7 +128,7 @@ _PASSWORD = re.compile(r"^([^:]*+://[^:/@]*+):.*@")
 _PASSWORD_OPTION = re.compile(r"([?&](?:sentinel_)?password=)[^&]*")
 
 # Longer than any blocking read, and a connection that has gone silent is still noticed.
-_SOCKET_TIMEOUT_S = 15.0
+SOCKET_TIMEOUT_S = 15.0
 
 # As many as there are threads that need one; redis-py would refuse the 101st.
 _CONNECTIONS = 2**31
@@ -189,7 +189,7 @@ def client_options(url: str) -> dict[str, Any]:
         "encoding_errors": "surrogatepass",
         "retry_on_error": [ConnectionError, BusyLoadingError],
         "health_check_interval": 30,
-        "socket_timeout": _SOCKET_TIMEOUT_S,
+        "socket_timeout": SOCKET_TIMEOUT_S,
         "max_connections": _CONNECTIONS,
         # What it says of itself takes the reading of a package's metadata, and two commands.
         "driver_info": None,

@@ -12,7 +12,7 @@ from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError
 
 from sleipnir.scheduler.store.clients.translating import translating
-from sleipnir.scheduler.store.connection import client_options, sentinel_url
+from sleipnir.scheduler.store.connection import SOCKET_TIMEOUT_S, client_options, sentinel_url
 from sleipnir.scheduler.store.keys import partition_of
 from sleipnir.scheduler.store.queries.reads import Reads, carry_out_async
 from sleipnir.scheduler.store.scripts import Contract
@@ -127,7 +127,8 @@ class AsyncStore:
 def _connect(url: str) -> tuple[Redis, Sequence[Any]]:
     """A client that connects when it is first used, and those of the sentinels that it asks."""
     retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2, (ConnectionError,))
-    options = client_options(url) | {"retry": retry}
+    # The event loop of a busy program delays a connection, which is not the fault of Redis.
+    options = client_options(url) | {"retry": retry, "socket_connect_timeout": SOCKET_TIMEOUT_S}
     if not url.startswith(SENTINEL):
         return Redis.from_url(url, **options), ()
     place, make_sentinel = sentinel_url(url), cast("Any", Sentinel)  # untyped in redis-py
