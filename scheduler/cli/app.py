@@ -40,7 +40,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     ),
     "batches": (
         "sleipnir.scheduler.cli.verbs.batches:batches",
-        "List batches, and how each stands.",
+        "List batches with their progress.",
     ),
     "dev": (
         "sleipnir.scheduler.cli.verbs.dev:dev",
@@ -49,7 +49,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
     "sessions": (
         "sleipnir.scheduler.cli.verbs.sessions:sessions",
-        "List conversations of normal agents, or forget one.",
+        "List sessions of normal agents, or remove one.",
     ),
     "show": (
         "sleipnir.scheduler.cli.verbs.show:show",
@@ -69,14 +69,14 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "List open questions.",
     ),
     "answer": ("sleipnir.scheduler.cli.verbs.answer:answer", "Answer a run's question."),
-    "cancel": ("sleipnir.scheduler.cli.verbs.cancel:cancel", "Cancel runs, with their children."),
+    "cancel": ("sleipnir.scheduler.cli.verbs.cancel:cancel", "Cancel runs and their child runs."),
     "retry": (
         "sleipnir.scheduler.cli.verbs.retry:retry",
-        "Let runs that are over go on where they stopped.",
+        "Continue unsuccessful runs where they stopped.",
     ),
     "fork": (
         "sleipnir.scheduler.cli.verbs.fork:fork",
-        "Start a new run from where another one was.",
+        "Start a new run from a step of another one.",
     ),
     "diff": ("sleipnir.scheduler.cli.verbs.diff:diff", "Compare two runs."),
     "limits": (
@@ -97,47 +97,47 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "init": ("sleipnir.scheduler.cli.verbs.init:init", "Create an agent from a template."),
     "import": (
         "sleipnir.scheduler.cli.verbs.import_:import_",
-        "Take over agents and tools of Loki or Coyote.",
+        "Import agents and tools from Loki or Coyote.",
     ),
     "schema": (
         "sleipnir.scheduler.cli.verbs.schema:schema",
         "Print the JSON Schema of graph.yaml.",
     ),
     "test": ("sleipnir.scheduler.cli.verbs.test:test", "Run an agent's test cases."),
-    "worker": ("sleipnir.scheduler.cli.verbs.worker:worker", "Run worker processes on a Redis."),
+    "worker": ("sleipnir.scheduler.cli.verbs.worker:worker", "Run worker processes for a Redis."),
     "scheduler": (
         "sleipnir.scheduler.cli.verbs.scheduler:scheduler",
-        "Run a scheduler on a Redis.",
+        "Run a scheduler for a Redis.",
     ),
     "up": ("sleipnir.scheduler.cli.verbs.up:up", "Run the whole engine in the foreground."),
     "monitor": ("sleipnir.scheduler.cli.verbs.monitor:monitor", "Start the monitor."),
     "bench": (
         "sleipnir.worker.bench.command:bench",
-        "Measure what nodes cost, beside bare Celery.",
+        "Benchmark nodes against bare Celery.",
     ),
     "prune": (
         "sleipnir.scheduler.cli.verbs.prune:prune",
-        "Remove finished runs before their retention is over.",
+        "Remove finished runs before their retention ends.",
     ),
     "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
     "help": ("sleipnir.scheduler.cli.verbs.help:help_", "Show the help of a verb."),
     "completion": (
         "sleipnir.scheduler.cli.verbs.completion:completion",
-        "Print a script that completes commands in a shell.",
+        "Print a completion script for a shell.",
     ),
 }
 # What for: each verb stands in one of them.
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run an agent": ("run", "chat", "submit", "batch"),
-    "See how runs are doing": ("ps", "batches", "sessions", "show", "watch", "logs", "state"),
-    "Answer, or stop": ("inbox", "answer", "cancel"),
-    "Give a run a second chance": ("retry", "fork", "diff"),
-    "Work on agents": (
+    "Inspect runs": ("ps", "batches", "sessions", "show", "watch", "logs", "state"),
+    "Answer and cancel": ("inbox", "answer", "cancel"),
+    "Retry and compare": ("retry", "fork", "diff"),
+    "Develop agents": (
         *("dev", "validate", "test", "draw", "agents"),
         *("kb", "tools", "init", "import", "schema"),
     ),
     "Operate": ("up", "worker", "scheduler", "limits", "monitor", "prune", "doctor", "bench"),
-    "Find your way": ("help", "completion"),
+    "Get help": ("help", "completion"),
 }
 _HELP_FLAGS = ("-h", "--help")
 # What people type who know other tools, where no letters are alike.

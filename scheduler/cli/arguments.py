@@ -137,7 +137,7 @@ def agent_option(also: str = "", **attributes: Any) -> Callable[..., Any]:
     return click.option(
         "--agent",
         metavar="AGENT",
-        help=f"`same`: as the run began; `current`, or a path: as it is now.{also}",
+        help=f"`same`: as the run started; `current`, or a path: as it is now.{also}",
         **attributes,
     )
 

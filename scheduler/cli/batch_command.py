@@ -114,9 +114,9 @@ def _room_for_files() -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         raise SleipnirError(
-            f"cannot write temporary files in {tempfile.gettempdir()} ({error}), of whose room a "
-            "batch takes half at most; free some space there, or set TMPDIR, and run the same "
-            "command again to continue"
+            f"cannot write temporary files in {tempfile.gettempdir()} ({error}); a batch uses at "
+            "most half of the space there. Free some, or set TMPDIR, and run the same command "
+            "again to continue"
         ) from error
 
 

@@ -165,7 +165,7 @@ def say_run_goes_on(options: Options, run_id: str) -> None:
     when = "" if settings_of(options).redis_url is not None else " whenever an engine runs"
     with contextlib.suppress(OSError):  # the terminal may be gone
         options.say(
-            f"terminated: run {run_id} goes on{when}; `sleipnir watch {run_id}` follows it, "
+            f"terminated: run {run_id} continues{when}; `sleipnir watch {run_id}` follows it, "
             f"`sleipnir cancel {run_id}` ends it"
         )
 

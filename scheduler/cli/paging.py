@@ -28,7 +28,7 @@ def limit_option(default: int) -> Callable[..., Any]:
 
 # Where a page begins.
 cursor_option = click.option(
-    "--cursor", metavar="CURSOR", help="Continue a list, as the page before says."
+    "--cursor", metavar="CURSOR", help="Continue where the previous page ended."
 )
 
 

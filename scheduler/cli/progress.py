@@ -88,7 +88,7 @@ class Display:
 
     def _counts(self, progress: Progress) -> Iterator[str]:
         yield from _outcomes(progress)
-        yield f"{progress.in_flight} under way"
+        yield f"{progress.in_flight} in progress"
         yield from _held_up(progress)
         done, took_s = progress.finished - progress.earlier, monotonic() - self._began_at
         if done > 0 and took_s > 1:
@@ -154,19 +154,19 @@ def final_lines(
     if progress.waiting:
         yield (
             f"{progress.waiting} runs wait for a person: answer them (sleipnir inbox), "
-            "then start the same command again"
+            "then run the same command again"
         )
     if progress.failed:
-        yield "--retry-failed lets the runs of failed lines go on where they stopped"
+        yield "--retry-failed continues the runs of failed lines where they stopped"
     if progress.with_failures:
         yield (
-            "lines with failed nodes have succeeded, --retry-failed leaves them alone; "
+            "lines with failed nodes count as succeeded, so --retry-failed skips them; "
             "--strict makes such lines fail, in a new batch (--name)"
         )
     if progress.refused:
         yield (
-            f"{len(progress.refused)} runs could not go on where they stopped, such as "
-            f"{printable(progress.refused[0])}; --retry-failed --from-start runs their lines anew"
+            f"{len(progress.refused)} runs could not continue where they stopped, such as "
+            f"{printable(progress.refused[0])}; --retry-failed --from-start restarts their lines"
         )
     if progress.total and progress.earlier == progress.total:
         yield "all lines are already finished; --name NAME starts a new batch"
@@ -175,7 +175,7 @@ def final_lines(
 def _reasons(found: list[ReasonCount]) -> Iterator[str]:
     for lines, first_line, reason in found[:_REASONS_SHOWN]:
         place = f" at '{reason.node}'" if reason.node else ""
-        how = ", the run went on" if reason.outlived else ""
+        how = ", the run continued" if reason.outlived else ""
         count = f"{lines:,} {'line' if lines == 1 else 'lines'}, first {first_line}"
         yield f"  {count}: {reason.code}{place}{how}: {printable(reason.message)}"
     if len(found) > _REASONS_SHOWN:

@@ -37,7 +37,7 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
     if question.kind == "checkbox" and not (options and has_menu):
         return ask_for_several(options, show, read)
     if question.kind == "checkbox":
-        show("  the space bar ticks, Enter answers\n")
+        show("  space selects, Enter answers\n")
         ticked = menu.choose_several(options, is_open)
         if ticked is not None:
             return json.dumps(ticked, ensure_ascii=False)
@@ -76,7 +76,7 @@ def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
     for number, option in enumerate(options, 1):
         echo(f"  {number}) {option}\n")
     if options:
-        echo("  enter a number, or an answer of your own\n")
+        echo("  enter a number, or your own answer\n")
     numbered = {str(number): option for number, option in enumerate(options, 1)}
     while True:
         echo("> ")
@@ -88,7 +88,7 @@ def ask_for_several(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
     """Any number of the options, by their numbers with commas between, or a text of one's own."""
     for number, option in enumerate(options, 1):
         echo(f"  {number}) {option}\n")
-    echo("  enter numbers with commas between, nothing for none, or an answer of your own\n> ")
+    echo("  enter numbers separated by commas, nothing for none, or your own answer\n> ")
     text = read()
     numbered = {str(number): option for number, option in enumerate(options, 1)}
     parts = [part.strip() for part in text.split(",") if part.strip()]

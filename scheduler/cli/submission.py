@@ -69,7 +69,7 @@ REQUEST_OPTIONS = (
         callback=pairs,
         metavar="NODE=TEXT",
         multiple=True,
-        help="Answer a question in advance; one answer a visit.",
+        help="Answer a question in advance; one answer per visit.",
     ),
     click.option(
         "--workdir",
@@ -85,7 +85,7 @@ REQUEST_OPTIONS = (
     click.option(
         "--strict",
         is_flag=True,
-        help="Fail at a node that fails without a fallback, whatever the graph tolerates.",
+        help="Fail the run if a node fails without a fallback, even if the graph tolerates it.",
     ),
     click.option(
         "--label",
@@ -104,14 +104,14 @@ REQUEST_OPTIONS = (
     click.option(
         "--tools",
         type=click.Choice(["recorded", "live"]),
-        help="With --replay: take results of tools from the recording, or call tools. "
+        help="With --replay: use recorded results of tools, or call the tools. "
         "Default: recorded, if it has any.",
     ),
     click.option(
         "--yes",
         "confirmed",
         is_flag=True,
-        help="Let tools of a normal agent go on that would ask for consent.",
+        help="Run tools of a normal agent without asking for confirmation.",
     ),
 )
 _PARAMETERS = (
@@ -121,7 +121,7 @@ _PARAMETERS = (
     click.option(
         "--session",
         metavar="NAME",
-        help="Go on with this conversation of a normal agent; a new name begins one, `temp` none.",
+        help="Continue this session of a normal agent; a new name starts one, `temp` uses none.",
     ),
     click.option("--headless", is_flag=True, help="Run without a person to ask."),
     click.option(
@@ -236,7 +236,7 @@ def live_tools(tools: str | None, replay: Path | None) -> bool:
         click.UsageError: it is given without `--replay`.
     """
     if tools is not None and replay is None:
-        raise click.UsageError("--tools is for --replay: add the recording to take results from")
+        raise click.UsageError("--tools needs --replay, with the recording to take results from")
     return tools == "live"
 
 

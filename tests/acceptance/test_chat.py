@@ -85,8 +85,8 @@ def test_a_conversation_comes_from_a_pipe_and_goes_on_in_a_run(
     assert "1) Hello, I am Ann\n2) Good evening\n" in done.stderr
     assert asked(server.requests[-1]) == ["Hello, I am Ann", "And you?"]
     assert "no command '.sing'; .help lists the commands" in done.stderr
-    assert "'talker' keeps no todo list" in done.stderr
-    assert "the last answer was not made from documents\n" in done.stderr
+    assert "'talker' has no todo list" in done.stderr
+    assert "the last answer used no documents\n" in done.stderr
     assert "session   ada\n" in done.stderr
     assert sleipnir("run", "-q", "talker", "So?", "--session", "ada").stdout == "One more reply.\n"
     listed = [json.loads(line) for line in sleipnir("sessions", "--json").stdout.splitlines()]
@@ -145,7 +145,7 @@ def test_an_unanswered_question_survives_leaving_and_coming_back(
     first.wait_for("Which colour?")
     first.wait_for("another answer")
     first.type(CTRL_D)
-    first.wait_for("or come back: sleipnir chat talker")
+    first.wait_for("or come back with: sleipnir chat talker")
     assert first.end()[0] == 4
 
     second = sleipnir.on_terminal("chat", "talker")
@@ -169,7 +169,7 @@ def test_each_message_to_a_graph_is_a_run_of_its_own(sleipnir: Sleipnir) -> None
     assert sleipnir("chat", "release", stdin="nothing\n").returncode == 4
     left = sleipnir("chat", "release", stdin="it\nnot read any more\n")
     assert (left.returncode, left.stdout) == (4, "")
-    assert "or come back: sleipnir chat release" in left.stderr
+    assert "or come back with: sleipnir chat release" in left.stderr
 
     terminal = sleipnir.on_terminal("chat", "release")
     terminal.wait_for("Ship it?")
@@ -192,5 +192,5 @@ def test_the_documents_of_an_answer_are_named(sleipnir: Sleipnir) -> None:
 
     assert (done.returncode, done.stdout) == (0, "The first reply.\n"), done.stderr
     assert "./dogs.md\n" in done.stderr
-    assert ".sources takes what they are of: .sources rag" in done.stderr
+    assert "say which sources: .sources rag" in done.stderr
     assert (directory / "rag.yaml").exists()

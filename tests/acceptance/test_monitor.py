@@ -470,7 +470,7 @@ def test_signing_in_takes_a_pattern_a_provider_and_what_it_gave_out(sleipnir: Sl
     without = sleipnir("monitor", "--auth", "a@example.org", "--auth-provider", "github")
 
     assert (alone.returncode, without.returncode) == (2, 7)
-    assert "--auth and --auth-provider are given together" in alone.stderr
+    assert "--auth and --auth-provider must be given together" in alone.stderr
     assert "FLOWER_OAUTH2_KEY" in without.stderr
 
 

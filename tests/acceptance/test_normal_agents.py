@@ -122,7 +122,7 @@ def test_who_is_at_the_terminal_is_asked(sleipnir: Sleipnir) -> None:
     terminal.wait_for("> ")
     terminal.type("2\n")
     terminal.wait_for("? Which walls?")
-    terminal.wait_for("an answer of your own")
+    terminal.wait_for("your own answer")
     terminal.wait_for("> ")
     terminal.type("1, 2\n")
 

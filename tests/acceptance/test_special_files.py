@@ -101,5 +101,5 @@ def test_a_full_place_for_temporary_files_is_named(sleipnir: Sleipnir) -> None:
     )
 
     assert called.returncode == 1
-    assert "free some space there, or set TMPDIR" in called.stderr
+    assert "Free some, or set TMPDIR" in called.stderr
     assert "Traceback" not in called.stderr

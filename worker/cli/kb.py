@@ -48,7 +48,7 @@ _LOOK_S = 1.0
 def kb() -> None:
     """Build, search, show and remove the knowledge bases of agents.
 
-    NODE is a rag node; it may be left out where there is one knowledge base.
+    NODE is a rag node; it may be omitted if there is only one knowledge base.
     """
 
 
@@ -148,7 +148,7 @@ def info(options: Options, agent: str, node: str | None) -> None:
 @click.argument("node", required=False)
 @common_options()
 def rm(options: Options, agent: str, node: str | None) -> None:
-    """Forget that a knowledge base was built; its index goes with retention."""
+    """Discard the build of a knowledge base; its index expires with the retention."""
     base = _base(options, agent, node)
     if not base.file.exists():
         raise knowledge_errors.KnowledgeFailed(f"'{base.node_id}' is not built")

@@ -66,7 +66,7 @@ class _Unanswered(Exception):
     callback=pairs,
     metavar="NAME=VALUE",
     multiple=True,
-    help="Argument; VALUE is JSON, or a text where that is wanted.",
+    help="Argument; VALUE is JSON, or plain text for a string.",
 )
 @click.option("--json-args", "whole", metavar="JSON", help="All arguments; `-`: standard input.")
 @click.option(
@@ -83,7 +83,7 @@ class _Unanswered(Exception):
     default=Path(),
     help="Working directory. Default: the current directory.",
 )
-@click.option("--yes", is_flag=True, help="Guarded functions go ahead without asking.")
+@click.option("--yes", is_flag=True, help="Call guarded functions without asking.")
 @common_options(json=True)
 def tools(
     options: Options,
@@ -109,7 +109,7 @@ def tools(
         try:
             return _run(options, bench, _Call(name, **call))
         except _Unanswered as asked:
-            click.echo(f"{name} asks: {printable(str(asked))}\n--yes lets it go ahead", err=True)
+            click.echo(f"{name} asks: {printable(str(asked))}\n--yes allows it", err=True)
             return ExitCode.WAITING
 
 

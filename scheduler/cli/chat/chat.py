@@ -95,7 +95,7 @@ class Chat:
         """Talk until the end of the input, or until a question is left unanswered."""
         try:
             if self._left is not None:
-                self._options.say(f"going on with run {self._left.run_id}, which is not over")
+                self._options.say(f"continuing run {self._left.run_id}, which is not over")
                 self._follow(self._left.run_id)
             while self._stays:
                 try:
@@ -227,7 +227,9 @@ class Chat:
         if run.status == Status.WAITING:
             for question in attachment.open_questions():
                 explain(self._options, question)
-            self._options.say(f"or come back: sleipnir chat {self._wishes.agent}{self._flag()}")
+            self._options.say(
+                f"or come back with: sleipnir chat {self._wishes.agent}{self._flag()}"
+            )
             self._stays = False
         elif narrator is None or not narrator.has_said(run.output):
             run_result.print_result(self._client, run, self._options, ())
@@ -254,26 +256,26 @@ class Chat:
         elif starters:
             self._show(f"{n}) {first_line(text)}" for n, text in enumerate(starters, 1))
         else:
-            self._show([f"'{self.agent}' suggests no messages"])
+            self._show([f"'{self.agent}' has no conversation starters"])
 
     def clear(self, what: str) -> None:
         if what != "todo":
-            raise UnknownCommand(".clear takes what is to be emptied: .clear todo")
+            raise UnknownCommand("say what to clear: .clear todo")
         if self._config is None or not self._config.auto_continue:
-            raise UnknownCommand(f"'{self.agent}' keeps no todo list")
+            raise UnknownCommand(f"'{self.agent}' has no todo list")
         self._clears_todos = True
-        self._show(["the todo list is empty from the next message on"])
+        self._show(["the todo list will be empty from the next message on"])
 
     def show_sources(self, what: str) -> None:
         if what != "rag":
-            raise UnknownCommand(".sources takes what they are of: .sources rag")
+            raise UnknownCommand("say which sources: .sources rag")
         state: Mapping[str, Any] = {}
         if self._last is not None and self._config is not None:
             state = self._client.state(self._last.run_id)
         sources = state.get(SOURCES, ())
-        none = "the last answer was not made from documents"
+        none = "the last answer used no documents"
         if self._config is None and self._last is not None:
-            none = f"what a graph has found is in its state: sleipnir state {self._last.run_id}"
+            none = f"a graph keeps what it found in its state: sleipnir state {self._last.run_id}"
         self._show(sources or [none])
 
     def show_info(self) -> None:

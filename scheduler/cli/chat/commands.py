@@ -39,21 +39,21 @@ COMMANDS: Mapping[str, _Command] = {
     ".help": _Command(".help", "Show this.", lambda chat, _: chat.show_help()),
     ".starter": _Command(
         ".starter [NUMBER]",
-        "List messages to begin with, or send one of them.",
+        "List conversation starters, or send one of them.",
         lambda chat, number: chat.send_starter(number),
     ),
     ".clear": _Command(
-        ".clear todo", "Empty the agent's todo list.", lambda chat, what: chat.clear(what)
+        ".clear todo", "Clear the agent's todo list.", lambda chat, what: chat.clear(what)
     ),
     ".sources": _Command(
         ".sources rag",
-        "List the documents that the last answer was made from.",
+        "List the documents that the last answer used.",
         lambda chat, what: chat.show_sources(what),
     ),
     ".info": _Command(
         ".info", "Show agent, session, last run and cost.", lambda chat, _: chat.show_info()
     ),
-    ".exit": _Command(".exit", "Leave; so does Ctrl-D.", lambda chat, _: chat.leave()),
+    ".exit": _Command(".exit", "Leave, as Ctrl-D does.", lambda chat, _: chat.leave()),
 }
 
 
@@ -80,5 +80,5 @@ def help_lines() -> Iterator[str]:
     width = max(len(command.usage) for command in COMMANDS.values())
     for command in COMMANDS.values():
         yield f"{command.usage:{width}}  {command.help}"
-    yield "Enter sends a message; Alt-Enter begins another line, and pasted lines stay together."
-    yield "Ctrl-C cancels a reply, or empties the line."
+    yield "Enter sends the message; Alt-Enter starts a new line; pasted lines stay together."
+    yield "Ctrl-C cancels a reply, or clears the line."

@@ -61,7 +61,7 @@ def lines_of(found: Difference, names: tuple[str, str], width: int | None) -> It
 
 def _route(found: Difference, width: int | None) -> Iterator[str]:
     if found.route.differs:
-        yield f"routes part after step {len(found.common)}:"
+        yield f"routes diverge after step {len(found.common)}:"
         yield from _sides(_steps(found.route.a), _steps(found.route.b), width)
     else:
         yield f"the same route: {_steps(found.common)}"

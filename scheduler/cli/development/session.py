@@ -62,7 +62,7 @@ class Session:
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 self._attempt()
-                self._options.say(f"watching {self._directory}; Ctrl-C ends")
+                self._options.say(f"watching {self._directory}; Ctrl-C stops")
                 watch.wait()
 
     def _watched(self) -> Iterator[Path]:
@@ -130,12 +130,12 @@ class Session:
     def _again(self, last: _Last, prepared: PreparedAgent) -> None:
         changes = changes_between(last.form, self._form(prepared))
         if not changes:
-            self._options.say("nothing that a run would notice has changed")
+            self._options.say("no change affects a run")
             return
         run_id = self._go_on(last, prepared, changes)
         if run_id is None:
             nodes = ", ".join(sorted(changes.nodes))
-            self._options.say(f"changed: {nodes}; run {last.run.run_id} did not come there")
+            self._options.say(f"changed: {nodes}; run {last.run.run_id} did not get there")
             return
         self._follow(run_id, prepared)
         found = self._client.diff(last.run.run_id, run_id)

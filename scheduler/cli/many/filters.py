@@ -27,7 +27,7 @@ def status_option(statuses: Sequence[str] = STATUSES) -> Callable[..., Any]:
         "--status",
         multiple=True,
         type=click.Choice(statuses),
-        help="Only runs of this status. Repeatable: of any of them.",
+        help="Only runs with this status. Repeatable: with any of them.",
     )
 
 
@@ -52,10 +52,10 @@ since_option = click.option(
     "--since",
     callback=time_bound,
     metavar="WHEN",
-    help="Only runs created since: 15m, 4h or 7d ago, or an RFC 3339 time.",
+    help="Only runs created after WHEN: 15m, 4h or 7d ago, or an RFC 3339 time.",
 )
 until_option = click.option(
-    "--until", callback=time_bound, metavar="WHEN", help="Only runs created before; as --since."
+    "--until", callback=time_bound, metavar="WHEN", help="Only runs created before WHEN."
 )
 
 

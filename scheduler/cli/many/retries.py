@@ -45,14 +45,14 @@ def retry_all(
             _print(client, options, result.run_id)
     except KeyboardInterrupt:
         options.say(
-            f"{len(going_on):,} of {len(run_ids):,} runs go on; "
-            "the same command continues with the others"
+            f"{len(going_on):,} of {len(run_ids):,} runs continue; "
+            "run the same command again for the others"
         )
         raise
     for line in _refusals(refused, json=options.json):
         click.echo(printable(line), err=True)
     if len(run_ids) > 1:
-        options.say(f"{len(going_on):,} of {len(run_ids):,} runs go on")
+        options.say(f"{len(going_on):,} of {len(run_ids):,} runs continue")
     if going_on:
         say_who_goes_on(client, options, going_on[0])
     return max((report.exit_code for report in refused), default=ExitCode.SUCCEEDED)
@@ -67,7 +67,7 @@ def _print(client: Client, options: Options, run_id: str) -> None:
 
 def _told(selection: RunSelection, request: RetryRequest) -> Iterator[str]:
     count = len(selection.run_ids)
-    more = "" if selection.is_whole else " (there are more: the same command continues with them)"
+    more = "" if selection.is_whole else " (there are more: run the command again for them)"
     yield f"{count:,} {'run' if count == 1 else 'runs'} to retry{more}, {_how(request)}:"
     rows = [_row(cause) for cause in selection.causes[:_MOST_LINES]]
     yield from columns(("RUNS", "STATUS", "AGENT", "SUCH AS", "REASON"), rows)
@@ -79,7 +79,7 @@ def _how(request: RetryRequest) -> str:
     where = "where it stopped" if request.from_step is None else f"from step {request.from_step}"
     match request.agent:
         case str() as version if version == SAME:
-            return f"each {where}, with the agent it began with (--agent current: as it is now)"
+            return f"each {where}, with the agent it started with (--agent current: as it is now)"
         case str() as version if version != CURRENT:
             return f"each {where}, with {version}"
     return f"each {where}, with the agent as it is now"
@@ -98,4 +98,4 @@ def _refusals(refused: Counter[ErrorReport], *, json: bool) -> Iterator[str]:
         line = report.line(json=json)
         yield line if count == 1 or json else f"{line} ({count:,} runs)"
     if len(refused) > _MOST_LINES:
-        yield f"and {sum(refused.values()) - _MOST_LINES:,} more that do not go on"
+        yield f"and {sum(refused.values()) - _MOST_LINES:,} more that do not continue"

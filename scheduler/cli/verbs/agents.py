@@ -41,7 +41,7 @@ _LACKING = "!"
 @click.argument("name", required=False, shell_complete=complete_agents)
 @common_options(json=True)
 def agents(options: Options, name: str | None) -> None:
-    """List the agents that can be named, or show one."""
+    """List the available agents, or show one."""
     settings = settings_of(options)
     search = agent_search(settings)
     resources = preparation.resources_of(settings, search, require_knowledge=True)
@@ -84,7 +84,7 @@ def _print_table(options: Options, found: list[tuple[dict[str, Any], list[Requir
     for line in columns(("NAME", "KIND", "DESCRIPTION", "NEEDS"), texts):
         click.echo(line)
     if any(row["missing"] for row, _ in found):
-        options.say(f"{_LACKING} is missing here; `sleipnir agents NAME` tells what to do")
+        options.say(f"{_LACKING} is missing here; `sleipnir agents NAME` says what to do")
 
 
 def _marked(needs: list[Requirement]) -> str:

@@ -22,7 +22,7 @@ from sleipnir.scheduler.config.user import user_name
     "--node",
     metavar="NODE",
     shell_complete=complete_asking_nodes,
-    help="Which question, of several: a node, or MAP/INDEX.",
+    help="Which question to answer, if there are several: a node, or MAP/INDEX.",
 )
 @common_options(json=True)
 def answer(options: Options, run_id: str, text: str | None, node: str | None) -> None:

@@ -32,7 +32,7 @@ _PARAMETERS = (
         "target",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Write results to FILE instead of stdout; as a table if it is called .csv.",
+        help="Write results to FILE instead of stdout; as a table if it ends in .csv.",
     ),
     click.option(
         "--format",
@@ -43,7 +43,7 @@ _PARAMETERS = (
     click.option(
         "--delimiter",
         metavar="CHARACTER",
-        help="Of CSV; `tab` for a tab. Default: `,`, `;` or tab, as the header has it.",
+        help="Of CSV; `tab` for a tab. Default: `,`, `;` or tab, detected in the header.",
     ),
     click.option("--name", help="Name of the batch. Default: from INPUT's path and AGENT."),
     click.option("--with-input", is_flag=True, help="Add each line's input to its result."),
@@ -58,7 +58,7 @@ _PARAMETERS = (
     click.option(
         "--retry-failed",
         is_flag=True,
-        help="Let runs of lines that failed go on where they stopped.",
+        help="Continue the runs of failed lines where they stopped.",
     ),
     click.option(
         "--from-start",
@@ -108,10 +108,10 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 def batch(options: Options, status: str | None, **parameters: Any) -> int:
     """Run AGENT once per line of INPUT: JSON lines, CSV or plain text, `-` for stdin.
 
-    A JSON line is a prompt, or an object of "id", "prompt", "state", "vars", "answers" and
-    "labels", none of them required. CSV has a header: id, prompt, other columns go into the state.
+    A JSON line is a prompt, or an object with any of "id", "prompt", "state", "vars", "answers"
+    and "labels". CSV has a header; columns other than id and prompt go into the state.
 
-    Run it again to resume: finished lines are skipped, running ones are joined.
+    Run the same command again to resume: finished lines are skipped, running ones are picked up.
     """
     if status is not None:
         with open_client(options, workers=False) as client:
@@ -130,6 +130,6 @@ def _require(parameters: dict[str, Any]) -> None:
         raise click.UsageError("--from-start needs --retry-failed")
     if parameters["detach"] and parameters["target"] is not None:
         raise click.UsageError(
-            "--detach leaves before there are results to write with -o; "
-            "start the same command without --detach later to collect them"
+            "--detach exits before there are results to write with -o; "
+            "run the same command without --detach later to collect them"
         )

@@ -26,10 +26,10 @@ _LIMIT = 20
 @cursor_option
 @common_options(json=True)
 def batches(options: Options, limit: int, cursor: str | None) -> None:
-    """List batches, those with the latest activity first.
+    """List batches, the most recently active first.
 
-    DONE is how many runs are over, of as many as the input has lines; FAILED counts cancelled
-    runs and those that timed out too; AGE is the time since one was created, ended or asked.
+    DONE is how many of the input's lines have finished; FAILED includes cancelled and timed-out
+    runs; AGE is the time since a run was last created, ended or asked a question.
     """
     with open_client(options, workers=False) as client:
         page = batch_views.batches_page(client.queries, limit=limit, cursor=cursor)

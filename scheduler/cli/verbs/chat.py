@@ -23,7 +23,7 @@ with lazy_imports():
 @click.option(
     "--session",
     metavar="NAME",
-    help="Go on with this conversation of a normal agent; a new name begins one, `temp` none.",
+    help="Continue this session of a normal agent; a new name starts one, `temp` uses none.",
 )
 @click.option(
     "--var",
@@ -42,7 +42,7 @@ with lazy_imports():
     "--yes",
     "confirmed",
     is_flag=True,
-    help="Let tools of a normal agent go on that would ask for consent.",
+    help="Run tools of a normal agent without asking for confirmation.",
 )
 @common_options()
 def chat(
@@ -55,9 +55,9 @@ def chat(
 ) -> ExitCode:
     """Talk to AGENT: each message is a run, and its reply is printed.
 
-    A normal agent knows what was said before, a graph agent does not. Ctrl-C cancels a reply; at a
-    question of the agent it leaves, as Ctrl-D does, and the next chat asks it again. `.help` lists
-    commands. Without a terminal each line of standard input is a message.
+    A normal agent remembers the conversation, a graph agent does not. Ctrl-C cancels a reply. At a
+    question of the agent it leaves the chat, as Ctrl-D does, and the next chat asks the question
+    again. `.help` lists commands. Without a terminal, each line of standard input is a message.
     """
     with open_client(options, workers=True) as client:
         wishes = chats.Wishes(agent, session, variables, workdir, confirmed)

@@ -19,9 +19,9 @@ with lazy_imports():
 def dev(options: Options, submission: Submission) -> None:
     """Run AGENT on PROMPT, and again after each save, from the first node that has changed.
 
-    Without a PROMPT it goes on from the agent's last run. Each save is validated; a valid one is
-    run as a fork of the last run, which starts before the first node whose text, script or other
-    files have changed, and is compared with it. Ctrl-C cancels a run, or else ends.
+    Without a PROMPT it continues from the agent's last run. Each save is validated. If it is valid,
+    the last run is forked before the first node whose text, script or other files have changed, and
+    the two runs are compared. Ctrl-C cancels the current run, or exits if there is none.
     """
     with open_client(options, workers=True) as client:
         session.Session(client, options, submission).stay()

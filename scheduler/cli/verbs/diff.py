@@ -21,7 +21,7 @@ with lazy_imports():
 @click.option(
     "--step",
     type=click.IntRange(min=0),
-    help="Compare them as they were after this super-step. Default: as they are now.",
+    help="Compare them after this super-step. Default: as they are now.",
 )
 @common_options(json=True)
 def diff(options: Options, run_a: str, run_b: str, step: int | None) -> ExitCode:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 @click.option(
     "--step",
     type=click.IntRange(min=0),
-    help="With --run: how far it was after this super-step; 0 is its beginning.",
+    help="With --run: its progress after this super-step; 0 is the start.",
 )
 @common_options()
 def draw(
@@ -62,7 +62,7 @@ def draw(
     run_id: str | None,
     step: int | None,
 ) -> None:
-    """Draw the graph of AGENT, or that of a run with what it has done."""
+    """Draw the graph of AGENT, or that of a run with its progress."""
     if (agent is None) == (run_id is None):
         raise click.UsageError("give AGENT, or a run with --run")
     if step is not None and run_id is None:

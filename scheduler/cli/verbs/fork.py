@@ -27,7 +27,7 @@ with lazy_imports():
 @click.option(
     "--step",
     type=click.IntRange(min=0),
-    help="Go on after this super-step; 0: from the beginning. Default: the last one.",
+    help="Continue after this super-step; 0: from the beginning. Default: the last one.",
 )
 @changes_option("Change a key of the state")
 @click.option("--prompt", metavar="TEXT", help="Change the prompt.")
@@ -45,12 +45,12 @@ def fork(
     count: int,
     wait: bool,
 ) -> ExitCode:
-    """Start a new run with the state and at the nodes that RUN had after a step.
+    """Start a new run with the state and the next nodes that RUN had after a step.
 
-    RUN may be at work, or over; it stays as it is.
+    RUN may be running or finished; it is not changed.
     """
     if wait and count > 1:
-        raise click.UsageError("--wait stays with one run; leave out -n or --wait")
+        raise click.UsageError("--wait follows one run; leave out -n or --wait")
     streams = wait and options.streams_replies
     with open_client(options, workers=wait) as client:
         run_id = client.queries.resolve(run_id)

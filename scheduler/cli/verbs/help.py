@@ -17,12 +17,12 @@ def _complete_verbs(
 @click.argument("words", metavar="[VERB]...", nargs=-1, shell_complete=_complete_verbs)
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Show what VERB does, as `sleipnir VERB --help` does; without VERB, which verbs there are."""
+    """Show the help of VERB, as `sleipnir VERB --help` does; without VERB, list all verbs."""
     context = ctx.find_root()
     for word in words:
         group = context.command
         if not isinstance(group, click.Group):
-            raise click.UsageError(f"'{context.info_name}' has no parts, so no '{word}'", context)
+            raise click.UsageError(f"'{context.info_name}' has no subcommand '{word}'", context)
         _, command, _ = group.resolve_command(context, [word, "--help"])
         assert command is not None, "else it raises"
         context = click.Context(command, context, word)

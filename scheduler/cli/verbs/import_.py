@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 @click.argument(
     "directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
-@click.option("--dry-run", is_flag=True, help="Only tell; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Report only; write nothing.")
 @common_options(json=True)
 def import_(options: Options, directory: Path, dry_run: bool) -> ExitCode:
-    """Copy agents, tools, MCP servers and settings of the configuration in DIR into ours.
+    """Copy agents, tools, MCP servers and settings from DIR into Sleipnir's configuration.
 
-    DIR is what Loki or Coyote uses, such as ~/.config/loki; nothing in it is changed. What is
-    there already on our side stays. For each agent it tells what is different here, with the place
-    and the remedy.
+    DIR is the configuration directory of Loki or Coyote, such as ~/.config/loki; it is not changed.
+    Nothing that you already have is overwritten. The report says for each agent what is different
+    here, with the location and the remedy.
     """
     source = directory.expanduser().resolve()
     target = config_dir()
     if source == target.resolve():
-        raise click.UsageError(f"{directory} is our own configuration directory")
+        raise click.UsageError(f"{directory} is Sleipnir's own configuration directory")
     try:
         takeover = importer.Importer(source, target, settings_of(options)).plan()
         if not dry_run:
@@ -70,8 +70,8 @@ def _lines(parts: Sequence[Imported]) -> Iterator[str]:
 def _verdict(parts: Sequence[Imported], source: Path, target: Path, *, dry_run: bool) -> str:
     counts = Counter(part.fate.value for part in parts)
     if not counts:
-        return f"{source} has no agents, tools or settings to take over"
+        return f"{source} has no agents, tools or settings to import"
     told = ", ".join(f"{number:,} {fate}" for fate, number in counts.items())
     if dry_run:
-        return f"{told}; nothing was written: call it without --dry-run"
+        return f"{told}; nothing was written: run it without --dry-run"
     return f"{told}; now in {target}; try `sleipnir agents`"

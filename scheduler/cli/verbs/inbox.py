@@ -44,7 +44,7 @@ def inbox(
 ) -> None:
     """List open questions, oldest first.
 
-    The last line tells how many there are, and how to see the next ones.
+    The last line says how many there are, and how to see the next ones.
     """
     with open_client(options, workers=False) as client:
         page = questions.inbox_page(

@@ -37,11 +37,11 @@ _NOT_COPIED = frozenset({"__pycache__", ".git", ".venv"})
     "copied",
     metavar="AGENT",
     shell_complete=complete_agents,
-    help="Copy this agent, to change it, in place of a template.",
+    help="Start from a copy of this agent instead of a template.",
 )
 @common_options()
 def init(options: Options, name: str, template: str, copied: str | None) -> None:
-    """Create an agent in ./agents/NAME, or in the directory that NAME is a path to.
+    """Create an agent in ./agents/NAME, or in the directory NAME if that is a path.
 
     An agent made from a template runs without a model and without an API key.
     """

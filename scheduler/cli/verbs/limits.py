@@ -100,8 +100,8 @@ def limits(
 ) -> None:
     """Show limits, pauses and budgets of model calls, or change them while workers run.
 
-    NAME is a provider or provider:model; of a budget it is run, batch or day, and for --resume
-    run:ID, batch:NAME or day.
+    NAME is a provider or provider:model. Budgets are named run, batch and day; --resume takes
+    run:ID, batch:NAME and day.
     """
     with open_client(options, workers=False) as client:
         commands = limit_commands.LimitCommands(client.store)

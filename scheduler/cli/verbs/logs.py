@@ -47,9 +47,9 @@ _LOOK_MS = 1_000
 @click.option(
     "--transcripts",
     is_flag=True,
-    help="Instead: what models of llm nodes were sent, and replied.",
+    help="Print what llm nodes sent to models, and the replies, instead.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, to the end of the run.")
+@click.option("-f", "--follow", is_flag=True, help="Print new entries too, until the run ends.")
 @common_options(json=True)
 def logs(
     options: Options,
@@ -60,10 +60,10 @@ def logs(
     transcripts: bool,
     follow: bool,
 ) -> None:
-    """Print what RUN's scripts, tools and models said, as stored with it.
+    """Print the stored output of RUN's scripts, tools and models.
 
-    What a node says is stored when it has finished a visit. With --follow, Ctrl-C detaches; the
-    run continues.
+    A node's output is stored when it finishes a visit. With --follow, Ctrl-C detaches; the run
+    continues.
     """
     if transcripts and follow:
         raise click.UsageError("--transcripts are stored when a visit ends: leave out --follow")

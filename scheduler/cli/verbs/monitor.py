@@ -40,31 +40,31 @@ with lazy_imports():
     "users_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Users with their roles; mandatory login, in place of the link.",
+    help="Users with their roles; they must log in, and there is no link.",
 )
 @click.option(
     "--auth",
     metavar="PATTERN",
-    help="Who may sign in with --auth-provider: e-mail addresses with '|' between, or "
+    help="Who may sign in with --auth-provider: e-mail addresses separated by '|', or "
     "'.*@example.org'.",
 )
 @click.option(
     "--auth-provider",
     type=click.Choice(["google", "github", "gitlab", "okta"]),
-    help="OAuth provider to sign in with; its key, secret and address to return to are in "
+    help="OAuth provider to sign in with; its key, secret and redirect URI are in "
     "FLOWER_OAUTH2_KEY, FLOWER_OAUTH2_SECRET, FLOWER_OAUTH2_REDIRECT_URI.",
 )
 @click.option(
     "--new-user",
     nargs=2,
     metavar="NAME ROLE",
-    help="Only print the line of a user for that file: read, answer or operate.",
+    help="Print a line for the --users file, and exit. ROLE: read, answer or operate.",
 )
 @click.option(
     "--url-prefix",
     metavar="PATH",
     default="",
-    help="Where its addresses begin, behind a proxy that passes them on unchanged.",
+    help="Path that its URLs start with, behind a proxy that forwards them unchanged.",
 )
 @click.option(
     "--celery-events",
@@ -73,7 +73,7 @@ with lazy_imports():
 )
 @click.option("--open", "opens", is_flag=True, help="Open the pages in a browser.")
 @click.option(
-    "--link", "prints", is_flag=True, help="Only print the link that opens the pages, and exit."
+    "--link", "prints", is_flag=True, help="Print the link that opens the pages, and exit."
 )
 @common_options()
 def monitor(
@@ -90,11 +90,10 @@ def monitor(
     opens: bool,
     prints: bool,
 ) -> int:
-    """Serve web pages: runs, how far each is in its graph, and Flower's of workers.
+    """Serve the web UI: runs with their progress, and Flower's pages of workers.
 
-    Without --basic-auth and --users the pages of runs open with the link that is printed at the
-    start.
-    Stops on Ctrl-C or SIGTERM.
+    Without --basic-auth and --users, the pages of runs open with the link that is printed at
+    startup. Stops on Ctrl-C or SIGTERM.
     """
     if new_user is not None:
         _print_user(options, *new_user)
@@ -109,7 +108,7 @@ def monitor(
     command += ["--address", address, "--port", str(port), "--prefix", prefix]
     command += ["--open"] if opens else []
     if bool(auth) != bool(auth_provider):
-        raise click.UsageError("--auth and --auth-provider are given together")
+        raise click.UsageError("--auth and --auth-provider must be given together")
     if auth and auth_provider:
         command += ["--auth", auth, "--auth-provider", auth_provider]
     if users_file is not None:

@@ -51,10 +51,10 @@ _MOST_LINES = 20
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common_options(json=True)
 def prune(options: Options, yes: bool, **flags: Any) -> ExitCode:
-    """Remove finished runs, with their child runs, before their retention is over.
+    """Remove finished runs, with their child runs, before their retention ends.
 
-    At least one of --older, --status, --agent, --batch and --label chooses them. The command tells
-    how many there are, and asks. Started again, it goes on with those that are left.
+    At least one of --older, --status, --agent, --batch and --label is needed. The command says how
+    many runs match, and asks. Run it again to continue with those that are left.
     """
     if not any(flags.values()):
         raise click.UsageError(
@@ -76,7 +76,7 @@ def prune(options: Options, yes: bool, **flags: Any) -> ExitCode:
 
 def _told(runs: RemovableRuns) -> Iterator[str]:
     count = len(runs.run_ids)
-    more = "" if runs.is_whole else " (there are more: the same command continues with them)"
+    more = "" if runs.is_whole else " (there are more: run the command again for them)"
     yield f"{count:,} finished {'run' if count == 1 else 'runs'} to remove{more}:"
     counts = sorted(runs.counts.items(), key=lambda item: (-item[1], item[0]))
     rows = [(f"{number:,}", str(status), agent) for (status, agent), number in counts[:_MOST_LINES]]

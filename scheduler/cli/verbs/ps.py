@@ -63,7 +63,7 @@ def _parameters(function: Any) -> Any:
 def ps(options: Options, watch: bool, **flags: Any) -> None:
     """List runs, newest first.
 
-    The last line tells how many there are, and how to see the next ones.
+    The last line says how many there are, and how to see the next ones.
     """
     if flags["children"] and flags["tree"]:
         raise click.UsageError("--tree shows child runs below their parents; leave out --all")

@@ -52,13 +52,13 @@ _STATUSES = ("failed", "cancelled", "timed_out", "succeeded")
 @label_option
 @since_option
 @until_option
-@click.option("--yes", is_flag=True, help="Do not ask before runs that were not named go on.")
+@click.option("--yes", is_flag=True, help="Do not ask before retrying runs that were not named.")
 @click.option(
     "--from",
     "from_step",
     type=click.IntRange(min=1),
     metavar="STEP",
-    help="Begin with this super-step anew. Default: go on in the one that was not completed.",
+    help="Redo this super-step and what follows. Default: continue in the incomplete one.",
 )
 @changes_option("Change a key of the state first")
 @agent_option(" Without RUN also NAME: only runs of this agent. [default: same]", multiple=True)
@@ -67,14 +67,14 @@ _STATUSES = ("failed", "cancelled", "timed_out", "succeeded")
     "timeout_s",
     type=PositiveNumber(),
     metavar="SECONDS",
-    help="Another time limit. Default: the whole limit anew.",
+    help="New time limit. Default: the full limit again.",
 )
 @click.option(
     "--budget",
     "budget_usd",
     type=PositiveNumber(),
     metavar="USD",
-    help="What each run may use in all, its tries and child runs together.",
+    help="Budget of each run in total, with all its tries and child runs.",
 )
 @click.option(
     "--shallow", is_flag=True, help="Start new child runs in place of those that did not succeed."
@@ -90,18 +90,18 @@ def retry(
     seeds: Sequence[tuple[str, str]],
     **flags: Any,
 ) -> ExitCode:
-    """Let each RUN that failed, was cancelled or timed out go on where it stopped.
+    """Continue each RUN that failed, was cancelled or timed out where it stopped.
 
-    What it had finished is not done again: branches, items of maps, child runs, answers, and
-    replies of models to nodes that broke off. It keeps its id, and its place in its batch.
+    Finished work is not repeated: branches, map items, child runs, answers, and model replies to
+    nodes that were interrupted. The run keeps its id, and its place in its batch.
 
     Without RUN, --batch, --status, --agent NAME, --label, --since and --until choose runs. The
-    command tells how many there are and why they ended, and asks. Started again, it goes on with
-    those that are left.
+    command says how many match and why they ended, and asks. Run it again to continue with those
+    that are left.
     """
     call = _Call.of(run_ids, agent, flags)
     if wait and len(run_ids) != 1:
-        raise click.UsageError("--wait stays with one run; name one, or leave out --wait")
+        raise click.UsageError("--wait follows one run; name one, or leave out --wait")
     call.wishes["state"] = {key: json_or_text(text) for key, text in seeds}
     with open_client(options, workers=wait) as client:
         if not run_ids:
@@ -146,7 +146,7 @@ class _Call:
                 "or --until"
             )
         if "succeeded" in chosen["status"] and flags["from_step"] is None:
-            raise click.UsageError("runs that succeeded need --from, the step to begin with")
+            raise click.UsageError("runs that succeeded need --from, the step to start from")
         version = versions[0] if versions else agent_choice.SAME
         return cls(names, chosen, {**flags, "agent": version})
 
@@ -163,7 +163,7 @@ def _retry_chosen(client: Client, options: Options, call: _Call, *, yes: bool) -
         options.say("no run matches that can be retried")
         return ExitCode.SUCCEEDED
     many_retries.tell(selection, call.request)
-    if not yes and not agreement.agree("go on?", "add --yes to let these runs go on"):
+    if not yes and not agreement.agree("go on?", "add --yes to retry these runs"):
         options.say("nothing was retried")
         return ExitCode.FAILED
     audit.note(client, "retry", list(selection.run_ids), outcome="begun")

@@ -43,7 +43,7 @@ def run(
 ) -> ExitCode:
     """Run AGENT on PROMPT (`-`: standard input) and print its result.
 
-    Narration goes to standard error. Ctrl-C cancels the run, a second one exits at once; at a
+    Narration goes to standard error. Ctrl-C cancels the run, and a second one exits at once. At a
     question it leaves the run waiting, as Ctrl-D does.
     """
     require_place(record, detach, submission.replay)

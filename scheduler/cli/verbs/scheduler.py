@@ -21,7 +21,7 @@ with lazy_imports():
 @click.command
 @common_options()
 def scheduler(options: Options) -> None:
-    """Run a scheduler until Ctrl-C or SIGTERM; several share the work and replace each other."""
+    """Run a scheduler until Ctrl-C or SIGTERM; several share the work, with failover."""
     settings = settings_of(options)
     require_redis(settings)
     failpoints.install_requested(*run_store.RunStore.PARTS)

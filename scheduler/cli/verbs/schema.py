@@ -27,4 +27,4 @@ def schema(options: Options, target: Path | None) -> None:
         click.echo(text, nl=False)
         return
     write_file(target, text.encode())
-    options.say(f"wrote {target}; let a graph.yaml begin with: {modeline(target.name)}")
+    options.say(f"wrote {target}; start a graph.yaml with: {modeline(target.name)}")

@@ -17,10 +17,10 @@ _HEAD = ("AGENT", "SESSION", "LAST RUN", "STATUS", "AGE")
 
 @click.command
 @click.argument("agent", required=False)
-@click.option("--remove", metavar="NAME", help="Forget this session of AGENT; its runs stay.")
+@click.option("--remove", metavar="NAME", help="Remove this session of AGENT; its runs are kept.")
 @common_options(json=True)
 def sessions(options: Options, agent: str | None, remove: str | None) -> None:
-    """List sessions, those of AGENT if it is given: conversations that runs go on with.
+    """List sessions, or those of AGENT: conversations that runs can continue.
 
     A session is kept as long as its last run is.
     """
@@ -29,7 +29,7 @@ def sessions(options: Options, agent: str | None, remove: str | None) -> None:
             if agent is None:
                 raise click.UsageError("--remove needs the agent that the session belongs to")
             client.remove_session(agent, remove)
-            options.say(f"forgot session '{remove}' of '{agent}'")
+            options.say(f"removed session '{remove}' of '{agent}'")
             return
         now_ms = client.queries.now_ms()
         found = [session_views.session_document(row, now_ms) for row in client.sessions(agent)]
@@ -49,4 +49,4 @@ def sessions(options: Options, agent: str | None, remove: str | None) -> None:
         for line in formatting.columns(_HEAD, rows):
             click.echo(line)
     else:
-        options.say("no sessions; begin one with: sleipnir run AGENT PROMPT --session NAME")
+        options.say("no sessions; start one with: sleipnir run AGENT PROMPT --session NAME")

@@ -26,7 +26,7 @@ _MOST_CHILDREN_IN_JSON = 1_000
 
 @click.command
 @run_argument
-@click.option("--items", "map_node", metavar="MAP", help="Instead: the items of a map node.")
+@click.option("--items", "map_node", metavar="MAP", help="Show the items of this map node instead.")
 @common_options(json=True)
 def show(options: Options, run_id: str, map_node: str | None) -> None:
     """Show RUN: nodes visited, timings, usage, error, children, pending questions."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--diff",
     is_flag=True,
-    help="Print what each super-step changed, those that a retry superseded too.",
+    help="Print what each super-step changed, including those that a retry superseded.",
 )
 @common_options(json=True)
 def state(options: Options, run_id: str, key: str | None, step: int | None, diff: bool) -> None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--url-prefix",
     metavar="PATH",
     default="",
-    help="Where the monitor's addresses begin, behind a proxy that passes them on unchanged.",
+    help="Path that the monitor's URLs start with, behind a proxy that forwards them unchanged.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the monitor in a browser.")
 @common_options()
@@ -67,7 +67,7 @@ def up(
     settings = settings_of(options, concurrency=concurrency)
     count = processes or settings.workers or 1
     if not monitor and (url_prefix or opens):
-        raise click.UsageError("--url-prefix and --open are of the monitor; leave out --no-monitor")
+        raise click.UsageError("--url-prefix and --open need the monitor; leave out --no-monitor")
     prefix = monitor_key.checked_prefix(url_prefix)
     pages = MonitorFlags(port, prefix, opens) if monitor else None
     if settings.redis_url is not None:
@@ -112,7 +112,7 @@ def _tell(
         place,
         f"monitor: {_pages(settings, pages)}",
         f"try:     sleipnir run log-digest sample{same} (in another terminal)",
-        f"stop:    Ctrl-C; nodes that run have {settings.drain_s:g} s to finish",
+        f"stop:    Ctrl-C; running nodes have {settings.drain_s:g} s to finish",
     ):
         options.say(line)
 

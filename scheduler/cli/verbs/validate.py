@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @common_options(json=True)
 def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCode:
-    """Check each AGENT and print every error and warning with its place.
+    """Check each AGENT and print every error and warning with its location.
 
     Exits with 3 if there are errors. Also names the nodes that may use guarded tools without
     confirmation, as graph agents do unless `run --ask` or `auto_confirm` requires it.

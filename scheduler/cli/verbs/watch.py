@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 @click.command
 @run_argument
 @click.option(
-    "--replay", is_flag=True, help="Only tell what has happened so far, in the time that it took."
+    "--replay", is_flag=True, help="Replay what has happened so far, at its original speed."
 )
 @click.option(
     "--speed",
     type=PositiveNumber(),
     metavar="X",
-    help="With --replay: how many times as fast. Default: 1.",
+    help="With --replay: how many times faster. Default: 1.",
 )
 @common_options(json=True)
 def watch(options: Options, run_id: str, replay: bool, speed: float | None) -> ExitCode:

@@ -27,7 +27,7 @@ def worker(
 ) -> None:
     """Run worker processes until Ctrl-C or SIGTERM, which let running nodes finish.
 
-    A process that dies is started again. At least one scheduler must be running somewhere.
+    A process that dies is restarted. At least one scheduler must be running somewhere.
     """
     settings = settings_of(options, concurrency=concurrency)
     require_redis(settings)

@@ -63,14 +63,14 @@ def test_those_of_a_batch_go_on_after_a_look_at_their_reasons(engine: Engine, ca
     nothing = call("--batch", BATCH, "--yes")
 
     assert asked.exit_code == 2
-    assert "4 runs to retry, each where it stopped, with the agent it began with" in asked.stderr
+    assert "4 runs to retry, each where it stopped, with the agent it started with" in asked.stderr
     lines = [line.split() for line in asked.stderr.splitlines()[2:4]]
     assert [line[:3] for line in lines] == [["3", "failed", "first"], ["1", "cancelled", "first"]]
     assert "R019 at 'a': " in asked.stderr
     assert "no person is available: add --yes" in asked.stderr
     assert all_of_them.exit_code == 0
     assert set(all_of_them.stdout.split()) == {*failed, cancelled}
-    assert "4 of 4 runs go on\n" in all_of_them.stderr
+    assert "4 of 4 runs continue\n" in all_of_them.stderr
     assert statuses(engine, [*failed, cancelled]) == ["waiting"] * 4
     assert statuses(engine, [done, elsewhere]) == ["succeeded", "failed"]
     assert (nothing.exit_code, nothing.stdout) == (0, "")
@@ -119,7 +119,7 @@ def test_one_that_is_refused_keeps_no_other_back(engine: Engine, call: Any) -> N
     assert said.stdout == f"{failed}\n"
     assert f"error: run {done} has succeeded; say with --from" in said.stderr
     assert f"error: run {gone} cannot go on as it was" in said.stderr
-    assert "1 of 3 runs go on" in said.stderr
+    assert "1 of 3 runs continue" in said.stderr
 
 
 def test_what_is_left_when_it_stops_is_found_again(
@@ -154,7 +154,7 @@ def test_what_is_left_when_it_stops_is_found_again(
         (("--status", "succeeded"), "need --from"),
         (("--batch", "b", "--agent", "same", "--agent", "current"), "not both"),
         (("--batch", "nigth", "--yes"), "no batch 'nigth'"),
-        (("--batch", "b", "--wait"), "--wait stays with one run"),
+        (("--batch", "b", "--wait"), "--wait follows one run"),
         (("--batch", "b", "--since", "yesterday"), "yesterday"),
     ],
 )

@@ -70,7 +70,7 @@ def test_nodes_and_values_below_each_other() -> None:
     lines = list(lines_of(found, NAMES, None))
 
     assert lines[:13] == [
-        "routes part after step 2:",
+        "routes diverge after step 2:",
         "- d",
         "+ nothing",
         "NODE  STEP   DIFFERS        TIME         TOKENS  COST",

@@ -30,7 +30,7 @@ def test_it_says_which_limit_calls_wait_for(monkeypatch: pytest.MonkeyPatch) -> 
 
     line = Display(Options(), "reviews").line(waiting)
 
-    assert "2 under way, waits for limit openai until " in line
+    assert "2 in progress, waits for limit openai until " in line
     assert line.endswith(":00  reviews")
 
 
