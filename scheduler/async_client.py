@@ -74,7 +74,7 @@ class AsyncClient:
 
     @classmethod
     def over(cls, client: Client) -> Self:
-        """A twin of a client that is there already; closing it closes that one too."""
+        """Return a twin of a client that is there already; closing it closes that one too."""
         twin = cls()
         twin._open = lambda: client
         return twin
@@ -138,12 +138,12 @@ class AsyncClient:
     # ---- look
 
     async def run(self, run_id: str) -> Run:
-        """A run as it is now; as `Client.run`."""
+        """Return a run as it is now; as `Client.run`."""
         _, store = await self._opened()
         return await store.read(run_of(run_id))
 
     async def state(self, run_id: str, step: int | None = None) -> dict[str, Any]:
-        """The state of a run as last committed, or after a step; as `Client.state`."""
+        """Return the state of a run as last committed, or after a step; as `Client.state`."""
         client, store = await self._opened()
         if step is not None:
             return await asyncio.to_thread(client.state, run_id, step)
@@ -189,14 +189,14 @@ class AsyncClient:
         return await store.look(news_of(run_id, after, wait_ms, is_open=is_open))
 
     async def open_question(self, run_id: str, node: str | None = None) -> Question:
-        """The open question of a run or its children; as `Client.open_question`."""
+        """Return the open question of a run or its children; as `Client.open_question`."""
         question = chosen(run_id, await self.open_questions(run_id), node)
         if question is None:
             raise none_open(await self.run(run_id), node)
         return question
 
     async def open_questions(self, run_id: str) -> list[Question]:
-        """The open questions of a run, or else those of its child runs at any depth."""
+        """Return the open questions of a run, or else those of its child runs at any depth."""
         _, store = await self._opened()
         await store.read(run_of(run_id))
         return await store.read(questions_of(run_id)) or await store.read(questions_of_tree(run_id))

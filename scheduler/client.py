@@ -99,7 +99,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
     def over(
         cls, store: RunStore, search: AgentSearch, acceptances: Acceptances | None = None
     ) -> Self:
-        """A client of a store that is there already."""
+        """Return a client of a store that is there already."""
         client = cls.__new__(cls)
         client._held = ExitStack()
         client._use(store, search, acceptances)
@@ -117,7 +117,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
     def connect(
         cls, settings: Settings, search: AgentSearch, acceptances: Acceptances | None = None
     ) -> Self:
-        """A client of the Redis that the settings name.
+        """Return a client of the Redis that the settings name.
 
         Raises:
             EngineUnreachable: nothing usable answers there.
@@ -142,7 +142,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
     # ---- submit
 
     def machine_with_files(self) -> str | None:
-        """The name of this machine, if only runs that are pinned to it would find its files.
+        """Return the name of this machine, if only runs that are pinned to it would find its files.
 
         None where all workers run on it, and where none does.
         """
@@ -214,7 +214,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
         self.acceptances.tidy(self.queries.left_ms, now_ms)
 
     def graph_of(self, run: Run) -> Graph:
-        """The graph that a run executes, as it was submitted.
+        """Return the graph that a run executes, as it was submitted.
 
         Raises:
             BundleError: it is not kept any more.

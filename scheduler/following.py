@@ -40,7 +40,7 @@ class Following:
     """Looks at runs."""
 
     def run(self: HasStore, run_id: str) -> Run:
-        """A run as it is now.
+        """Return a run as it is now.
 
         Raises:
             RunNotFound: there is none of that id.
@@ -48,7 +48,7 @@ class Following:
         return self.queries.run(run_id)
 
     def state(self: HasStore, run_id: str, step: int | None = None) -> dict[str, Any]:
-        """The state of a run as last committed, or after a step; 0 is before the first node.
+        """Return the state of a run as last committed, or after a step; 0 is before the first node.
 
         Raises:
             RunNotFound: there is none of that id.
@@ -100,7 +100,7 @@ class Following:
             after = news.entries[-1].event_id if news.entries else after
 
     def open_question(self: HasStore, run_id: str, node: str | None = None) -> Question:
-        """The open question of a run, or of its child runs if it has none itself.
+        """Return the open question of a run, or of its child runs if it has none itself.
 
         Raises:
             RunNotFound: there is no run of that id.
@@ -112,7 +112,7 @@ class Following:
         return question
 
     def open_questions(self: HasStore, run_id: str) -> list[Question]:
-        """The open questions of a run, or else those of its child runs at any depth."""
+        """Return the open questions of a run, or else those of its child runs at any depth."""
         return self.queries.questions(run_id) or self.queries.questions_of_tree(run_id)
 
     def deserted_machines(self: HasStore, runs: Iterable[Run | RunRow]) -> set[str]:

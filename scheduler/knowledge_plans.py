@@ -79,7 +79,7 @@ def plans_of(
 def unbuilt_bases(
     agent: Agent, settings: Settings, plans: Mapping[str, KnowledgePlan], digest: str
 ) -> Iterator[UnbuiltBase]:
-    """The knowledge bases that runs of a bundle are to build, if nobody has built them."""
+    """Yield the knowledge bases that runs of a bundle are to build, if nobody has built them."""
     loaders = loader_names(settings.document_loaders)
     for base in bases_of(agent):
         plan = plans.get(base.node_id)

@@ -278,7 +278,7 @@ def parts_of(
 
 
 def skill_directories(workdir: Path | None = None) -> tuple[Path, ...]:
-    """Where skills are looked for; `workdir` is the current directory unless given."""
+    """Return where skills are looked for; `workdir` is the current directory unless given."""
     here = (workdir or Path()).absolute()
     return (here / ".sleipnir" / "skills", config_dir() / "skills", SHIPPED_SKILLS)
 

@@ -77,7 +77,7 @@ class Preparing:
         self.new_run(agent, request)
 
     def new_run(self: NewRuns, agent: PreparedAgent, request: Request) -> NewRun:
-        """The run that a request makes of an agent; nothing is stored.
+        """Return the run that a request makes of an agent; nothing is stored.
 
         Raises:
             SubmissionRefused, SessionInUse: it would not be accepted.

@@ -33,7 +33,7 @@ class Sessions:
     """Finds, lists and removes sessions."""
 
     def session_for(self: SessionClient, agent: PreparedAgent, request: Request) -> Session | None:
-        """The session that a run of an agent is to go on with; None for none.
+        """Return the session that a run of an agent is to go on with; None for none.
 
         Raises:
             SubmissionRefused: the agent can have none, or its name cannot be one.
@@ -58,7 +58,7 @@ class Sessions:
         return self.session(agent.name, name)
 
     def session(self: SessionClient, agent: str, name: str) -> Session:
-        """A session as it is now; without a run if there is none of that name yet.
+        """Return a session as it is now; without a run if there is none of that name yet.
 
         Raises:
             SubmissionRefused: no session can have that name.

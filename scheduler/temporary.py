@@ -73,7 +73,7 @@ def make_temporary_files_in(directory: Path) -> None:
 
 
 def scratch(purpose: str) -> tempfile.TemporaryDirectory[str]:
-    """A directory for one use.
+    """Return a directory for one use.
 
     Raises:
         OSError: it cannot be made.

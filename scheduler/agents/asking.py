@@ -22,7 +22,7 @@ _GUIDANCE = (
 
 
 def answered(kind: AskKind, options: Sequence[str], answer: str) -> dict[str, Any]:
-    """The result of a call that was answered."""
+    """Return the result of a call that was answered."""
     if kind == "checkbox":
         return {"answers": chosen(options, answer)}
     if kind == "confirm":
@@ -54,7 +54,7 @@ def _json_array(text: str) -> list[str] | None:
 
 
 def no_person(kind: AskKind, question: str, options: Sequence[str]) -> dict[str, Any]:
-    """The result of a call in a run that was submitted without a person to ask."""
+    """Return the result of a call in a run that was submitted without a person to ask."""
     return {
         "needs_human": True,
         "action": kind,
@@ -65,7 +65,7 @@ def no_person(kind: AskKind, question: str, options: Sequence[str]) -> dict[str,
 
 
 def timed_out(after_s: float) -> dict[str, Any]:
-    """The result of a call that nobody has answered in time."""
+    """Return the result of a call that nobody has answered in time."""
     return {
         "error": f"nobody answered within {after_s:g} seconds",
         "fallback": "Decide by your own judgement and go on.",

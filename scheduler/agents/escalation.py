@@ -57,7 +57,7 @@ def pending(escalations: Sequence[Escalation]) -> dict[str, Any]:
 
 
 def notified(result: Any, escalations: Sequence[Escalation]) -> Any:
-    """The result of a turn's last call, with what the root's model has to know."""
+    """Return the result of a turn's last call, with what the root's model has to know."""
     if not escalations:
         return result
     fields = dict(result) if isinstance(result, Mapping) else {"output": result}

@@ -34,7 +34,7 @@ OF_CHILD = Bounds(repeats=4, shown=10)
 
 
 def bounds_at(depth: int) -> Bounds:
-    """Those of a run so many levels below its root."""
+    """Return those of a run so many levels below its root."""
     return OF_CHILD if depth else OF_ROOT
 
 

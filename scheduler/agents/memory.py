@@ -52,12 +52,12 @@ _TURN = "turn "
 
 
 def turn_key(number: int) -> str:
-    """Where a turn's messages are."""
+    """Return where a turn's messages are."""
     return f"{_TURN}{number}"
 
 
 def is_turn(key: str) -> bool:
-    """Whether a turn's messages are there."""
+    """Return whether a turn's messages are there."""
     return key.startswith(_TURN)
 
 
@@ -106,7 +106,7 @@ class Recalled(Snapshot):
 
 
 def conversation_of(state: Snapshot) -> Conversation:
-    """The conversation so far."""
+    """Return the conversation so far."""
     if isinstance(state, Recalled):
         return state.conversation
     return Conversation((), ()).followed_by(state)
@@ -117,7 +117,7 @@ def _messages(state: Snapshot, turns: Iterable[int]) -> list[Message]:
 
 
 def _turns_in(keys: Iterable[str]) -> list[int]:
-    """The numbers of all turns, in order."""
+    """Return the numbers of all turns, in order."""
     return sorted(turn_number(key) for key in keys if is_turn(key))
 
 
@@ -144,22 +144,22 @@ def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def todos_of(state: Mapping[str, Any]) -> TodoList:
-    """The todo list."""
+    """Return the todo list."""
     return TodoList.from_json(state[TODOS]) if TODOS in state else TodoList()
 
 
 def tasks_of(state: Mapping[str, Any]) -> TaskQueue:
-    """The task queue."""
+    """Return the task queue."""
     return TaskQueue.from_json(state.get(TASKS, ()))
 
 
 def roster_of(state: Mapping[str, Any], run_id: str) -> Roster:
-    """The children of a run with this state."""
+    """Return the children of a run with this state."""
     return Roster.from_json(state[AGENTS], run_id) if AGENTS in state else Roster(run_id)
 
 
 def texts_of(messages: Sequence[Message]) -> list[str]:
-    """All that the model said, without what is empty."""
+    """Return all that the model said, without what is empty."""
     said = (each.get("content") for each in messages if each["role"] == "assistant")
     return [text for text in said if isinstance(text, str) and text.strip()]
 

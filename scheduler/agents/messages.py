@@ -28,7 +28,7 @@ class Teammate:
 
 
 def addressed(name: str, teammates: Iterable[Teammate]) -> str:
-    """The run that a model means; what it said, if that is none of them."""
+    """Return the run that a model means; what it said, if that is none of them."""
     return next((each.run_id for each in teammates if each.name == name), name)
 
 
@@ -40,6 +40,6 @@ def unreachable(name: str, teammates: Iterable[Teammate]) -> str:
 
 
 def delivered(messages: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The result of looking into an inbox that had these, oldest first."""
+    """Return the result of looking into an inbox that had these, oldest first."""
     found = list(messages)
     return {"messages": found, "count": len(found)}

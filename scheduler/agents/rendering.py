@@ -9,5 +9,5 @@ _REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
 
 
 def render(text: str, values: Mapping[str, str]) -> str:
-    """The text with each `{{name}}` that has a value replaced, in one pass."""
+    """Return the text with each `{{name}}` that has a value replaced, in one pass."""
     return _REFERENCE.sub(lambda found: values.get(found[1], found[0]), text)

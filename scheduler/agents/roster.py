@@ -31,7 +31,7 @@ class Roster:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], run_id: str) -> Roster:
-        """The reverse of `to_json`; a fork has the state, and not the children."""
+        """Return the reverse of `to_json`; a fork has the state, and not the children."""
         if fields["of"] != run_id:
             return cls(run_id)
         return cls(**{**fields, "members": tuple(Member(**each) for each in fields["members"])})
@@ -40,11 +40,11 @@ class Roster:
         return asdict(self)
 
     def find(self, name: str) -> Member | None:
-        """The child that the model means."""
+        """Return the child that the model means."""
         return next((each for each in self.members if each.id == name), None)
 
     def has_digits_of(self, run_id: str) -> bool:
-        """Whether another child's id ends like this run's."""
+        """Return whether another child's id ends like this run's."""
         return any(
             each.run_id != run_id and each.run_id[-_DIGITS:] == run_id[-_DIGITS:]
             for each in self.members
@@ -70,5 +70,5 @@ def handle(agent: str, run_id: str) -> str:
 
 
 def is_handle(name: str) -> bool:
-    """Whether this is what a model calls a child, and no run id."""
+    """Return whether this is what a model calls a child, and no run id."""
     return name.startswith(_PREFIX)

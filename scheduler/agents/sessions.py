@@ -42,7 +42,7 @@ class Session:
         return {key: seeds[key] for key in seeds if not (without_todos and key == TODOS)}
 
     def submitted_vars(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The values that were given for the next run, now or before.
+        """Return the values that were given for the next run, now or before.
 
         Raises:
             SubmissionRefused: now it is another one than before.

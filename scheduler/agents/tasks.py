@@ -59,7 +59,7 @@ class TaskQueue:
 
     @classmethod
     def from_json(cls, fields: Iterable[Mapping[str, Any]]) -> TaskQueue:
-        """The reverse of `to_json`."""
+        """Return the reverse of `to_json`."""
         tasks = (Task(**{**each, "blocked_by": tuple(each["blocked_by"])}) for each in fields)
         return cls(tuple(tasks))
 
@@ -106,7 +106,7 @@ class TaskQueue:
         return TaskQueue((*self.tasks, task)), warnings
 
     def with_completed(self, name: str) -> tuple[TaskQueue, list[Task]]:
-        """The queue once a task is done, and those that may be begun now.
+        """Return the queue once a task is done, and those that may be begun now.
 
         Raises:
             TaskRefused: it is unknown, or over.
@@ -125,7 +125,7 @@ class TaskQueue:
         return TaskQueue(tuple(tasks)), runnable
 
     def with_failed(self, name: str) -> tuple[TaskQueue, list[Task]]:
-        """The queue once a task has failed, and those that wait for it, which stay blocked.
+        """Return the queue once a task has failed, and those that wait for it, which stay blocked.
 
         Raises:
             TaskRefused: it is unknown, or over.
@@ -134,7 +134,7 @@ class TaskQueue:
         return self._with(replace(failed, status="failed")), self._dependents(failed)
 
     def claimed(self, name: str, owner: str) -> TaskQueue:
-        """The queue once somebody works on a task.
+        """Return the queue once somebody works on a task.
 
         Raises:
             TaskRefused: it is unknown, or cannot be begun now.
@@ -148,7 +148,7 @@ class TaskQueue:
         return self._with(replace(task, status="in_progress", owner=owner))
 
     def due(self) -> list[Task]:
-        """Those for which an agent is to be started."""
+        """Return those for which an agent is to be started."""
         return [task for task in self.tasks if task.is_due]
 
     def _with(self, task: Task) -> TaskQueue:
@@ -176,7 +176,7 @@ def task_id(number: int) -> str:
 
 
 def canonical(name: str) -> str:
-    """The id that a model means by an id, or by its bare number."""
+    """Return the id that a model means by an id, or by its bare number."""
     return task_id(_number(name))
 
 

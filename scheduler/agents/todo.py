@@ -30,7 +30,7 @@ class TodoList:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TodoList:
-        """The reverse of `to_json`."""
+        """Return the reverse of `to_json`."""
         return cls(**{**fields, "todos": tuple(Todo(**each) for each in fields["todos"])})
 
     def to_json(self) -> dict[str, Any]:
@@ -52,16 +52,16 @@ class TodoList:
         return sum(not each.done for each in self.todos)
 
     def begun(self, goal: str) -> TodoList:
-        """An empty list with a goal."""
+        """Return an empty list with a goal."""
         return self._changed(goal=goal, todos=())
 
     def with_task(self, desc: str) -> tuple[TodoList, int]:
-        """The list with one more item, and that item's id."""
+        """Return the list with one more item, and that item's id."""
         number = max((each.id for each in self.todos), default=0) + 1
         return self._changed(todos=(*self.todos, Todo(number, desc))), number
 
     def with_done(self, number: int) -> TodoList:
-        """The list with an item marked as done.
+        """Return the list with an item marked as done.
 
         Raises:
             KeyError: there is no such item.
@@ -79,15 +79,15 @@ class TodoList:
         return replace(self, stopped_with=None, **changes)
 
     def is_to_continue(self, text: str, most: int) -> bool:
-        """Whether a model that stops with this text is told to go on."""
+        """Return whether a model that stops with this text is told to go on."""
         return self.open > 0 and self.continued < most and text.strip() != self.stopped_with
 
     def continued_after(self, text: str) -> TodoList:
-        """The list once the model was told to go on."""
+        """Return the list once the model was told to go on."""
         return replace(self, continued=self.continued + 1, stopped_with=text.strip())
 
     def not_continued(self) -> TodoList:
-        """The list as it is when the user says something."""
+        """Return the list as it is when the user says something."""
         return replace(self, continued=0, stopped_with=None)
 
     def rendered(self) -> str:

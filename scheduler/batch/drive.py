@@ -290,7 +290,7 @@ class Batch:
 
 
 def _is_reported(item: Item, run_id: str, summary: RunSummary | None) -> bool:
-    """Whether the results file has this failure already.
+    """Return whether the results file has this failure already.
 
     Redis may have forgotten the run by now; it may also have a newer attempt.
     """

@@ -27,7 +27,7 @@ _READ_AT_ONCE = 50
 
 
 def read_runs(records: RunQueries, items: Sequence[Item]) -> Iterator[FinishedLine]:
-    """The runs of lines; without those that Redis has lost."""
+    """Yield the runs of lines; without those that Redis has lost."""
     for start in range(0, len(items), _READ_AT_ONCE):
         some = items[start : start + _READ_AT_ONCE]
         runs = records.runs([item.run_id or "" for item in some])
@@ -45,7 +45,7 @@ class InInputOrder:
         self._reported = 0  # number of the last line that is done with
 
     def ready(self) -> Iterator[FinishedLine]:
-        """Those lines that are over and have none before them that is not."""
+        """Yield those lines that are over and have none before them that is not."""
         while True:
             page = self._ledger.following(self._reported, _READ_AT_ONCE)
             settled = list(takewhile(lambda item: item.state in ("over", "reported"), page))
@@ -84,5 +84,5 @@ class UnseenKeys:
                 self._keys.pop(key, None)
 
     def found(self) -> list[str]:
-        """Those that no run had which succeeded; none before one did."""
+        """Return those that no run had which succeeded; none before one did."""
         return list(self._keys) if self._any_succeeded else []

@@ -38,7 +38,7 @@ class Intake:
     digest: str = ""  # of all usable lines
 
     def describe_bad(self) -> str:
-        """The bad lines, one a line."""
+        """Return the bad lines, one a line."""
         lines = [f"  {bad}" for bad in self.bad]
         if self.bad_count > len(self.bad):
             lines.append(f"  … and {self.bad_count - len(self.bad)} more")

@@ -146,12 +146,12 @@ class Ledger:
             last = page[-1].run_id or ""
 
     def of_run(self, run_id: str) -> Item | None:
-        """The line whose run is followed."""
+        """Return the line whose run is followed."""
         found = self._items("run_id = ? AND state IN ('open', 'waiting')", run_id)
         return found[0] if found else None
 
     def count(self, state: State) -> int:
-        """How many lines are in a state."""
+        """Return how many lines are in a state."""
         (count,) = self._db.execute(
             "SELECT count(*) FROM lines WHERE state = ?", (state,)
         ).fetchone()
@@ -180,7 +180,7 @@ class Ledger:
         )
 
     def reasons(self) -> Iterator[ReasonCount]:
-        """Why items failed, the commonest reason first; then what runs outlived."""
+        """Yield why items failed, the commonest reason first; then what runs outlived."""
         rows = self._db.execute(
             "SELECT count(*) AS lines, min(number) AS first, outlived, code, node, message "
             "FROM reasons GROUP BY key ORDER BY outlived, lines DESC, first"
@@ -204,7 +204,7 @@ class Ledger:
         )
 
     def results(self, *, ordered: bool) -> Iterator[tuple[int, int]]:
-        """Where the newest results stand: start and size, in file or in input order.
+        """Yield where the newest results stand: start and size, in file or in input order.
 
         Results of lines that are in the file only come first.
         """

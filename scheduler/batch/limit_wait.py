@@ -25,7 +25,7 @@ class LimitWait(NamedTuple):
 
 
 def limit_wait(queries: LimitQueries, our_run: Callable[[str], object]) -> LimitWait | None:
-    """The limit with the earliest turn of one of our runs; None if no call of theirs waits.
+    """Return the limit with the earliest turn of one of our runs; None if no call of theirs waits.
 
     Args:
         our_run: something for the id of such a run, None for others.

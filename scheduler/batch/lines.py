@@ -50,7 +50,7 @@ class Line:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """All but its number and id, as text from which `request_of` makes a request."""
+        """Return all but its number and id, as text from which `request_of` makes a request."""
         return encode([self.prompt, self.state, self.variables, self.answers, self.labels])
 
     def content(self) -> str:
@@ -93,7 +93,7 @@ class BadLine:
 
 
 def format_of(path: PurePath) -> Format | None:
-    """The format that a file's extension stands for; None if it stands for none."""
+    """Return the format that a file's extension stands for; None if it stands for none."""
     return _EXTENSIONS.get(path.suffix.lower())
 
 
@@ -111,7 +111,7 @@ ANY_CSV = CsvRules()
 def read_lines(
     stream: TextIO, form: Format, limit: int, rules: CsvRules = ANY_CSV
 ) -> Iterator[Line | BadLine]:
-    """Every line of an input that is not blank.
+    """Return every line of an input that is not blank.
 
     Args:
         stream: text decoded with `errors="surrogateescape"` and read with `newline=""`.
@@ -273,7 +273,7 @@ def _csv(stream: _Bounded, rules: CsvRules) -> Iterator[Line | BadLine]:
 
 
 def _head(stream: _Bounded) -> list[str]:
-    """The lines up to the first that is not blank."""
+    """Return the lines up to the first that is not blank."""
     head: list[str] = []
     stream.begin()
     for text in stream:

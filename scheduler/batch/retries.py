@@ -38,7 +38,7 @@ class Retries:
         return True
 
     def take_refused(self) -> list[Item]:
-        """The lines since the last call whose runs cannot go on."""
+        """Return the lines since the last call whose runs cannot go on."""
         taken, self._refused = self._refused, []
         return taken
 

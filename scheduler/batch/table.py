@@ -32,7 +32,7 @@ _COLUMNS = {
 
 
 def lines_of(table: Path) -> Path:
-    """The file of JSON lines that a table is made of, beside it."""
+    """Return the file of JSON lines that a table is made of, beside it."""
     return table.with_name(f"{table.name}.jsonl")
 
 
@@ -67,7 +67,7 @@ def _found(result: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def _cell(value: Any) -> str:
-    """A value as text that a spreadsheet shows and does not execute."""
+    """Return a value as text that a spreadsheet shows and does not execute."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else encode(value)

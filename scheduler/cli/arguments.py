@@ -112,7 +112,7 @@ run_argument = click.argument("run_id", metavar="RUN", shell_complete=complete_r
 def pairs(
     ctx: click.Context, param: click.Parameter, values: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """The callback of repeatable options of the form `NAME=VALUE`; values stay texts."""
+    """Return the callback of repeatable options of the form `NAME=VALUE`; values stay texts."""
     split = [value.partition("=") for value in values]
     for name, equals, _ in split:
         if not name or not equals:
@@ -186,7 +186,7 @@ def piped_text() -> str:
 
 
 def json_or_text(text: str) -> Any:
-    """The JSON value that a text is, else the text itself."""
+    """Return the JSON value that a text is, else the text itself."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -203,7 +203,7 @@ def _finite(text: str) -> float:
 
 
 def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
-    """The names `AgentSearch` would find, without loading what can load agents."""
+    """Yield the names `AgentSearch` would find, without loading what can load agents."""
     configured = os.environ.get("SLEIPNIR_AGENTS_DIR", "").split(":")
     shipped = Path(__file__).parents[2] / "graphs" / "agents"
     listed = (Path(directory) for directory in (*flagged, *configured) if directory)

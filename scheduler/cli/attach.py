@@ -136,7 +136,7 @@ class Attachment:
         return sorted(news, key=lambda told: [int(part) for part in told[1].event_id.split("-")])
 
     def _tell_all(self, news: list[tuple[str, NarrationEntry]]) -> bool:
-        """Whether the run's end was among the news."""
+        """Return whether the run's end was among the news."""
         for run_id, entry in news:
             self._tell(run_id, entry.event)
             if (
@@ -225,7 +225,7 @@ def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:
 
 
 def _told_so_far(records: RunQueries, run_id: str) -> Iterator[tuple[str, NarrationEntry]]:
-    """The events of a run and of its child runs in their order, each with its run's id."""
+    """Yield the events of a run and of its child runs in their order, each with its run's id."""
     entries = records.follow(run_id, block=False)
     # A child's events all lie after the one that names it.
     waiting: list[tuple[tuple[int, ...], str, NarrationEntry, Iterator[NarrationEntry]]] = []

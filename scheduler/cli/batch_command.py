@@ -238,7 +238,7 @@ class _Start:
         return self.call.max_in_flight or max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_SLOT * self._slots())
 
     def _slots(self) -> int:
-        """How many nodes the workers execute at once."""
+        """Return how many nodes the workers execute at once."""
         settings = settings_of(self.options)
         if settings.redis_url is None:
             return self.processes * settings.concurrency

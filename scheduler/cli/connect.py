@@ -37,7 +37,7 @@ _WARNED = "sleipnir.warned"
 
 
 def settings_of(options: Options, **flags: object) -> Settings:
-    """The effective settings; directories given as flags come before the configured ones.
+    """Return the effective settings; directories given as flags come before the configured ones.
 
     The first call of a command warns of variables that are no settings.
 
@@ -171,7 +171,7 @@ def say_run_goes_on(options: Options, run_id: str) -> None:
 
 
 def _connect(settings: Settings, home: Path | None = None) -> Client:
-    """A client; `home` is the data directory of an embedded engine."""
+    """Return a client; `home` is the data directory of an embedded engine."""
     acceptances = None
     if home is not None:
         assert settings.redis_url is not None

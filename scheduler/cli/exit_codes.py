@@ -82,7 +82,7 @@ _OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
 
 
 def exit_code_of(status: str) -> ExitCode:
-    """The code of a command that was attached to a run of this status."""
+    """Return the code of a command that was attached to a run of this status."""
     return _OF_STATUS[status]
 
 
@@ -107,7 +107,7 @@ class ErrorReport:
         return dumps(self.to_json(), ensure_ascii=False) if json else str(self)
 
     def to_json(self) -> dict[str, object]:
-        """The object that programs get."""
+        """Return the object that programs get."""
         document: dict[str, object] = {"code": self.kind, "message": self.message}
         document["hint"] = self.hint
         if self.findings:

@@ -65,28 +65,28 @@ def fitted(widths: Sequence[int], room: int) -> list[int]:
 
 
 def colored(status: str) -> str:
-    """A run's status in its colour, for standard output."""
+    """Return a run's status in its colour, for standard output."""
     return style(status, fg=_STATUS_COLORS.get(status))
 
 
 def outcome(status: str, failed_nodes: int, tries: int) -> str:
-    """A run's status, how many nodes failed that it has outlived, and which try it is."""
+    """Return a run's status, how many nodes failed that it has outlived, and which try it is."""
     number = f", try {tries}" if tries > 1 else ""
     return colored(status) + with_failures(failed_nodes) + number
 
 
 def place_of_failure(failure: NodeFailure) -> str:
-    """The node, or the item of a map."""
+    """Return the node, or the item of a map."""
     return failure.node if failure.index is None else f"{failure.node}[{failure.index}]"
 
 
 def headline(failure: NodeFailure) -> str:
-    """Why a node failed, in a line."""
+    """Return why a node failed, in a line."""
     return f"{failure.code}: {first_line(failure.message, 200)}"
 
 
 def age(seconds: float) -> str:
-    """A time span in its largest unit: `45s`, `3m`, `2h`, `5d`."""
+    """Return a time span in its largest unit: `45s`, `3m`, `2h`, `5d`."""
     for length, unit in _UNITS:
         if seconds >= length:
             return f"{int(seconds // length)}{unit}"
@@ -94,12 +94,12 @@ def age(seconds: float) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """The tokens of some model calls; `-` for none."""
+    """Return the tokens of some model calls; `-` for none."""
     return amount(usage.prompt_tokens + usage.completion_tokens)
 
 
 def amount(number: int) -> str:
-    """A number of things; `-` for none."""
+    """Return a number of things; `-` for none."""
     return f"{number:,}" if number else "-"
 
 
@@ -122,6 +122,6 @@ def more_of(counts: Mapping[str, int]) -> str:
 
 
 def first_line(text: str, width: int = 80) -> str:
-    """The beginning of a text, for a cell."""
+    """Return the beginning of a text, for a cell."""
     line = printable((text.splitlines() or [""])[0])
     return line if len(line) <= width else line[: width - 1] + "…"

@@ -30,7 +30,7 @@ _SEQUENCE_S = 0.05
 
 
 def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
-    """The option that was picked; None for an answer of one's own.
+    """Return the option that was picked; None for an answer of one's own.
 
     Raises:
         EOFError: they do not want to answer (Ctrl-D).
@@ -41,7 +41,7 @@ def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
 
 
 def choose_several(options: Sequence[str], is_open: Callable[[], bool]) -> list[str] | None:
-    """The options that were ticked, with the space bar; None for an answer of one's own.
+    """Return the options that were ticked, with the space bar; None for an answer of one's own.
 
     Raises:
         EOFError, Withdrawn: as `choose`.
@@ -56,7 +56,7 @@ def choose_several(options: Sequence[str], is_open: Callable[[], bool]) -> list[
 def _enter_at(
     entries: Sequence[str], is_open: Callable[[], bool], ticked: set[int] | None = None
 ) -> int:
-    """The entry at which the Enter key is pressed.
+    """Return the entry at which the Enter key is pressed.
 
     Args:
         ticked: the entries that are; None: they cannot be. The last one never is.
@@ -77,7 +77,7 @@ def _enter_at(
 
 
 def moved(chosen: int, key: str, count: int) -> int:
-    """The place after a key: arrows go round, a digit goes to that entry."""
+    """Return the place after a key: arrows go round, a digit goes to that entry."""
     if key in _UP:
         return (chosen - 1) % count
     if key in _DOWN:
@@ -88,7 +88,7 @@ def moved(chosen: int, key: str, count: int) -> int:
 
 
 def _rows(count: int) -> range:
-    """The entries that are shown first: all, if there is room below the question."""
+    """Return the entries that are shown first: all, if there is room below the question."""
     return range(min(count, max(_LEAST_ROWS, shutil.get_terminal_size().lines - 2)))
 
 

@@ -56,7 +56,7 @@ class PageLine:
     many: str
 
     def of(self, page: Page, shown: int) -> str:
-        """The line below a page of which so many entries were printed."""
+        """Return the line below a page of which so many entries were printed."""
         parts = [self._how_many(page, shown)]
         searched = page["searched"]
         if not searched["complete"]:
@@ -93,7 +93,7 @@ def _words(flags: Mapping[str, Any]) -> list[str]:
 
 
 def _clock(instant: str) -> str:
-    """The time of day here, with its date if that is not today's."""
+    """Return the time of day here, with its date if that is not today's."""
     then = datetime.fromisoformat(instant).astimezone()
     today = datetime.now(tz=then.tzinfo).date()
     return then.strftime("%H:%M" if then.date() == today else "%Y-%m-%d %H:%M")

@@ -53,7 +53,7 @@ class MonitorFlags:
 
 
 def monitor_child(settings: Settings, flags: MonitorFlags) -> ChildProcess:
-    """The web pages; they tell their own address if they are to find a port."""
+    """Return the web pages; they tell their own address if they are to find a port."""
     command = [*_PYTHON, "sleipnir", "monitor", "--port", str(flags.port)]
     command += ["--url-prefix", flags.prefix] if flags.prefix else []
     command += ["--open"] if flags.opens else []

@@ -21,7 +21,7 @@ ReadLine = Callable[[], str]
 
 
 def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
-    """The answer of the person at the terminal.
+    """Return the answer of the person at the terminal.
 
     Raises:
         EOFError: they do not want to answer (Ctrl-D).

@@ -40,7 +40,7 @@ _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "WAITED", "PARKED", "
 
 
 def items(found: Sequence[MapItem]) -> Iterator[str]:
-    """The items of a map as a table, how many of each state first."""
+    """Yield the items of a map as a table, how many of each state first."""
     counts = Counter(item.state for item in found)
     yield ", ".join(f"{number:,} {state.replace('_', ' ')}" for state, number in counts.items())
     rows = [
@@ -69,7 +69,7 @@ def page(
     now_ms: int,
     earlier_ends: Sequence[tuple[int, RunEnded]] = (),
 ) -> Iterator[str]:
-    """The lines of `sleipnir show`.
+    """Yield the lines of `sleipnir show`.
 
     Args:
         failures: that it has outlived, those that a fallback took over too.
@@ -172,7 +172,7 @@ def _node(row: NodeTimes, types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def lines_of(client: Client, run: Run) -> Iterator[str]:
-    """The lines of `sleipnir show` of a run as it is now."""
+    """Yield the lines of `sleipnir show` of a run as it is now."""
     records = client.queries
     yield from page(
         run,
@@ -188,13 +188,13 @@ def lines_of(client: Client, run: Run) -> Iterator[str]:
 
 
 def children_of(client: Client, run: Run, most: int) -> ChildRows:
-    """The first child runs of a run, and the numbers of the others."""
+    """Return the first child runs of a run, and the numbers of the others."""
     (found,) = client.queries.child_rows([run.run_id], most=most, counted=_MOST_COUNTED)
     return found
 
 
 def _earlier_ends(client: Client, run: Run) -> list[tuple[int, RunEnded]]:
-    """When and how tries before this one ended, as far as that is still told."""
+    """Return when and how tries before this one ended, as far as that is still told."""
     if run.tries == 1:
         return []
     told = client.queries.follow(run.run_id, block=False)
@@ -214,7 +214,7 @@ def _rests_for(client: Client, run: Run) -> str | None:
 
 
 def node_types(client: Client, run: Run) -> Mapping[str, str]:
-    """The types of its nodes, as far as its agent is stored."""
+    """Return the types of its nodes, as far as its agent is stored."""
     if run.context.converses:
         return dict.fromkeys(run.visits, "agent")
     try:

@@ -31,7 +31,7 @@ _TOLD_FAILURES = 5
 
 
 def document_of(client: Client, run: Run, questions: Sequence[Question]) -> Document:
-    """The document of `run --json`."""
+    """Return the document of `run --json`."""
     records = client.queries
     return run_document(
         run,
@@ -136,7 +136,7 @@ def stay(
 
 
 def cancelled(client: Client, attachment: Attachment, options: Options) -> ExitCode:
-    """The run may be costing money: end it, and see its end."""
+    """Return the run may be costing money: end it, and see its end."""
     with contextlib.suppress(RunNotFound):  # it was not submitted yet
         client.cancel(attachment.run_id)
         options.say(f"cancelling run {attachment.run_id}; Ctrl-C again exits at once")

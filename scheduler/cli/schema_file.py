@@ -12,10 +12,10 @@ with lazy_imports():
 
 
 def schema_text() -> str:
-    """The schema as a file holds it."""
+    """Return the schema as a file holds it."""
     return json.dumps(json_schema.json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def modeline(schema_file: str) -> str:
-    """The comment by which editors find a YAML file's schema."""
+    """Return the comment by which editors find a YAML file's schema."""
     return f"# yaml-language-server: $schema={schema_file}"

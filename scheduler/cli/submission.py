@@ -230,7 +230,7 @@ class Submission:
 
 
 def live_tools(tools: str | None, replay: Path | None) -> bool:
-    """Whether `--tools` wants a replay to call tools.
+    """Return whether `--tools` wants a replay to call tools.
 
     Raises:
         click.UsageError: it is given without `--replay`.
@@ -274,7 +274,7 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
 def variable_values(
     agent: str, variables: Sequence[Variable], given: Sequence[tuple[str, str]], *, asks: bool
 ) -> dict[str, str]:
-    """The values given for an agent, here or in the environment; asks for those without.
+    """Return the values given for an agent, here or in the environment; asks for those without.
 
     Raises:
         SubmissionRefused: E215, some have none, and nobody is to be asked.
@@ -288,7 +288,7 @@ def variable_values(
 
 
 def variables_from_environment(agent: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The values in `<AGENT>_VARIABLES`: `[{"name", "value"}]`, or one object name → value.
+    """Return the values in `<AGENT>_VARIABLES`: `[{"name", "value"}]`, or one object name → value.
 
     Raises:
         click.UsageError: when it is neither.

@@ -20,7 +20,7 @@ class Withdrawn(Exception):
 
 
 def is_terminal() -> bool:
-    """Whether somebody can be asked."""
+    """Return whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -44,7 +44,7 @@ def read_line(is_open: Callable[[], bool] = lambda: True) -> str:
 
 
 def read_input(size: int, is_open: Callable[[], bool]) -> bytes:
-    """The next bytes that are typed, a line at most; none at the end of the input."""
+    """Return the next bytes that are typed, a line at most; none at the end of the input."""
     terminal = sys.stdin.fileno()
     while not select.select([terminal], [], [], _LOOK_S)[0]:
         if not is_open():

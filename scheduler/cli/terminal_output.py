@@ -66,7 +66,7 @@ def printable(text: str) -> str:
 
 
 def style(text: str, *, err: bool = False, **styles: Any) -> str:
-    """The text in a style of `click.style`, if it goes to a terminal that is to have styles.
+    """Return the text in a style of `click.style`, if it goes to a terminal that is to have styles.
 
     Args:
         err: it goes to standard error.
@@ -80,7 +80,7 @@ def style(text: str, *, err: bool = False, **styles: Any) -> str:
 
 
 def unstyled(text: str) -> str:
-    """The text without styles: as many characters as it takes on a line."""
+    """Return the text without styles: as many characters as it takes on a line."""
     return _STYLE.sub("", text)
 
 
@@ -91,7 +91,7 @@ def width_of(text: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """The beginning of a text that takes so many places at most, with its styles."""
+    """Return the beginning of a text that takes so many places at most, with its styles."""
     if width_of(text) <= width:
         return text
     pieces, left = _STYLE.split(text), width - 1
@@ -106,7 +106,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def output_width() -> int | None:
-    """How long a line of standard output may be; None: as long as it is."""
+    """Return how long a line of standard output may be; None: as long as it is."""
     if not isinstance(sys.stdout, TerminalOutput):
         return None
     return shutil.get_terminal_size().columns

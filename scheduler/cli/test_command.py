@@ -32,7 +32,7 @@ class Selection:
     part: str | None = None  # of an id, in any case
 
     def of(self, cases: Sequence[Case], agent: str) -> list[Case]:
-        """The chosen ones.
+        """Return the chosen ones.
 
         Raises:
             click.UsageError: a name fits none, or nothing is left.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def agent_search(settings: Settings) -> AgentSearch:
-    """The places where agents are looked for by name, in order."""
+    """Return the places where agents are looked for by name, in order."""
     return references.AgentSearch(
         (
             Path("agents").absolute(),

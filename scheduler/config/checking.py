@@ -14,7 +14,7 @@ from sleipnir.scheduler.errors import WrongValue
 
 
 def checked(record: type, name: str, value: Any) -> Any:
-    """A value as the field of that name takes it.
+    """Return a value as the field of that name takes it.
 
     Args:
         record: a dataclass; the metadata of its fields may have `bounds`.
@@ -29,7 +29,7 @@ def checked(record: type, name: str, value: Any) -> Any:
 
 
 def as_json(record: Any) -> Any:
-    """A record of settings as JSON values, secrets masked."""
+    """Return a record of settings as JSON values, secrets masked."""
     return TypeAdapter(type(record)).dump_python(record, mode="json")
 
 

@@ -43,7 +43,7 @@ def _distribution(system: str) -> str:
 
 
 def _language_tag(environment: Mapping[str, str]) -> str:
-    """The BCP 47 tag of the user's locale; empty for none, and for `C` and `POSIX`."""
+    """Return the BCP 47 tag of the user's locale; empty for none, and for `C` and `POSIX`."""
     names = (environment.get(name, "") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     found = _LOCALE.fullmatch(next((name for name in names if name), ""))
     return "-".join(part for part in found.groups() if part) if found else ""

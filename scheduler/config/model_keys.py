@@ -37,13 +37,13 @@ class ModelKeys:
         return next((key for key in keys if key), None)
 
     def missing(self, provider: str) -> tuple[str, ...]:
-        """The names one of which the provider needs, if none of them has a value."""
+        """Return the names one of which the provider needs, if none of them has a value."""
         if self._configured(provider) is None and provider not in PROVIDER_KEYS:
             return ()
         return () if self.has(provider) else self.names(provider)
 
     def has(self, provider: str) -> bool:
-        """Whether there is a key, wherever it is."""
+        """Return whether there is a key, wherever it is."""
         in_environment = any(self.environment.get(name) for name in self.names(provider))
         return in_environment or self.find(provider) is not None
 

@@ -34,17 +34,17 @@ def entry_key(provider: str, name: str) -> tuple[str, str]:
 
 
 def lacks_reasoning(settings: ModelSettings, model: str) -> bool:
-    """Whether all models that a name stands for are known to take no `reasoning_effort`."""
+    """Return whether all models that a name stands for are known to take no `reasoning_effort`."""
     return _all_within(_lacking().reasoning, settings, model)
 
 
 def lacks_functions(settings: ModelSettings, model: str) -> bool:
-    """Whether all models that a name stands for are known to call no functions."""
+    """Return whether all models that a name stands for are known to call no functions."""
     return _all_within(_lacking().functions, settings, model)
 
 
 def embedding_input_tokens(settings: ModelSettings, model: str) -> int | None:
-    """How many tokens a call of an embedding model takes; None if that is not known."""
+    """Return how many tokens a call of an embedding model takes; None if that is not known."""
     provider, _, name = model.partition(":")
     own = settings.providers.get(provider)
     if own is not None and own.api_base is not None:

@@ -97,7 +97,7 @@ class ModelSettings(_Section):
         return frozenset(self.providers.keys() - PROVIDERS)
 
     def chain(self, model: str) -> tuple[str, ...]:
-        """The models that a name stands for, in the order they are tried; never none."""
+        """Return the models that a name stands for, in the order they are tried; never none."""
         return self.aliases.get(model) or (standard_model(model),)
 
     def __post_init__(self) -> None:

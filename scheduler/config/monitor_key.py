@@ -18,7 +18,7 @@ _PREFIX = re.compile(r"(?:/[A-Za-z0-9_-]+)+")
 
 
 def monitor_key(directory: Path) -> str:
-    """The key of a data directory, made if there is none; links with it stay good.
+    """Return the key of a data directory, made if there is none; links with it stay good.
 
     One that other users could have read is replaced.
 
@@ -46,7 +46,7 @@ def link(
     prefix: str = "",
     ticket: str | None = None,
 ) -> str:
-    """The monitor's address; with the key or a ticket it opens the pages.
+    """Return the monitor's address; with the key or a ticket it opens the pages.
 
     Args:
         prefix: where the monitor's addresses begin; "" or a path such as `/sleipnir`.

@@ -50,7 +50,7 @@ class MonitorUser:
         return cls(name, role, _bytes(salt), _bytes(digest))
 
     def has(self, password: str) -> bool:
-        """Whether this is the password; takes a while on purpose."""
+        """Return whether this is the password; takes a while on purpose."""
         return hmac.compare_digest(_hashed(password, self.salt), self.digest)
 
 
@@ -67,7 +67,7 @@ class MonitorUsers:
         self.users()
 
     def users(self) -> Mapping[str, MonitorUser]:
-        """Those there are now, by name.
+        """Return those there are now, by name.
 
         Raises:
             SettingInvalid: the file cannot be read, or a line of it is wrong.
@@ -87,7 +87,7 @@ class MonitorUsers:
             return self._users
 
     def find(self, name: str, password: str) -> MonitorUser | None:
-        """The user of a name, if the password is theirs."""
+        """Return the user of a name, if the password is theirs."""
         user = self.users().get(name)
         if user is None:
             return None
@@ -115,7 +115,7 @@ def require_user(name: str, role: str) -> None:
 
 
 def new_line(name: str, role: str, password: str) -> str:
-    """The line of a user; raises as `require_user`."""
+    """Return the line of a user; raises as `require_user`."""
     require_user(name, role)
     salt = secrets.token_bytes(_SALT_BYTES)
     return f"{name} {role} {_FORM}${_text(salt)}${_text(_hashed(password, salt))}"

@@ -43,7 +43,7 @@ class Secrets:
         self._read: tuple[tuple[int, ...], Mapping[str, str]] = ((), {})
 
     def resolve(self, value: T) -> T:
-        """A text, or JSON of any depth, with every `{{NAME}}` in it replaced.
+        """Return a text, or JSON of any depth, with every `{{NAME}}` in it replaced.
 
         Raises:
             SecretsMissing: some names have no value; lists all of them.
@@ -63,7 +63,7 @@ class Secrets:
         return _replaced(value, found)
 
     def api_key(self, name: str) -> str | None:
-        """The key a model provider expects in this variable: the environment's comes first.
+        """Return the key a model provider expects in this variable: the environment's comes first.
 
         Raises:
             SecretsUnusable: the secrets file cannot be read, or others can read it.
@@ -105,7 +105,7 @@ class Secrets:
 
 
 def hidden(value: T) -> T:
-    """A text, or JSON of any depth, without the secrets this process resolved so far."""
+    """Return a text, or JSON of any depth, without the secrets this process resolved so far."""
     with _handing_out:
         secrets = [secret for secret in _handed_out if len(secret) >= _SHORTEST_HIDDEN]
     # The longest first: one may be part of another.

@@ -75,7 +75,7 @@ _AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings", "Roles"})
 
 
 def _setting(default: Any, *, description: str, **bounds: float) -> Any:
-    """A field of `Settings`; its bounds are named as pydantic names them."""
+    """Return a field of `Settings`; its bounds are named as pydantic names them."""
     about = {"description": description, "bounds": bounds}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=about)
@@ -358,7 +358,7 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
 
 
 def checked_setting(name: str, value: Any, origin: str) -> Any:
-    """The value as `Settings` has it.
+    """Return the value as `Settings` has it.
 
     Texts and plain numbers do without the library that checks: it is large.
 
@@ -382,7 +382,7 @@ def checked_setting(name: str, value: Any, origin: str) -> Any:
 
 
 def _plain_number(name: str, kind: str, value: Any) -> float | None:
-    """A number in its usual form and within its bounds; None for anything else."""
+    """Return a number in its usual form and within its bounds; None for anything else."""
     make, form = _NUMBERS[kind]
     if isinstance(value, bool) or not form.fullmatch(str(value)):
         return None
@@ -396,7 +396,7 @@ def _from_environment() -> dict[str, Any]:
 
 
 def _from_config(secrets_file: str | None) -> dict[str, Any]:
-    """The values of `config.yaml`, with secrets put in."""
+    """Return the values of `config.yaml`, with secrets put in."""
     file = config_dir() / "config.yaml"
     found = _from_file(file)
     secrets = _secrets(secrets_file or str(found.get("secrets_file") or ""))

@@ -26,7 +26,7 @@ _OF_SERVICES = ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT_")
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """A line on each variable that nothing reads, with the name that was probably meant."""
+    """Return a line on each variable that nothing reads, with the name that was probably meant."""
     known = {f"{PREFIX}{name}" for name in (*map(str.upper, FIELDS), *_OTHERS)}
     return [
         f"{name} has no effect: there is no such setting{_meant(name, known)}"

@@ -7,7 +7,7 @@ import os
 
 
 def user_name() -> str:
-    """The user's name; their number where the machine knows none."""
+    """Return the user's name; their number where the machine knows none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

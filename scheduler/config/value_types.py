@@ -23,7 +23,7 @@ def _alias(name: str) -> str:
 
 
 def _no_duplicates(names: Iterable[str], value: Mapping[str, T]) -> dict[str, T]:
-    """The mapping under these standard names."""
+    """Return the mapping under these standard names."""
     result: dict[str, T] = {}
     for name, entry in zip(names, value.values(), strict=True):
         if name in result:

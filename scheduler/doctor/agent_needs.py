@@ -31,7 +31,7 @@ def needs_of(agent: Agent, settings: Settings, resources: Resources) -> list[Req
 
 
 def _models(agent: Agent, settings: Settings) -> Iterator[Requirement]:
-    """The models that are asked: `model`, however many; it lacks if one of them cannot be."""
+    """Yield the models that are asked: `model`, however many; it lacks if one of them cannot be."""
     keys = ModelKeys(settings.models, settings.secrets)
     for model in dict.fromkeys(_named_models(agent)):
         if wanted := model or settings.model:

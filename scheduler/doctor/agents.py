@@ -56,7 +56,7 @@ def variables_not_passed_on(
 
 
 def _programs(agent: Agent, library: ToolLibrary) -> Iterator[tuple[Path, set[str]]]:
-    """The scripts and tool files of an agent, each with what it gets besides the allowed."""
+    """Yield the scripts and tool files of an agent, each with what it gets besides the allowed."""
     own = _names_in(agent.directory)
     if agent.graph is not None:
         for _, node in agent.graph.nodes_of(ScriptNode):

@@ -83,7 +83,7 @@ class ConsistencyCheck:
         return [violation for violation in again if (violation.run_id, violation.rule) in rules]
 
     def _named(self, indexes: Any) -> _Named:
-        """The runs that are in a partition, and those that its timers and inbox name."""
+        """Return the runs that are in a partition, and those that its timers and inbox name."""
         named: _Named = defaultdict(set)
         for run_id in indexes.runs:
             named[run_id] = set()
@@ -98,7 +98,7 @@ class ConsistencyCheck:
         return named
 
     def _indexed(self, partition: str, scanned: _Scanned) -> _Named:
-        """Which of the partition's indexes name runs, by run."""
+        """Return which of the partition's indexes name runs, by run."""
         indexed: _Named = defaultdict(set)
         for name, run_id in self._keyspace.members(partition, scanned.indexes):
             indexed[run_id].add(name)

@@ -43,7 +43,7 @@ class Violation:
 
 
 def violations(run: RunSnapshot) -> list[Violation]:
-    """Every rule that this run breaks."""
+    """Return every rule that this run breaks."""
     if not run.record:
         rules = _RULES_OF_NO_RUN
     else:
@@ -151,7 +151,7 @@ def _indexes_agree(run: RunSnapshot) -> Iterator[str]:
 
 
 def _indexes_of(run: RunSnapshot) -> set[str]:
-    """The names of the indexes that a run is to be in."""
+    """Return the names of the indexes that a run is to be in."""
     ids, record = f"ids:{run.run_id[:3]}", run.record
     if "parent" in record:
         return {ids, "childruns"}
@@ -283,7 +283,7 @@ def _counters_agree(run: RunSnapshot) -> Iterator[str]:
 
 
 def _moving(run: RunSnapshot) -> int:
-    """How many visits can go on without a person."""
+    """Return how many visits can go on without a person."""
     open_now = {trace.visit for trace, _ in run.open_visits()}
     return len(set(run.pending) - open_now) + sum(
         visit.is_busy and visit.status != "staged" for _, visit in run.open_visits()

@@ -86,7 +86,7 @@ def children_are_known(run: RunSnapshot) -> Iterator[str]:
 
 
 def waits_are_told(run: RunSnapshot) -> Iterator[str]:
-    """The end of a child is told to the visit that waits for it."""
+    """Yield the end of a child is told to the visit that waits for it."""
     parents = {child.run_id: child.parent for child in run.children}
     for trace, _ in run.open_visits():
         for row in trace.waits_for("child"):
@@ -98,7 +98,7 @@ def waits_are_told(run: RunSnapshot) -> Iterator[str]:
 
 
 def inbox_agrees(run: RunSnapshot) -> Iterator[str]:
-    """A run has read no more than it was sent; nobody sends anything to a root."""
+    """Yield a run has read no more than it was sent; nobody sends anything to a root."""
     if run.parent is None:
         if run.messages:
             yield f"it has no parent, and {run.messages} messages"

@@ -82,7 +82,7 @@ def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:
-    """The engine of the data directory; its Redis is started for the check if need be."""
+    """Yield the engine of the data directory; its Redis is started for the check if need be."""
     server = find_server()
     engine = stack.enter_context(attach(data_dir(), settings, workers=False))
     where = f"embedded {server.version} ({server.path}), data in {data_dir()}"
@@ -121,7 +121,7 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
 
 
 def _broker(url: str) -> Check:
-    """A broker that is another server than the Redis of the runs."""
+    """Return a broker that is another server than the Redis of the runs."""
     options = transport_options(url)
     try:
         with kombu.Connection(
@@ -175,7 +175,7 @@ def _interpreter(name: str, command: tuple[str, ...], needed_for: str) -> Check:
 
 
 def _version(command: tuple[str, ...]) -> str | None:
-    """The first line a program says of its version; None if it cannot be run."""
+    """Return the first line a program says of its version; None if it cannot be run."""
     program = shutil.which(command[0])
     if program is None:
         return None

@@ -48,7 +48,7 @@ def _keys(keys: ModelKeys) -> Check:
 
 
 def _model(name: str, model: str, keys: ModelKeys) -> Check:
-    """A model, or the chain an alias stands for: it takes one that can be asked."""
+    """Return a model, or the chain an alias stands for: it takes one that can be asked."""
     chain = keys.settings.chain(model)
     obstacles = {link: found for link in chain if (found := _obstacle(link, keys))}
     usable = [link for link in chain if link not in obstacles]
@@ -60,7 +60,7 @@ def _model(name: str, model: str, keys: ModelKeys) -> Check:
 
 
 def _obstacle(model: str, keys: ModelKeys) -> tuple[str, str] | None:
-    """Why a model cannot be asked, and what to do; None if nothing speaks against it."""
+    """Return why a model cannot be asked, and what to do; None if nothing speaks against it."""
     if not is_known_model(model, keys.settings.own_providers):
         return "is not known", "write provider:model, or an alias of models.aliases"
     missing: Sequence[str] = keys.missing(model.partition(":")[0])

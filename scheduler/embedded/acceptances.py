@@ -105,7 +105,7 @@ class Acceptances:
 
     @classmethod
     def of(cls, data_dir: Path, redis_url: str, retention_s: float) -> Acceptances:
-        """Those of the engine of a data directory, whose Redis is at this URL."""
+        """Return those of the engine of a data directory, whose Redis is at this URL."""
         server = redis_server.PrivateRedis.at(Place(data_dir).redis_directory, redis_url)
         return cls(data_dir, server, int(retention_s * 1000))
 

@@ -26,7 +26,7 @@ _TRIES = 5
 
 
 def unwritten(server: PrivateRedis) -> str | None:
-    """Why something that Redis has acknowledged is not in its file; None if all is.
+    """Return why something that Redis has acknowledged is not in its file; None if all is.
 
     None as well if nobody answers there: what is not written then is lost already.
     """
@@ -72,7 +72,7 @@ def _sync_files(directory: Path) -> None:
 
 
 def _appended(directory: Path) -> list[Path]:
-    """The files that Redis appends to: of a manifest, before Redis 7 a single one."""
+    """Return the files that Redis appends to: of a manifest, before Redis 7 a single one."""
     folder = directory / "appendonlydir"
     try:
         manifest = (folder / "appendonly.aof.manifest").read_text()

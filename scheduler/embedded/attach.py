@@ -252,7 +252,7 @@ class _Attachment:
         return bool(answer and "ready" in answer)
 
     def _unreachable(self, why: str) -> EngineUnreachable:
-        """The error, with what the engine had to say for itself, if anything."""
+        """Return the error, with what the engine had to say for itself, if anything."""
         log_file = self._place.log_file
         try:
             lines = log_file.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
@@ -287,7 +287,7 @@ class _Attachment:
 
 
 def _receive(connection: socket.socket) -> dict[str, Any] | None:
-    """The next message; None when the other side has closed."""
+    """Return the next message; None when the other side has closed."""
     with connection.makefile("rb", buffering=0) as lines:
         line = lines.readline()
     return json.loads(line) if line.endswith(b"\n") else None

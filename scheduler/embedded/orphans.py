@@ -39,7 +39,7 @@ def adopted() -> list[int]:
 
 
 def children() -> list[int]:
-    """All children, whichever thread has started them."""
+    """Return all children, whichever thread has started them."""
     threads = os.listdir(_THREADS)  # noqa: PTH208 - names are all that is needed
     return [pid for thread in threads for pid in _listed(int(thread))]
 
@@ -90,7 +90,7 @@ def wait_for_one(pids: Iterable[int], timeout_s: float) -> None:
 
 
 def session(pid: int) -> int | None:
-    """The session of a process; None if it is gone."""
+    """Return the session of a process; None if it is gone."""
     try:
         return os.getsid(pid)
     except OSError:

@@ -107,7 +107,7 @@ class Place:
             self.loss_note.write_text(f"{why}\n")
 
     def recorded_engine(self) -> tuple[Engine, Path] | None:
-        """The last engine to sign, which may be gone, and the socket where it listens."""
+        """Return the last engine to sign, which may be gone, and the socket where it listens."""
         try:
             found = json.loads(self.engine_lock.read_text())
             engine = Engine(found["pid"], found["url"], found["broker_url"], self.log_file)

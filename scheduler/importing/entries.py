@@ -48,7 +48,7 @@ class Added:
 
 
 def settings_from(document: Document, ours: Mapping[str, Any], text: str, now: Settings) -> Added:
-    """The settings of their `config.yaml` that are taken over into ours.
+    """Return the settings of their `config.yaml` that are taken over into ours.
 
     Args:
         document: theirs.
@@ -71,7 +71,7 @@ def settings_from(document: Document, ours: Mapping[str, Any], text: str, now: S
 
 
 def _why_not(name: str, value: Any, ours: Mapping[str, Any], now: Settings) -> str | None:
-    """Why a setting is not taken over, and what to do; None: it is."""
+    """Return why a setting is not taken over, and what to do; None: it is."""
     if name not in TAKEN:
         if name in _INSTEAD:
             return _INSTEAD[name]
@@ -97,7 +97,7 @@ def _is_callable(model: str, models: ModelSettings) -> bool:
 
 
 def servers_from(theirs: McpConfig, ours: McpConfig, secrets: Secrets) -> Added:
-    """The MCP servers that ours does not have yet, and the secrets that they still need."""
+    """Return the MCP servers that ours does not have yet, and the secrets that they still need."""
     parts, new = [], {}
     for name, entry in theirs.entries.items():
         if name not in ours.entries:
@@ -123,7 +123,7 @@ def _missing(entry: Any, secrets: Secrets) -> tuple[str, ...]:
 
 
 def secrets_from(env_file: Path, secrets_file: Path, known: list[str]) -> Added:
-    """The keys of model providers in their `.env`, which go into the secrets file.
+    """Return the keys of model providers in their `.env`, which go into the secrets file.
 
     Args:
         known: the names that the secrets file has.
@@ -174,7 +174,7 @@ def _appended(
 
 
 def text_of(file: Path) -> str:
-    """The text of a file, which may be missing.
+    """Return the text of a file, which may be missing.
 
     Raises:
         OSError, UnicodeDecodeError: it cannot be read.

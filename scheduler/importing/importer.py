@@ -119,7 +119,7 @@ class Importer:
                 yield Imported(kind, path.name, Fate.KEPT, (note,))
 
     def _settings(self) -> tuple[Sequence[Imported], Mapping[str, Any]]:
-        """The settings, and the values of those that are taken over."""
+        """Return the settings, and the values of those that are taken over."""
         file = self.source / CONFIG
         if not file.exists():
             return (), {}
@@ -136,7 +136,7 @@ class Importer:
         return self._added(added, self.target / CONFIG), taken
 
     def _servers(self) -> tuple[Sequence[Imported], McpConfig]:
-        """The MCP servers, and all that there will be."""
+        """Return the MCP servers, and all that there will be."""
         theirs, findings = read_mcp_config(self.source)
         ours, more = read_mcp_config(self.target)
         for finding in (*findings, *more):

@@ -25,7 +25,7 @@ _LONGEST = 120
 
 
 def tree(kind: str, source: Path, target: Path, limit_bytes: int) -> Imported:
-    """The part that a file or a directory is.
+    """Return the part that a file or a directory is.
 
     Args:
         limit_bytes: most that all its files may take.
@@ -84,7 +84,7 @@ def _files_of(source: Path) -> tuple[list[Path], list[str]]:
 
 
 def _shown(relative: Path) -> str:
-    """A path as a note names it; of a long one its beginning."""
+    """Return a path as a note names it; of a long one its beginning."""
     text = str(relative)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 

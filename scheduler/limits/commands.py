@@ -34,11 +34,11 @@ class LimitCommands:
         self.limiter = RateLimiter(store.client, store.clock, kept_s=store.settings.retention_s)
 
     def rules(self) -> Rules:
-        """The configuration of this machine under the live changes."""
+        """Return the configuration of this machine under the live changes."""
         return Rules(self._settings, self.limiter.notices().changes)
 
     def spent(self, budget: str) -> tuple[float, int]:
-        """The dollars and tokens that were used of a budget, as `LimitQueries.spent`."""
+        """Return the dollars and tokens that were used of a budget, as `LimitQueries.spent`."""
         return self.limiter.queries.spent(budget)
 
     def set(self, text: str) -> None:

@@ -16,7 +16,7 @@ _RATES = {
 
 
 def reason(delay: Delay, reservation: Reservation | None = None, rules: Rules | None = None) -> str:
-    """Why a call waits, in a line."""
+    """Return why a call waits, in a line."""
     name, detail = delay.name, delay.detail
     match delay.why:
         case "pause":
@@ -48,7 +48,7 @@ _OF_ONE_RUN = ", or go on with more for this run: sleipnir retry RUN --budget US
 
 
 def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservation) -> str:
-    """Why a budget refuses a call; `spent` as the limiter tells it."""
+    """Return why a budget refuses a call; `spent` as the limiter tells it."""
     limits = []
     if budget.usd is not None:
         limits.append(dollars(budget.usd))

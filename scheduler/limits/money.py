@@ -9,7 +9,7 @@ _SMALL_USD = 0.001
 
 
 def dollars(usd: float) -> str:
-    """An amount with significant digits, however small: `$12.5000`, `$0.000012`, `$0`."""
+    """Return an amount with significant digits, however small: `$12.5000`, `$0.000012`, `$0`."""
     if usd <= 0:
         return "$0"
     digits = 4 if usd >= _SMALL_USD else 1 - floor(log10(usd))

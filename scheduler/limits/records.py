@@ -92,18 +92,18 @@ class Notices:
 
 
 def call_of(key: str, model: str) -> str:
-    """How the limiter calls the call of a caller: it may try several models."""
+    """Return how the limiter calls the call of a caller: it may try several models."""
     return f"{key} {model}"
 
 
 def visit_of(call: str) -> tuple[str, str]:
-    """The run and the visit of a call: its caller's key is `run:visit:attempt:number`."""
+    """Return the run and the visit of a call: its caller's key is `run:visit:attempt:number`."""
     run_id, rest = call.partition(" ")[0].split(":", 1)
     return run_id, rest.rsplit(":", 2)[0]
 
 
 def owner_of(scope: Scope, root: str, batch: str | None) -> str | None:
-    """The name of the budget that calls of a run come under; None if there is none."""
+    """Return the name of the budget that calls of a run come under; None if there is none."""
     match scope:
         case "run":
             return f"run:{root}"

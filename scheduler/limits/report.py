@@ -81,13 +81,13 @@ class Report:
 
 
 def report(queries: LimitQueries, rules: Rules) -> Report:
-    """How everything stands now."""
+    """Return how everything stands now."""
     reading = _LimitReader(queries, rules)
     return Report(tuple(reading.limits()), tuple(reading.pauses()), tuple(reading.budgets()))
 
 
 def held_up(queries: LimitQueries, run_ids: Sequence[str]) -> dict[str, str]:
-    """Those of the runs that a person has to let go on, each with what it waits for."""
+    """Return those of the runs that a person has to let go on, each with what it waits for."""
     return {
         run_id: f"{name} is paused: {resume_command(name)}"
         for run_id, name in queries.paused_for_people(run_ids).items()
@@ -187,5 +187,5 @@ class _LimitReader:
 
 
 def scope_of(budget: str) -> Scope:
-    """The scope of a budget, `budget` as `day`, `run:ID` or `batch:NAME`."""
+    """Return the scope of a budget, `budget` as `day`, `run:ID` or `batch:NAME`."""
     return next(scope for scope in SCOPES if budget.partition(":")[0] == scope)

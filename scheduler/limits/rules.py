@@ -58,7 +58,7 @@ class Budget:
         return self.usd is not None or self.tokens is not None
 
     def is_used_up(self, usd: float, tokens: int) -> bool:
-        """Whether nothing is left of it once that much was used."""
+        """Return whether nothing is left of it once that much was used."""
         return (self.usd is not None and usd >= self.usd) or (
             self.tokens is not None and tokens >= self.tokens
         )
@@ -80,11 +80,11 @@ class Rules:
         }
 
     def limits(self, model: str) -> tuple[Limit, ...]:
-        """Those that a call of a model must keep, its provider's first."""
+        """Return those that a call of a model must keep, its provider's first."""
         return tuple(filter(None, map(self.limit, names_of(model))))
 
     def limit(self, name: str) -> Limit:
-        """The limit of that name, which may limit nothing."""
+        """Return the limit of that name, which may limit nothing."""
         found = self._limits.get(name)
         if found is None:
             found = Limit(name, **self._values(name, LIMIT_SETTINGS))
@@ -92,11 +92,11 @@ class Rules:
         return found
 
     def budget(self, scope: Scope) -> Budget:
-        """The budget of that scope, which may bound nothing."""
+        """Return the budget of that scope, which may bound nothing."""
         return Budget(scope, **self._values(scope, BUDGET_SETTINGS))
 
     def budgets_with(self, run_usd: float) -> tuple[Budget, ...]:
-        """All budgets, for a run that has one of its own."""
+        """Return all budgets, for a run that has one of its own."""
         return self.own_budget(run_usd), *(each for each in self.budgets if each.scope != "run")
 
     def own_budget(self, usd: float) -> Budget:
@@ -104,11 +104,11 @@ class Rules:
         return replace(self.budget("run"), usd=usd, tokens=None)
 
     def origin(self, name: str, setting: str) -> str:
-        """Where a setting comes from."""
+        """Return where a setting comes from."""
         return "command" if f"{name}.{setting}" in self._changes else "configuration"
 
     def limit_names(self) -> Iterator[str]:
-        """Every name that has a limit or a pause set by command."""
+        """Yield every name that has a limit or a pause set by command."""
         changed = {name.rpartition(".")[0] for name in self._changes}
         names = {*self._settings.providers, *self._settings.limits, *changed} - {*SCOPES}
         yield from (name for name in sorted(names) if self.limit(name) or name in self.paused)
@@ -126,13 +126,13 @@ class Rules:
 
 
 def names_of(model: str) -> tuple[str, str]:
-    """The names of the limits that a model's calls come under."""
+    """Return the names of the limits that a model's calls come under."""
     model = standard_model(model)
     return model.partition(":")[0], model
 
 
 def parse_change(text: str, settings: ModelSettings) -> tuple[str, str, str]:
-    """The name, setting and value of a `NAME.SETTING=VALUE`.
+    """Return the name, setting and value of a `NAME.SETTING=VALUE`.
 
     Raises:
         SettingInvalid: it is none, or not one that there is.
@@ -147,7 +147,7 @@ def parse_change(text: str, settings: ModelSettings) -> tuple[str, str, str]:
 
 
 def parse_place(text: str, settings: ModelSettings) -> tuple[str, str]:
-    """The name and setting of a `NAME.SETTING`.
+    """Return the name and setting of a `NAME.SETTING`.
 
     Raises:
         SettingInvalid: there is no such thing.
@@ -161,7 +161,7 @@ def parse_place(text: str, settings: ModelSettings) -> tuple[str, str]:
 
 
 def known_name(name: str, settings: ModelSettings) -> str:
-    """The standard form of the name of a limit or budget.
+    """Return the standard form of the name of a limit or budget.
 
     Raises:
         SettingInvalid: it is none.
@@ -185,7 +185,7 @@ def _configured(settings: ModelSettings, name: str) -> RateLimits | RunBudget | 
 
 
 def _read(name: str, setting: str, text: str) -> Any:
-    """A live change's value, by the rules of the configuration."""
+    """Return a live change's value, by the rules of the configuration."""
     if text == UNLIMITED and setting != "on_excess":
         return None
     section: type = RateLimits

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Question | None:
-    """The one of a run's open questions that an answer is for; None if there is none.
+    """Return the one of a run's open questions that an answer is for; None if there is none.
 
     Raises:
         AnswerRefused: `node` does not say which of several.
@@ -33,7 +33,7 @@ def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Ques
 
 
 def none_open(run: Run, node: str | None) -> AnswerRefused:
-    """Why there is nothing to answer."""
+    """Return why there is nothing to answer."""
     if run.is_final:
         return AnswerRefused(f"run {run.run_id} is over ({run.status}); it accepts no answers")
     if node is not None and run.visits.get(node, 0) > 0:
@@ -51,7 +51,7 @@ def _which_question(run_id: str, questions: Sequence[Question]) -> str:
 
 
 def accepted(question: Question, text: str, limit_bytes: int) -> str:
-    """The answer as its visit gets it.
+    """Return the answer as its visit gets it.
 
     Raises:
         AnswerInvalid: it is too large, or not what the question asks for.

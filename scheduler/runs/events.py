@@ -220,7 +220,7 @@ class RunEnded:
     converses: bool | None = None  # its agent is a normal one
 
     def ends(self, run: Run) -> bool:
-        """Whether this is the run's last end: it was not retried since then."""
+        """Return whether this is the run's last end: it was not retried since then."""
         return run.tries <= (self.number or 1)
 
     @property
@@ -350,7 +350,7 @@ def _read(record: type[Any], stored: Mapping[str, Any]) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    """A JSON value with tuples for its lists."""
+    """Return a JSON value with tuples for its lists."""
     match value:
         case list():
             return tuple(map(_frozen, value))

@@ -62,12 +62,12 @@ class StepFailures:
         )
 
     def counters(self) -> dict[str, str]:
-        """The counters of a record that they make, but for those at 0."""
+        """Return the counters of a record that they make, but for those at 0."""
         counts = {"failed_nodes": self.failed, "handled_failures": self.handled}
         return {name: str(count) for name, count in counts.items() if count}
 
     def texts(self) -> Iterator[str]:
-        """Those that are kept, as they are stored."""
+        """Return those that are kept, as they are stored."""
         return map(_text, self.kept)
 
     def to_text(self) -> str:
@@ -90,7 +90,7 @@ NO_FAILURES = StepFailures()
 
 
 def of_items(node: str, step: int, failed: Iterable[tuple[int, str]], count: int) -> StepFailures:
-    """Those of a map: index and message of the first, and how many there are."""
+    """Return those of a map: index and message of the first, and how many there are."""
     kept = tuple(NodeFailure(node, step, index, "R011", message) for index, message in failed)
     return StepFailures(kept, failed=count)
 
@@ -102,7 +102,7 @@ def of_node(node: str, step: int, code: str, message: str, *, handled: bool) -> 
 
 
 def read_failure(text: str) -> NodeFailure:
-    """The reverse of how it is stored."""
+    """Return the reverse of how it is stored."""
     return NodeFailure(**json.loads(text))
 
 
@@ -125,7 +125,7 @@ def cause_first(text: str) -> str:
 
 
 def shortened(message: str) -> str:
-    """A message of bounded size: its beginning."""
+    """Return a message of bounded size: its beginning."""
     if 4 * len(message) <= MESSAGE_BYTES:  # whatever its characters are
         return message
     data = message.encode(errors="replace")

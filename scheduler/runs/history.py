@@ -28,7 +28,7 @@ class Moment:
 
 
 def moment_after(history: Iterable[Checkpoint], step: int) -> Moment:
-    """Where the run was after `step`; reads the history once, as far as it has to.
+    """Return where the run was after `step`; reads the history once, as far as it has to.
 
     Raises:
         IndexError: if that step was not committed, or is not kept by itself any more.
@@ -55,7 +55,7 @@ def moment_after(history: Iterable[Checkpoint], step: int) -> Moment:
 
 
 def state_after(history: Iterable[Checkpoint], step: int) -> Mapping[str, Any]:
-    """The state after `step`, keys sorted; step 0 is the seeds. Raises as `moment_after`."""
+    """Return the state after `step`, keys sorted; step 0 is the seeds. Raises as `moment_after`."""
     return moment_after(history, step).state
 
 
@@ -102,7 +102,7 @@ def _as_committed(gone: Sequence[Checkpoint], history: Iterable[Checkpoint]) -> 
 
 
 def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:
-    """A shorter form of the first checkpoints, given as JSON texts: how many, and by what.
+    """Return a shorter form of the first checkpoints, given as JSON texts: how many, and by what.
 
     An eighth of the limit is left to the first steps and a quarter to the newest ones. All between
     lose what they wrote to the last of them, which so tells at most a whole state; what a step is
@@ -124,7 +124,7 @@ def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:
 
 
 def _within(sizes: Sequence[int], limit_bytes: int) -> int:
-    """How many of them fit, but one at least."""
+    """Return how many of them fit, but one at least."""
     total = 0
     for count, size in enumerate(sizes):
         total += size

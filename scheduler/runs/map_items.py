@@ -39,7 +39,7 @@ class MapItem:
 
 
 def items_of(fields: Mapping[str, str]) -> list[MapItem]:
-    """The items of a map that the store still has; `fields` are those of its hash."""
+    """Return the items of a map that the store still has; `fields` are those of its hash."""
     return [_item(index, fields) for index in range(int(fields["total"]))]
 
 
@@ -68,7 +68,7 @@ def packed(items: Sequence[MapItem]) -> str:
 
 
 def unpacked(text: str) -> list[MapItem]:
-    """The items that `packed` made a text of."""
+    """Return the items that `packed` made a text of."""
     columns = json.loads(zlib.decompress(base64.b64decode(text)))
     return [
         MapItem(

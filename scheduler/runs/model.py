@@ -109,7 +109,7 @@ class Usage:
 
     @classmethod
     def from_text(cls, text: str) -> Usage:
-        """The reverse of `to_text`."""
+        """Return the reverse of `to_text`."""
         prompt, completion, cost, cached = text.split()
         known = None if cost == "-" else float(cost)
         return cls(int(prompt), int(completion), known, int(cached))
@@ -119,7 +119,7 @@ NO_USAGE = Usage()
 
 
 def _within(value: object, most: float) -> float | None:
-    """A number between 0 and `most`; None for what is no number."""
+    """Return a number between 0 and `most`; None for what is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return None
     return min(max(value, 0), most)

@@ -34,7 +34,7 @@ _TURN = "turn"  # the type of the node that normal agents consist of
 
 
 def render(event: Event) -> list[str]:
-    """The lines of one event, none longer than 120 characters; none for unknown kinds."""
+    """Return the lines of one event, none longer than 120 characters; none for unknown kinds."""
     return [_fitting(f"▸ {line}") for line in _lines(event)]
 
 
@@ -116,7 +116,7 @@ def _step(event: StepCommitted) -> Iterator[str]:
 
 
 def _following(nodes: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """The nodes that begin now."""
+    """Yield the nodes that begin now."""
     if len(nodes) > 1:
         yield f"super-step: {', '.join(node for node, _ in nodes)}"
     indent = "  " if len(nodes) > 1 else ""

@@ -38,7 +38,7 @@ class ReasonCount(NamedTuple):
 
 
 def reasons_of(result: Mapping[str, Any]) -> Iterator[Reason]:
-    """Those of a result as it is written, each kind once.
+    """Yield those of a result as it is written, each kind once.
 
     Raises:
         KeyError, TypeError, AttributeError: it is not one of this version.

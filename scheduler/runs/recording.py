@@ -65,17 +65,17 @@ Recorded: TypeAlias = RecordedCall | RecordedToolCall
 
 
 def model_calls(entries: Iterable[Recorded]) -> tuple[RecordedCall, ...]:
-    """The calls of models among the entries of a recording."""
+    """Return the calls of models among the entries of a recording."""
     return tuple(entry for entry in entries if isinstance(entry, RecordedCall))
 
 
 def written(calls: Iterable[Recorded]) -> str:
-    """A recording as the text of a file."""
+    """Return a recording as the text of a file."""
     return "".join(f"{encode(call.to_json())}\n" for call in calls)
 
 
 def read(text: str, source: str) -> list[Recorded]:
-    """The calls of a recording.
+    """Return the calls of a recording.
 
     Args:
         source: what messages call it.

@@ -139,7 +139,7 @@ class Parent:
     has_spawned_us: bool  # its model has, and it counts us as alive
 
     def wants(self, run_id: str) -> bool:
-        """Whether a visit waits for that child, or a model may yet do so."""
+        """Return whether a visit waits for that child, or a model may yet do so."""
         return self.has_spawned_us or any(
             row.is_open and row.kind == "child" and row.detail == run_id for row in self.waits
         )
@@ -195,7 +195,7 @@ class RunSnapshot:
         return frozenset(trace.visit for trace, _ in self.open_visits())
 
     def invocations_of(self, map_visit: str) -> int:
-        """How many of a map's invocations are open."""
+        """Return how many of a map's invocations are open."""
         return sum(map_visit_of(visit) == map_visit for visit in self.open_now)
 
     def counts_of(self, trace: VisitTrace) -> RowCounts:

@@ -237,7 +237,7 @@ def _miscounted_rows(run: RunSnapshot) -> Iterator[Defect]:
 
 
 def _unwanted(run: RunSnapshot) -> Iterator[Defect]:
-    """A child nobody waits for."""
+    """Yield a child nobody waits for."""
     if run.parent is None:
         return
     status = run.parent.status

@@ -78,7 +78,7 @@ def new_run(
     facts: Mapping[str, str] | None = None,
     session: Session | None = None,
 ) -> NewRun:
-    """A root run.
+    """Return a root run.
 
     Args:
         digest: of the agent's bundle.
@@ -126,12 +126,12 @@ def _given(request: Request, session: Session | None) -> Mapping[str, Any]:
 
 
 def new_run_id_in(session: Session | None) -> str:
-    """A random id of a run, of that session if there is one."""
+    """Return a random id of a run, of that session if there is one."""
     return new_run_id() if session is None else new_id_in_session(session.place)
 
 
 def _request_in(session: Session, run_id: str, request: Request) -> Request:
-    """A request with the values that were given to its session before."""
+    """Return a request with the values that were given to its session before."""
     if partition_of(run_id) != partition_of_session(session.place):
         raise SubmissionRefused(
             f"run {run_id} cannot be one of session '{session.name}'; leave its id to the engine, "
@@ -204,7 +204,7 @@ def _context(
 
 
 def context_of_agent(context: RunContext, graph: Graph) -> RunContext:
-    """A run's context with the variables that another form of its agent declares.
+    """Return a run's context with the variables that another form of its agent declares.
 
     Raises:
         SubmissionRefused: if one of them has no value.
@@ -253,7 +253,7 @@ def require_fitting(
 
 
 def child_digest(parent: RunContext, agent: str, max_depth: int) -> str:
-    """The bundle of the agent that a node of a run wants to spawn.
+    """Return the bundle of the agent that a node of a run wants to spawn.
 
     Raises:
         NestedTooDeep: if the child would lie too deep.
@@ -343,7 +343,7 @@ def _secrets(graph: Graph) -> tuple[str, ...]:
 def _seeds(
     graph: Graph, variables: Mapping[str, str], state: Mapping[str, Any], prompt: str
 ) -> dict[str, str]:
-    """The first state, key → JSON text: later sources win."""
+    """Return the first state, key → JSON text: later sources win."""
     if is_normal(graph):  # what it begins with is what it remembers
         remembered = {**state, "initial_prompt": prompt}
         return {key: seed_text(key, value) for key, value in remembered.items()}
@@ -354,7 +354,7 @@ def _seeds(
 
 
 def seed_text(key: str, value: Any) -> str:
-    """A value that somebody gives for a key of a state, as it is stored.
+    """Return a value that somebody gives for a key of a state, as it is stored.
 
     Raises:
         SubmissionRefused: JSON cannot hold it.

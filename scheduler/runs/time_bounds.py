@@ -23,12 +23,12 @@ class TimeBound:
     is_age: bool
 
     def at(self, now_ms: int) -> int:
-        """The instant in ms."""
+        """Return the instant in ms."""
         return max(0, now_ms - self.ms) if self.is_age else self.ms
 
 
 def parse_time_bound(text: str) -> TimeBound:
-    """The time that a text names.
+    """Return the time that a text names.
 
     Raises:
         ValueError: it names none; says what would.

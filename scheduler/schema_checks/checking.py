@@ -75,7 +75,7 @@ def misfits(schema_text: str, value: Any) -> list[Misfit]:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern is found anywhere in the text."""
+    """Return whether the pattern is found anywhere in the text."""
     Doing.pattern = pattern
     found = re.search(pattern, text) is not None
     Doing.pattern = None
@@ -83,7 +83,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def place_of(pattern: str, schema: Any) -> str | None:
-    """Where a schema has the pattern, as a JSON path."""
+    """Return where a schema has the pattern, as a JSON path."""
     return next(_places(pattern, schema, "$"), None)
 
 
@@ -100,7 +100,7 @@ def _places(pattern: str, part: Any, path: str) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def _validator(schema_text: str) -> Validator:
-    """A validator, built once per distinct schema.
+    """Return a validator, built once per distinct schema.
 
     Raises:
         SchemaInvalid: the schema is none; validation before the run may be switched off.
@@ -119,7 +119,7 @@ def _validator(schema_text: str) -> Validator:
 
 
 def _noting(check: Any) -> Any:
-    """A keyword's check that says which pattern it applies."""
+    """Return a keyword's check that says which pattern it applies."""
 
     def noted(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:
         # Of several patterns for names the first stands for all.

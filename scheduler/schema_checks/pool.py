@@ -52,7 +52,7 @@ def misfits(schema: dict[str, Any], value: Any, limit_s: float = DEFAULT_LIMIT_S
 
 
 def matches(pattern: str, text: str, limit_s: float = DEFAULT_LIMIT_S) -> bool:
-    """Whether the pattern is found anywhere in the text.
+    """Return whether the pattern is found anywhere in the text.
 
     Raises:
         TookTooLong: that takes more than `limit_s` seconds of processor time.
@@ -131,7 +131,7 @@ class _Pool:
         self._places = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
     def ask(self, question: str, limit_s: float) -> dict[str, Any]:
-        """The answer to a question.
+        """Return the answer to a question.
 
         Raises:
             SchemaInvalid, TookTooLong, Unchecked: there is none.

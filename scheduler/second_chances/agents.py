@@ -32,7 +32,7 @@ class ChosenAgent:
 
 
 def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> ChosenAgent:
-    """The agent of a run as it was (`same`), as it is now (`current`, a path, or at hand).
+    """Return the agent of a run as it was (`same`), as it is now (`current`, a path, or at hand).
 
     Raises:
         SubmissionRefused: what it began with is not stored any more, or this is another agent.

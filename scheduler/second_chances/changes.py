@@ -68,7 +68,7 @@ class Changes:
 
 
 def form_of(bundle: bytes, digest: str, agents: Mapping[str, str]) -> AgentForm:
-    """An agent out of its bundle.
+    """Return an agent out of its bundle.
 
     Args:
         agents: bundle digests of what it may spawn, by name.
@@ -85,7 +85,7 @@ def form_of(bundle: bytes, digest: str, agents: Mapping[str, str]) -> AgentForm:
 
 
 def _hashes(root: Path, directory: Path) -> Iterator[tuple[str, str]]:
-    """Every file of a bundle; those of the agent itself are named as the agent does."""
+    """Yield every file of a bundle; those of the agent itself are named as the agent does."""
     for folder, _, names in os.walk(root):
         for name in names:
             file = Path(folder, name)
@@ -95,7 +95,7 @@ def _hashes(root: Path, directory: Path) -> Iterator[tuple[str, str]]:
 
 
 def changes_between(old: AgentForm, new: AgentForm) -> Changes:
-    """How a newer form of an agent differs."""
+    """Return how a newer form of an agent differs."""
     nodes = set(_changed_nodes(old, new))
     # A branch is visited as the map that runs it.
     nodes |= {
@@ -130,7 +130,7 @@ def _changed_nodes(old: AgentForm, new: AgentForm) -> Iterator[str]:
 
 
 def _reads(node: BaseNode | None, files: Collection[str], agents: Collection[str]) -> bool:
-    """Whether a node runs one of these scripts, or one of these agents."""
+    """Return whether a node runs one of these scripts, or one of these agents."""
     match node:
         case ScriptNode():
             return Path(node.script).as_posix() in files

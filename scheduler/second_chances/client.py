@@ -55,7 +55,7 @@ class SecondChances:
         agent: str | PreparedAgent = "same",
         streamed: bool = False,
     ) -> Run:
-        """A new run that goes on where one was after a step; that one may be going on.
+        """Return a new run that goes on where one was after a step; that one may be going on.
 
         Args:
             step: 0 is before the first node; None: the last one that leads on.
@@ -116,7 +116,7 @@ class SecondChances:
         return self.queries.run(run_id)
 
     def retriable(self: ClientCore, wanted: RunFilter) -> RunSelection:
-        """The runs wanted that are over, newest first, and why they ended.
+        """Return the runs wanted that are over, newest first, and why they ended.
 
         Without a status: those that failed, were cancelled or timed out. At most 10,000.
         """
@@ -136,7 +136,7 @@ class SecondChances:
         return many.retry_many(self, run_ids, request or retries.RetryRequest())
 
     def diff(self: ClientCore, a: str, b: str, step: int | None = None) -> Difference:
-        """How a run differs from another one, now or after a step.
+        """Return how a run differs from another one, now or after a step.
 
         Raises:
             RunNotFound: there is none of that id.

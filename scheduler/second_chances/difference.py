@@ -77,7 +77,7 @@ class Difference:
         return not (self.route.differs or self.output.differs or state)
 
     def to_json(self) -> dict[str, Any]:
-        """The document of `diff --json`."""
+        """Return the document of `diff --json`."""
         return {
             "equal": self.equal,
             "route": {"common": self.common, **self.route.to_json()},
@@ -92,7 +92,7 @@ class Difference:
 
 
 def side_of(records: RunQueries, run_id: str, step: int | None) -> Side:
-    """A run as it is, or was after a step."""
+    """Return a run as it is, or was after a step."""
     run = records.run(run_id)
     if step is None:
         return Side(run, records.history(run_id), records.state(run_id))
@@ -104,7 +104,7 @@ def side_of(records: RunQueries, run_id: str, step: int | None) -> Side:
 
 
 def compare(a: Side, b: Side) -> Difference:
-    """How `b` differs from `a`."""
+    """Return how `b` differs from `a`."""
     routes = a.route, b.route
     first = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(*routes, strict=False))))
     leaves = dict(_leaves(a.state)), dict(_leaves(b.state))
@@ -125,7 +125,7 @@ def compare(a: Side, b: Side) -> Difference:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that is not made of others, by its path; empty objects and lists too."""
+    """Yield every value that is not made of others, by its path; empty objects and lists too."""
     parts: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         parts = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
@@ -138,7 +138,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _nodes(a: Side, b: Side) -> Iterator[NodeDifference]:
-    """The nodes of both, aligned by the route that they have in common."""
+    """Yield the nodes of both, aligned by the route that they have in common."""
     matcher = SequenceMatcher(None, a.route, b.route, autojunk=False)
     for kind, from_a, to_a, from_b, to_b in matcher.get_opcodes():
         if kind == "equal":

@@ -50,7 +50,7 @@ class ForkRequest:
 
 
 def prepare_fork(client: ClientCore, run: Run, request: ForkRequest) -> tuple[NewFork, RunForked]:
-    """A fork with a new id, and what its narration begins with.
+    """Return a fork with a new id, and what its narration begins with.
 
     Raises:
         SubmissionRefused: that step was not committed or leads nowhere, or what is asked for does
@@ -84,7 +84,7 @@ def _up_to(history: Iterable[Checkpoint], step: int | None) -> list[Checkpoint]:
 
 
 def _moment(run: Run, checkpoints: list[Checkpoint], step: int | None) -> Moment:
-    """Where the fork begins."""
+    """Return where the fork begins."""
     if step is None:
         # The step that ended a run leads nowhere: the one before it does.
         step = max((found.step for found in checkpoints if found.frontier), default=0)

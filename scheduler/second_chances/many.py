@@ -82,7 +82,7 @@ class _Collected:
 
 
 def select(queries: RunQueries, wanted: RunFilter) -> RunSelection:
-    """The runs wanted that are over, `MOST_SELECTED` at most.
+    """Return the runs wanted that are over, `MOST_SELECTED` at most.
 
     Without a status those that ended badly are meant.
     """
@@ -90,7 +90,7 @@ def select(queries: RunQueries, wanted: RunFilter) -> RunSelection:
 
 
 def select_open(queries: RunQueries, wanted: RunFilter) -> RunSelection:
-    """The runs wanted that are not over, `MOST_SELECTED` at most."""
+    """Return the runs wanted that are not over, `MOST_SELECTED` at most."""
     return _select(queries, wanted, NOT_OVER, are_over=False)
 
 
@@ -163,7 +163,7 @@ def _retry_one(
 def _prepared(
     client: ClientCore, agent: str, known: dict[str, PreparedAgent | GraphError]
 ) -> PreparedAgent:
-    """An agent as it is now: looked at once, for all of its runs."""
+    """Return an agent as it is now: looked at once, for all of its runs."""
     if agent not in known:
         try:
             known[agent] = client.prepare(agent)

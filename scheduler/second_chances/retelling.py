@@ -12,7 +12,7 @@ from sleipnir.scheduler.runs.model import Checkpoint
 def retold(
     checkpoint: Checkpoint, changes: Mapping[str, str], *, nodes: Mapping[str, Any] | None = None
 ) -> str:
-    """A checkpoint as the history keeps it.
+    """Return a checkpoint as the history keeps it.
 
     Args:
         changes: of the state after it, JSON texts.

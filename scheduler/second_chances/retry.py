@@ -107,7 +107,7 @@ def _begin_budget(client: ClientCore, run: Run, budget_usd: float) -> None:
 
 
 def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> AnotherTry:
-    """How a run is to go on.
+    """Return how a run is to go on.
 
     Raises:
         ActionRefused: it is not over, or did what it was to do; or its parent has to be retried.
@@ -183,7 +183,7 @@ def _place(client: ClientCore, run: Run, from_step: int | None) -> _Place:
 
 
 def _last_checkpoint(client: ClientCore, run: Run, step: int, changes: Mapping[str, str]) -> str:
-    """The checkpoint that a try goes on from, with the changes that were made for it."""
+    """Return the checkpoint that a try goes on from, with the changes that were made for it."""
     (checkpoint,) = islice(client.queries.checkpoints(run.run_id, step), 1)
     return retold(checkpoint, changes)
 
@@ -234,7 +234,7 @@ def _children(
 
 
 def _other_child(client: ClientCore, child: Run, digest: str, root: RunContext) -> OtherAgent:
-    """A child with another form of its agent, or with the one it has."""
+    """Return a child with another form of its agent, or with the one it has."""
     if digest == child.digest:
         return OtherAgent(child.run_id, digest, child.context)
     graph = client.graph_of(replace(child, digest=digest))

@@ -28,7 +28,7 @@ class Bundles:
             pipe.execute()
 
     def get(self, digest: str) -> bytes | None:
-        """A packed agent directory, as it was put."""
+        """Return a packed agent directory, as it was put."""
         get: Any = self._store.client.execute_command  # untyped in redis-py
         data = get("GET", bundle_key(digest), NEVER_DECODE=True)
         return None if data is None else bytes(data)
@@ -56,7 +56,7 @@ class Bundles:
         return len(unused)
 
     def _promised_bundles(self) -> set[str]:
-        """Those of agents that open runs may yet start."""
+        """Return those of agents that open runs may yet start."""
         found: set[str] = set()
         redis: Any = self._store.client  # redis-py types every answer as sync or async
         for partition in ALL_PARTITIONS:

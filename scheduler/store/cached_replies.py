@@ -17,7 +17,7 @@ class CachedReplies:
         self._redis: Any = client
 
     def find(self, digest: str) -> str | None:
-        """The reply to a request of that digest."""
+        """Return the reply to a request of that digest."""
         message = self._redis.get(cache_key(digest))
         return None if message is None else str(message)
 

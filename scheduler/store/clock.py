@@ -37,14 +37,14 @@ class RedisClock:
         return "" if self._moved is None else str(self._moved())
 
     def started_ms(self) -> int:
-        """When this Redis started; 0 by a clock that tests move, which knows of no start."""
+        """Return when this Redis started; 0 by a clock that tests move, which knows of no start."""
         if self._moved is not None:
             return 0
         return self.now_ms() - int(self._redis.info("server")["uptime_in_seconds"]) * 1000
 
 
 def to_rfc3339(ms: int) -> str:
-    """An instant of the Redis clock as RFC 3339 text in UTC."""
+    """Return an instant of the Redis clock as RFC 3339 text in UTC."""
     return (
         datetime.fromtimestamp(ms / 1000, tz=UTC)
         .isoformat(timespec="milliseconds")

@@ -137,7 +137,7 @@ _OLDEST = (6, 2)
 
 
 def masked(url: str) -> str:
-    """A URL fit for people's eyes: its password replaced."""
+    """Return a URL fit for people's eyes: its password replaced."""
     url = _PASSWORD.sub(r"\1:***@", url)
     return _PASSWORD_OPTION.sub(r"\1***", url)
 
@@ -165,7 +165,7 @@ def transport_options(url: str) -> dict[str, Any]:
 
 
 def sentinel_url(url: str) -> SentinelUrl:
-    """A Sentinel URL, taken apart.
+    """Return a Sentinel URL, taken apart.
 
     Raises:
         EngineUnreachable: it is not of that form.
@@ -177,12 +177,12 @@ def sentinel_url(url: str) -> SentinelUrl:
 
 
 def is_private(url: str) -> bool:
-    """Whether only this machine can reach that Redis."""
+    """Return whether only this machine can reach that Redis."""
     return url.startswith("unix:")
 
 
 def client_options(url: str) -> dict[str, Any]:
-    """How clients of that URL talk to Redis, on threads and on asyncio."""
+    """Return how clients of that URL talk to Redis, on threads and on asyncio."""
     options: dict[str, Any] = {
         "decode_responses": True,
         # Lone surrogates that scripts or models put into texts come back as they were.
@@ -200,7 +200,7 @@ def client_options(url: str) -> dict[str, Any]:
 
 
 def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
-    """A client that has answered once.
+    """Return a client that has answered once.
 
     Args:
         retry_outage: ride out an outage of a minute or two, and other moods of Redis for as long.

@@ -28,7 +28,7 @@ TASK = "sleipnir.visit"
 
 
 def envelope() -> str:
-    """The text of a message as kombu's Redis transport and Celery's protocol 2 write it.
+    """Return the text of a message as kombu's Redis transport and Celery's protocol 2 write it.
 
     `@ID@`, `@LABEL@`, `@BODY@`, `@ARGS@` and `@AT@` stand for what differs between visits.
     A test compares it with what Celery itself publishes.
@@ -125,7 +125,7 @@ class CeleryDispatcher:
 
 
 def make_dispatcher(redis_url: str, broker_url: str | None) -> Dispatcher:
-    """The dispatcher that fits the configured broker."""
+    """Return the dispatcher that fits the configured broker."""
     if broker_url is None or broker_url == redis_url:
         return DirectDispatcher()
     app = celery.Celery(broker=kombu_url(broker_url), set_as_current=False)

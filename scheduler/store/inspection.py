@@ -51,7 +51,7 @@ class Inspector:
         named: Mapping[str, Collection[str]],
         indexed: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> list[RunSnapshot | Unreadable]:
-        """The runs named, in one round trip.
+        """Return the runs named, in one round trip.
 
         Args:
             named: by run, visits that something names.
@@ -105,7 +105,7 @@ class Inspector:
         )
 
     def _checkpoints(self, run_id: str, count: int) -> tuple[Checkpoint, ...]:
-        """The first `count`; they do not change any more."""
+        """Return the first `count`; they do not change any more."""
         if not self._whole or not count:
             return ()
         return tuple(self._records.history(run_id)[:count])
@@ -120,7 +120,7 @@ class Keyspace:
         self._inspect_partition = Transition("inspect_partition", client, {}, nothing_woken)
 
     def indexes(self, partition: str, batches: Iterable[str] = ()) -> Any:
-        """The indexes of a partition at one instant, as inspect_partition.lua names them.
+        """Return the indexes of a partition at one instant, as inspect_partition.lua names them.
 
         Args:
             batches: those that have a tally.
@@ -142,7 +142,7 @@ class Keyspace:
                     yield from ((name, run_id) for run_id in runs)
 
     def keys_of_partitions(self) -> Iterator[str]:
-        """Every key of a partition or of a run."""
+        """Yield every key of a partition or of a run."""
         yield from self._redis.scan_iter("{p*", count=1000)
 
     def permanent_keys(self) -> Iterator[str]:
@@ -152,11 +152,11 @@ class Keyspace:
                 yield key
 
     def listed_bundles(self) -> set[str]:
-        """The digests of all bundles that will be removed some day."""
+        """Return the digests of all bundles that will be removed some day."""
         return set(self._redis.zrange(BUNDLES, 0, -1))
 
     def kept_bundles(self, digests: Sequence[str]) -> list[bool]:
-        """Whether the bundles of these digests exist."""
+        """Return whether the bundles of these digests exist."""
         with self._redis.pipeline(transaction=False) as pipe:
             for digest in digests:
                 pipe.exists(bundle_key(digest))

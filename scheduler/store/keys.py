@@ -140,7 +140,7 @@ _DIGITS_OF_IDS = 3
 
 
 def new_run_id() -> str:
-    """A random run id: 16 hex digits, the first two choose the partition."""
+    """Return a random run id: 16 hex digits, the first two choose the partition."""
     return secrets.token_hex(8)
 
 
@@ -162,12 +162,12 @@ def sessions_key(partition: str) -> str:
 
 
 def new_child_id(parent: str) -> str:
-    """A random id in the partition of `parent`."""
+    """Return a random id in the partition of `parent`."""
     return parent[:2] + secrets.token_hex(7)
 
 
 def partition_of(run_id: str) -> str:
-    """The hash tag of the run's partition; needs only the first two digits of an id.
+    """Return the hash tag of the run's partition; needs only the first two digits of an id.
 
     Raises:
         ValueError: if the id does not begin with two hex digits.
@@ -176,7 +176,7 @@ def partition_of(run_id: str) -> str:
 
 
 def run_key(kind: str, run_id: str) -> str:
-    """The key of one part of a run, `kind` as in the table above."""
+    """Return the key of one part of a run, `kind` as in the table above."""
     return f"{partition_of(run_id)}:{kind}:{run_id}"
 
 
@@ -237,7 +237,7 @@ def batch_key(batch: str) -> str:
 
 
 def ids_keys(prefix: str) -> list[str]:
-    """The indexes of the ids that begin with `prefix`, which has two digits or more."""
+    """Return the indexes of the ids that begin with `prefix`, which has two digits or more."""
     partition = partition_of(prefix)
     if len(prefix) >= _DIGITS_OF_IDS:
         return [f"{partition}:ids:{prefix[:_DIGITS_OF_IDS]}"]
@@ -253,12 +253,12 @@ def worker_key(name: str) -> str:
 
 
 def machine_queue(machine: str) -> str:
-    """The queue of runs that are pinned to a machine."""
+    """Return the queue of runs that are pinned to a machine."""
     return f"{QUEUE}@{machine}"
 
 
 def lane_key(queue: str, lane: int) -> str:
-    """The list of one lane of a queue; workers look into lane 0 first."""
+    """Return the list of one lane of a queue; workers look into lane 0 first."""
     return f"{queue}{LANE_SEPARATOR}{lane}" if lane else queue
 
 
@@ -273,12 +273,12 @@ def visit_id(step: int, node: str, index: int | None = None) -> str:
 
 
 def invocation_id(map_visit: str, index: int) -> str:
-    """The visit of one invocation of a map."""
+    """Return the visit of one invocation of a map."""
     return f"{map_visit}/{index}"
 
 
 def map_visit_of(visit: str) -> str | None:
-    """The visit of the map that an invocation belongs to; None for any other visit."""
+    """Return the visit of the map that an invocation belongs to; None for any other visit."""
     step, node, index = parse_visit_id(visit)
     return None if index is None else visit_id(step, node)
 
@@ -289,6 +289,6 @@ def place_of(visit: str) -> str:
 
 
 def parse_visit_id(visit: str) -> tuple[int, str, int | None]:
-    """The step, node and index of a visit id."""
+    """Return the step, node and index of a visit id."""
     step, node, *index = visit.split("/")
     return int(step), node, int(index[0]) if index else None

@@ -32,7 +32,7 @@ class LimitQueries:
         self._clock = clock
 
     def now_ms(self) -> int:
-        """The time by the clock that instants of limits are given in."""
+        """Return the time by the clock that instants of limits are given in."""
         return self._clock.now_ms() + self.ahead_ms()
 
     def ahead_ms(self) -> int:
@@ -40,11 +40,11 @@ class LimitQueries:
         return int(self._redis.get(AHEAD) or 0)
 
     def budget_id(self, budget: str) -> str:
-        """A budget's name in Redis: each day has one of its own."""
+        """Return a budget's name in Redis: each day has one of its own."""
         return f"day:{self._clock.now_ms() // 86_400_000}" if budget == "day" else budget
 
     def spent(self, budget: str) -> tuple[float, int]:
-        """The dollars and tokens that were used of a budget, those reserved not included."""
+        """Return the dollars and tokens that were used of a budget, those reserved not included."""
         cost, tokens = self.budget_fields(budget, "cost", "tokens")
         return cost / NANO, tokens
 
@@ -67,11 +67,11 @@ class LimitQueries:
         return RunContext.from_json(context).budget_usd if context else None
 
     def waited_for(self) -> list[str]:
-        """The names of everything that calls wait for."""
+        """Return the names of everything that calls wait for."""
         return list(self._redis.zrange(f"{PARTITION}:names", 0, -1))
 
     def waiting(self, name: str, now_ms: int) -> int:
-        """How many calls wait for a name."""
+        """Return how many calls wait for a name."""
         # One that did not come back in time is most likely of a run that is over.
         return sum(
             int(self._redis.zcount(f"{PARTITION}:{kind}:{name}", now_ms - _MINUTE_MS, "+inf"))
@@ -79,7 +79,7 @@ class LimitQueries:
         )
 
     def next_turns(self, name: str, now_ms: int, most: int) -> list[tuple[str, int]]:
-        """The calls that come back next to what they wait for, and when."""
+        """Return the calls that come back next to what they wait for, and when."""
         return [
             (call, int(at))
             for kind in ("waiting", "queue")
@@ -95,7 +95,7 @@ class LimitQueries:
         ]
 
     def calls_under_way(self, name: str, now_ms: int) -> int:
-        """How many slots of a limit are taken."""
+        """Return how many slots of a limit are taken."""
         return int(self._redis.zcount(f"{PARTITION}:held:{name}", now_ms, "+inf"))
 
     def state(self, name: str) -> dict[str, str]:
@@ -103,7 +103,7 @@ class LimitQueries:
         return dict(self._redis.hgetall(f"{PARTITION}:state:{name}"))
 
     def pauses(self) -> dict[str, Mapping[str, Any]]:
-        """The pauses that failures of providers began, by name."""
+        """Return the pauses that failures of providers began, by name."""
         return {name: json.loads(text) for name, text in self._redis.hgetall(PAUSES).items()}
 
     def paused_for_people(self, run_ids: Sequence[str]) -> dict[str, str]:

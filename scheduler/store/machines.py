@@ -65,7 +65,7 @@ class Machines:
             pipe.execute()
 
     def slots(self) -> int:
-        """How many visits all workers that are alive execute at once, at most."""
+        """Return how many visits all workers that are alive execute at once, at most."""
         return sum(worker.slots for worker in self.workers())
 
     def workers(self) -> list[WorkerState]:
@@ -95,10 +95,10 @@ class Machines:
         ]
 
     def have_worker(self, machine: str) -> bool:
-        """Whether a worker of that machine is alive."""
+        """Return whether a worker of that machine is alive."""
         return bool(self._redis.exists(machine_key(machine)))
 
     def without_worker(self, machines: Iterable[str | None]) -> set[str]:
-        """Those of the machines that have none."""
+        """Return those of the machines that have none."""
         named = {machine for machine in machines if machine}
         return {machine for machine in named if not self.have_worker(machine)}

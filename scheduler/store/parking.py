@@ -178,7 +178,7 @@ class Parking:
         )
 
     def read_map(self, run_id: str, visit: str) -> dict[str, str]:
-        """The fields of a map whose invocations have all ended."""
+        """Return the fields of a map whose invocations have all ended."""
         fields = self._store.call("read_map", run_id, visit).fields
         return dict(zip(fields[::2], fields[1::2], strict=True))
 
@@ -217,7 +217,7 @@ class Parking:
 
 
 def wait_for(question: Question) -> Wait:
-    """A question as something that a visit waits for."""
+    """Return a question as something that a visit waits for."""
     return Wait(question.call, "question", question.allowed_s, _text_of(question))
 
 

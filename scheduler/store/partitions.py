@@ -62,7 +62,7 @@ class Partitions:
     def find_unfinished(
         self, partition: str, first: int, count: int, limit: int
     ) -> tuple[int, list[str]]:
-        """Up to `limit` runs of a partition that are not over, or left something behind.
+        """Return up to `limit` runs of a partition that are not over, or left something behind.
 
         Args:
             first: the position among the partition's runs to begin at.

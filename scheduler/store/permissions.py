@@ -69,7 +69,7 @@ def _channels_of_celery(db: int) -> tuple[str, ...]:
 
 
 def permission_check(client: redis.Redis) -> Check:
-    """Whether our user may do what is needed, and what that is."""
+    """Return whether our user may do what is needed, and what that is."""
     db = int(client.connection_pool.connection_kwargs.get("db") or 0)
     remedy = f"ACL SETUSER NAME on >PASSWORD {rule(db)}"
     refused = [*_refused_commands(client), *_refused_channels(client, db)]

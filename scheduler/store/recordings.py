@@ -83,7 +83,7 @@ class Recordings:
         return digest
 
     def get(self, digest: str) -> list[Recorded] | None:
-        """The calls of a recording; None if it is not kept any more."""
+        """Return the calls of a recording; None if it is not kept any more."""
         text = self._redis.getex(recording_key(digest), px=self._keep)
         return None if text is None else read(text, "recording")
 
@@ -102,7 +102,7 @@ class Recordings:
         self._remember(replayed_key(root), _MISS + key, message)
 
     def misses(self, root: str) -> list[str]:
-        """Why calls of a run got no reply, by the keys of the calls."""
+        """Return why calls of a run got no reply, by the keys of the calls."""
         fields: dict[str, str] = self._redis.hgetall(replayed_key(root))
         return [text for name, text in sorted(fields.items()) if name.startswith(_MISS)]
 

@@ -142,7 +142,7 @@ class Runs:
         return run_id, status, encode(failure.to_json())
 
     def time_limit_s(self, run_id: str) -> float:
-        """The wall-clock limit of a run; 0 if it has none."""
+        """Return the wall-clock limit of a run; 0 if it has none."""
         limit = self._store.client.hget(run_key("run", run_id), "timeout_ms")
         return int(limit or 0) / 1000
 

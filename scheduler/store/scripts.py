@@ -91,13 +91,13 @@ Woken = tuple[str, str, str, str, str]  # run id, visit, label, bundle digest, q
 
 @cache
 def _files() -> Mapping[str, Path]:
-    """The files of all transitions by their names, which are unique among all folders."""
+    """Return the files of all transitions by their names, which are unique among all folders."""
     return {file.stem: file for file in _HERE.glob("*/*.lua") if file.parent.name != "lib"}
 
 
 @cache
 def source_of(name: str) -> str:
-    """The text of a transition as it was written."""
+    """Return the text of a transition as it was written."""
     return _files()[name].read_text(encoding="utf-8")
 
 
@@ -160,12 +160,12 @@ def result_names(source: str) -> list[str]:
 
 
 def script_names() -> list[str]:
-    """Every transition, by file name."""
+    """Return every transition, by file name."""
     return sorted(_files())
 
 
 def compose(name: str, constants: Mapping[str, Constant]) -> str:
-    """The whole text of one script: constants, named arguments, libraries, body."""
+    """Return the whole text of one script: constants, named arguments, libraries, body."""
     body = source_of(name)
     lines = ["local function transition()"]
     lines += [
@@ -217,13 +217,13 @@ def _definitions(libraries: Sequence[str], text: str) -> list[str]:
 
 
 def _declares(part: _Part, doors: Set[str]) -> bool:
-    """Whether a part does no more than to declare what is declared as a door already."""
+    """Return whether a part does no more than to declare what is declared as a door already."""
     only_names = re.fullmatch(r"local (?!function)[\w, ]+", part.text)
     return bool(only_names) and part.names <= doors
 
 
 def _assigned(part: _Part, doors: Set[str]) -> str:
-    """The definition of a door in place of what makes it; others stay local."""
+    """Return the definition of a door in place of what makes it; others stay local."""
     return part.text.removeprefix("local ") if part.names & doors else part.text
 
 
@@ -294,7 +294,7 @@ class Contract:
         return [clock, *map(_encoded, arguments)]
 
     def result(self, answer: Any) -> Any:
-        """The values of an answer, by their names; publishes the visits it woke."""
+        """Return the values of an answer, by their names; publishes the visits it woke."""
         if answer[0] == "broken":
             raise TransitionBroken(self._name, str(answer[1]))
         if answer[0] != "OK":

@@ -75,7 +75,7 @@ class SentinelUrl:
         }
 
     def client(self, **options: Any) -> redis.Redis:
-        """A client of the primary, whichever it is whenever a connection is made."""
+        """Return a client of the primary, whichever it is whenever a connection is made."""
         make_sentinel: Any = Sentinel  # untyped in redis-py
         sentinels = make_sentinel(list(self.addresses), sentinel_kwargs=self.sentinel_options)
         client: redis.Redis = sentinels.master_for(

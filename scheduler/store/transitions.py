@@ -60,7 +60,7 @@ class Scripts:
         self._transitions: dict[str, Transition] = {}
 
     def transition(self, name: str) -> Transition:
-        """A script by its file's name."""
+        """Return a script by its file's name."""
         found = self._transitions.get(name)
         if found is None:
             found = Transition(name, self.client, self.constants, self._published)
@@ -139,7 +139,7 @@ class Transitions(Scripts):
         return self.transition(name).result(answers[-1])
 
     def queued(self, name: str, run_id: str, *arguments: str | int) -> Queued:
-        """A transition that is sent with another one."""
+        """Return a transition that is sent with another one."""
         transition, clock = self.transition(name), self.clock.argument()
         encoded = transition.encoded((run_id, *arguments), clock)
         return Queued(
@@ -148,7 +148,7 @@ class Transitions(Scripts):
         )
 
     def event(self, event: Event | None) -> str:
-        """An event of a run's narration as the transitions take it; empty for none.
+        """Return an event of a run's narration as the transitions take it; empty for none.
 
         Each has its share of the bytes that all may take together, so that nobody has to count.
         """

@@ -121,7 +121,7 @@ class Case:
 
 
 def read_all_cases(agent: Path) -> tuple[list[Case], tuple[Finding, ...]]:
-    """The cases of an agent's directory, and what is wrong in their files."""
+    """Return the cases of an agent's directory, and what is wrong in their files."""
     cases: list[Case] = []
     findings: list[Finding] = []
     for file in sorted((agent / _DIRECTORY).glob("*.yaml")):
@@ -207,7 +207,7 @@ class _CaseReader:
         return [call for index in range(count) for call in self._reply((*path, index), node)]
 
     def _reply(self, path: KeyPath, node: str | None) -> list[RecordedCall]:
-        """A list of one, or of none if it is wrong."""
+        """Return a list of one, or of none if it is wrong."""
         value = self._at(*path)
         if isinstance(value, str):
             return [scripted_call(ReplyFields(text=value), (), node, 0)]

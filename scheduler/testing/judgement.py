@@ -72,7 +72,7 @@ def _status(expected: Expected, course: Course) -> Iterator[str]:
 
 
 def _steps(route: Sequence[Step] | Sequence[Sequence[str]]) -> list[str]:
-    """A line for each step, whatever the order of its nodes."""
+    """Return a line for each step, whatever the order of its nodes."""
     return [step if isinstance(step, str) else ", ".join(sorted(step)) for step in route]
 
 
@@ -90,7 +90,7 @@ def _differing(what: str, expected: Sequence[str], got: Sequence[str]) -> Iterat
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines, or characters, two begin with alike."""
+    """Return how many lines, or characters, two begin with alike."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 

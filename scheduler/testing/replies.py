@@ -40,7 +40,7 @@ class ReplyFields(Section):
 def scripted_call(
     reply: ReplyFields, calls: Sequence[ToolCallFields], node: str | None, number: int
 ) -> RecordedCall:
-    """A call that replies like this to whatever it is asked.
+    """Return a call that replies like this to whatever it is asked.
 
     Args:
         number: how many functions earlier replies call; keeps their ids apart.

@@ -111,7 +111,7 @@ class CaseSession:
         return workdir
 
     def _recording(self, case: Case) -> str:
-        """The digest of what replies to the case's model calls."""
+        """Return the digest of what replies to the case's model calls."""
         if case.given.replay is None:
             return self.client.recordings.put(written(case.replies), case.id)
         return self.client.recordings.put(self._read(case), case.given.replay)

@@ -28,7 +28,7 @@ _WEEK_MS = 7 * 86_400_000
 
 
 def readable_agent(directory: Path) -> Agent | None:
-    """The agent of a directory; None: its file cannot be used."""
+    """Return the agent of a directory; None: its file cannot be used."""
     try:
         return loader.load_agent(directory, os.environ)
     except InvalidAgent:
@@ -36,7 +36,7 @@ def readable_agent(directory: Path) -> Agent | None:
 
 
 def agent_row(name: str, directory: Path, agent: Agent | None) -> Document:
-    """An agent that can be named, in short; None: it cannot be read."""
+    """Return an agent that can be named, in short; None: it cannot be read."""
     if agent is None:
         kind, description = "invalid", f"see: sleipnir validate {name}"
     else:
@@ -84,7 +84,7 @@ def _nodes(graph: Graph) -> list[Document]:
 
 
 def _skills(agent: Agent) -> Iterator[Document]:
-    """The skills that its models may load, as far as they are found."""
+    """Yield the skills that its models may load, as far as they are found."""
     graph = agent.runnable
     choices = list(skill_files.choices_in(graph)) if graph is not None else []
     library = skill_files.SkillLibrary(preparation.skill_directories()) if choices else None
@@ -97,7 +97,7 @@ def _skills(agent: Agent) -> Iterator[Document]:
 
 
 def models_of(graph: Graph, default: str | None) -> list[str]:
-    """The models that its nodes name, else it, else the engine's default."""
+    """Return the models that its nodes name, else it, else the engine's default."""
     found = {
         getattr(node, "model", None) or graph.model or default
         for node in graph.nodes.values()
@@ -110,7 +110,7 @@ def models_of(graph: Graph, default: str | None) -> list[str]:
 
 
 def agents_document(client: Client) -> Document:
-    """Every agent that can be named here or that stored runs are of, with its use.
+    """Return every agent that can be named here or that stored runs are of, with its use.
 
     `runs` are those that are over, `failed` those of them that failed or timed out; `took_s` the
     bounds within which half and 95 % of them stayed (null: more than a day), `cost_usd` what they
@@ -190,7 +190,7 @@ _SHARES = {"p50": 0.5, "p95": 0.95}
 
 
 def _bound(durations: Counter[str], share: float) -> int | None:
-    """The least of the tally's bounds that so many durations are below."""
+    """Return the least of the tally's bounds that so many durations are below."""
     left = ceil(durations.total() * share)
     for most in sorted((each for each in durations if each != "inf"), key=int):
         left -= durations[most]
@@ -214,10 +214,10 @@ def typical_document(rows: Sequence[RunRow], now_ms: int) -> Document:
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """The least of the values that so many of them do not exceed; None if there are none."""
+    """Return the least of the values that so many of them do not exceed; None if there are none."""
     return sorted(values)[max(0, ceil(len(values) * share) - 1)] if values else None
 
 
 def newest_runs(client: Client, agent: str) -> tuple[RunRow, ...]:
-    """The newest root runs of an agent."""
+    """Return the newest root runs of an agent."""
     return client.queries.list_runs(RunFilter(agents=(agent,)), MOST_RUNS).entries

@@ -22,7 +22,7 @@ STATUSES = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
 
 
 def batches_page(queries: BatchQueries, *, limit: int, cursor: str | None = None) -> Document:
-    """A page of batches, those with the latest activity first.
+    """Return a page of batches, those with the latest activity first.
 
     Raises:
         BadCursor: the cursor is not one of a list of batches.
@@ -34,7 +34,7 @@ def batches_page(queries: BatchQueries, *, limit: int, cursor: str | None = None
 
 
 def batch_page(queries: BatchQueries, name: str) -> Document | None:
-    """How a batch stands; None if there is none of that name."""
+    """Return how a batch stands; None if there is none of that name."""
     (row,) = queries.batch_rows([name])
     return None if row is None else batch_document(row, now_ms=queries.now_ms())
 
@@ -71,7 +71,7 @@ def _group_document(group: FailureGroup, run_id: str, why: Failure) -> Document:
 
 
 def batch_document(row: BatchRow, *, now_ms: int) -> Document:
-    """A batch; what its runs used is told of those that are over."""
+    """Return a batch; what its runs used is told of those that are over."""
     active = row.last_activity
     return {
         "batch": row.name,

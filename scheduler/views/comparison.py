@@ -87,7 +87,7 @@ def _first(found: Difference) -> Document | None:
 
 
 def _is_at(node: NodeDifference, step_a: int | None, step_b: int | None) -> bool:
-    """Whether that is a node of one of these steps."""
+    """Return whether that is a node of one of these steps."""
     step = node.fields["step"]
     return (step.a, step.b) == (step_a, step_b)
 

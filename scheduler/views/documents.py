@@ -25,7 +25,7 @@ def run_document(
     failures: Sequence[NodeFailure] = (),
     questions: Sequence[Question] = (),
 ) -> Document:
-    """A run with its outcome so far.
+    """Return a run with its outcome so far.
 
     Args:
         failures: that it has outlived, oldest first; those that a fallback took over too.
@@ -76,13 +76,13 @@ def show_document(
 
 
 def left_out(children: ChildRows) -> dict[str, int]:
-    """How many child runs are not shown, by status, or `uncounted` as nobody read it."""
+    """Return how many child runs are not shown, by status, or `uncounted` as nobody read it."""
     counts = dict(sorted(children.folded.items()))
     return {**counts, "uncounted": children.uncounted} if children.uncounted else counts
 
 
 def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> Document:
-    """A run as one line of a list; `waits_for`: calls, or what a person has to see to."""
+    """Return a run as one line of a list; `waits_for`: calls, or what a person has to see to."""
     return {
         "run_id": run.run_id,
         "agent": run.agent,
@@ -117,7 +117,7 @@ def failure_documents(failures: Sequence[NodeFailure]) -> list[Document]:
 
 
 def question_document(question: Question) -> Document:
-    """A question that waits for a person."""
+    """Return a question that waits for a person."""
     return {
         "question_id": question.question_id,
         "run_id": question.run_id,
@@ -135,14 +135,14 @@ def question_document(question: Question) -> Document:
 
 
 def elapsed_s(run: Run | RunRow, now_ms: int) -> float:
-    """The time since the run's first node began, up to the run's end if it is over."""
+    """Return the time since the run's first node began, up to the run's end if it is over."""
     if run.started_at is None:
         return 0.0
     return ((run.ended_at or now_ms) - run.started_at) / 1000
 
 
 def place_of(run: Run | RunRow) -> str | None:
-    """The nodes a run is at; None once it is over."""
+    """Return the nodes a run is at; None once it is over."""
     return None if run.is_final else ", ".join(run.frontier)
 
 

@@ -41,7 +41,7 @@ class _Tally:
 def graph_document(
     client: Client, run: Run, outline: Outline, *, step: int | None = None
 ) -> Document:
-    """The nodes and arrows of a run's graph: what each has done after a step, or by now.
+    """Return the nodes and arrows of a run's graph: what each has done after a step, or by now.
 
     Args:
         outline: of the agent's graph as it was submitted.

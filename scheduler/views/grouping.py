@@ -26,12 +26,12 @@ class FailureGroup:
 
 
 def pattern_of(message: str) -> str:
-    """A failure's message without what varies: `…` stands for it."""
+    """Return a failure's message without what varies: `…` stands for it."""
     return " ".join(_VARYING.sub("…", message[:_MOST_CHARACTERS]).split())
 
 
 def fixed_part(message: str) -> str:
-    """The longest part of a message, within a line, that others of its group have too."""
+    """Return the longest part of a message, within a line, that others of its group have too."""
     parts = _VARYING.split(message[:_MOST_CHARACTERS])
     lines = [line.strip() for part in parts for line in part.splitlines()]
     return max(lines, key=len, default="")[:_MOST_SEARCHED]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def find_question(client: Client, question_id: str) -> Question | None:
-    """The open question of an id; None if it is not open any more.
+    """Return the open question of an id; None if it is not open any more.
 
     Raises:
         RunNotFound: there is no such run.
@@ -28,7 +28,7 @@ def find_question(client: Client, question_id: str) -> Question | None:
 
 
 def form_document(client: Client, question: Question, graph: Graph | None) -> Document:
-    """A question with where each answer leads.
+    """Return a question with where each answer leads.
 
     Args:
         graph: of its run, if that has one.

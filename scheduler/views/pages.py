@@ -10,7 +10,7 @@ from sleipnir.scheduler.views.documents import Document
 
 
 def page_document(page: Page[Any], name: str, entries: list[Document]) -> Document:
-    """A page of a list; `name` is that of its entries.
+    """Return a page of a list; `name` is that of its entries.
 
     `next` is the cursor of the next page, null after the last. `total` is null where only
     reading everything would tell; there are `at_most` so many. `searched` tells how many entries

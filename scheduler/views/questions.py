@@ -24,7 +24,7 @@ def inbox_page(
     text: str | None = None,
     until_ms: int | None = None,
 ) -> Document:
-    """A page of open questions, oldest first, each with its age.
+    """Return a page of open questions, oldest first, each with its age.
 
     Args:
         agents: only questions of their runs; empty: of any.

@@ -139,7 +139,7 @@ def events_document(client: Client, run: Run, after: str = "0") -> Document:
 
 
 def entry_document(entry: NarrationEntry) -> Document:
-    """An event, and the lines that tell of it."""
+    """Return an event, and the lines that tell of it."""
     return {
         "id": entry.event_id,
         "at": to_rfc3339(entry.at),
@@ -157,7 +157,7 @@ def logs_document(
     before: int | None = None,
     limit: int,
 ) -> Document:
-    """The newest entries of a run's log before a position, in the order they came.
+    """Return the newest entries of a run's log before a position, in the order they came.
 
     Args:
         node: only what it said; `item`: only for this item of a map.
@@ -183,7 +183,7 @@ def logs_document(
 
 
 def children_document(client: Client, run: Run) -> Document:
-    """The child runs of a run, in the order they were started."""
+    """Return the child runs of a run, in the order they were started."""
     now_ms = client.queries.now_ms()
     (found,) = client.queries.child_rows([run.run_id], most=_MOST_CHILDREN, counted=MOST_ENTRIES)
     return {

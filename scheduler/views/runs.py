@@ -33,7 +33,7 @@ def runs_page(
     cursor: str | None = None,
     tree: bool = False,
 ) -> Document:
-    """A page of runs, newest first.
+    """Return a page of runs, newest first.
 
     Args:
         tree: with each run's `children`, at any depth, and in `more_children` the numbers of
@@ -89,7 +89,7 @@ _NO_CHILDREN = ChildRows((), {}, 0)
 
 
 def _read_children(client: Client, roots: Sequence[RunRow]) -> dict[str, ChildRows]:
-    """The child runs of runs, level by level, by their parent's id."""
+    """Return the child runs of runs, level by level, by their parent's id."""
     found: dict[str, ChildRows] = {}
     level, left = list(roots), _MOST_DESCENDANTS
     while level:

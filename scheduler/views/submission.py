@@ -131,7 +131,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
 
 
 def _id_of(by: str, key: str, session: Session | None) -> str:
-    """An id that the same key of the same person always gives."""
+    """Return an id that the same key of the same person always gives."""
     digest = sha256(f"{by}\n{key}".encode(errors="surrogatepass")).hexdigest()[:16]
     # The first two digits choose the partition, which a session has chosen already.
     return digest if session is None else new_run_id_in(session)[:2] + digest[2:]
@@ -174,7 +174,7 @@ def require_types(graph: Graph, state: Mapping[str, Any]) -> None:
 
 
 def command_of(wanted: WantedRun, secrets: frozenset[str]) -> str:
-    """The command that submits the same.
+    """Return the command that submits the same.
 
     Args:
         secrets: variables whose values are left to the shell's environment.

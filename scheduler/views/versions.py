@@ -50,7 +50,7 @@ class AgentVersion:
 
 
 def current_version(client: Client, name: str) -> AgentVersion | None:
-    """The version that a submission would run now; None if no agent of that name is found.
+    """Return the version that a submission would run now; None if no agent of that name is found.
 
     A path is no name: whoever looks from afar has no say in which directories are read.
 
@@ -83,7 +83,7 @@ def _unusable(error: Exception) -> Document:
 
 
 def stored_version(client: Client, name: str, digest: str) -> AgentVersion:
-    """The version that a bundle holds.
+    """Return the version that a bundle holds.
 
     Raises:
         BundleError: it is not stored any more, or of another agent.
@@ -112,7 +112,7 @@ def _unpacked(data: bytes, digest: str, name: str) -> AgentVersion:
 
 
 def _files(directory: Path) -> tuple[dict[str, int], dict[str, str]]:
-    """The files of an unpacked agent; those that begin with a dot may hold secrets."""
+    """Return the files of an unpacked agent; those that begin with a dot may hold secrets."""
     sizes: dict[str, int] = {}
     texts: dict[str, str] = {}
     for path in sorted(directory.rglob("*")):
@@ -129,7 +129,7 @@ def _files(directory: Path) -> tuple[dict[str, int], dict[str, str]]:
 
 
 def versions_of(client: Client, runs: Sequence[RunRow], current: str | None) -> list[Document]:
-    """The versions that runs are of, newest first, each with how many and its newest run.
+    """Return the versions that runs are of, newest first, each with how many and its newest run.
 
     Args:
         current: the version that a submission would take; it is listed even without a run.
@@ -159,7 +159,7 @@ def versions_of(client: Client, runs: Sequence[RunRow], current: str | None) -> 
 
 
 def files_document(shown: AgentVersion) -> list[Document]:
-    """The files of a version; `text` is null of those that are long or not text."""
+    """Return the files of a version; `text` is null of those that are long or not text."""
     return [
         {"path": path, "bytes": size, "text": shown.texts.get(path)}
         for path, size in shown.sizes.items()
@@ -167,7 +167,7 @@ def files_document(shown: AgentVersion) -> list[Document]:
 
 
 def run_version_document(client: Client, run: Run) -> Document:
-    """The version that a run is of, with its files.
+    """Return the version that a run is of, with its files.
 
     Raises:
         BundleError: it is not stored any more.
@@ -182,7 +182,7 @@ def run_version_document(client: Client, run: Run) -> Document:
 
 
 def difference(old: AgentVersion, new: AgentVersion) -> list[Document]:
-    """The files that differ between two versions, with the lines that do.
+    """Return the files that differ between two versions, with the lines that do.
 
     `change` is added, removed or changed; `lines` is null of files that are long or not text.
     """
@@ -222,7 +222,7 @@ def _first(lines: Iterator[str]) -> Iterator[str]:
 def agent_document(
     client: Client, name: str, digest: str | None = None
 ) -> tuple[Document, Graph | None]:
-    """An agent as it is here, or a version of it; with its use, its versions and its files.
+    """Return an agent as it is here, or a version of it; with its use, its versions and its files.
 
     With it comes the graph to draw, if it has one.
 
@@ -283,12 +283,12 @@ def compared_document(client: Client, name: str, old: str, new: str) -> Document
 
 
 def is_of(version: AgentVersion | None, digest: str) -> bool:
-    """Whether that is the version of a digest."""
+    """Return whether that is the version of a digest."""
     return version is not None and version.document["digest"] == digest
 
 
 def _chosen(name: str, versions: Sequence[Document], prefix: str | None) -> str:
-    """The digest of a version by its beginning; the newest if none is given."""
+    """Return the digest of a version by its beginning; the newest if none is given."""
     found = [each["digest"] for each in versions if each["digest"].startswith(prefix or "")]
     if not found or (prefix is not None and len(found) > 1):
         how = "several versions" if found else "no stored version"

@@ -37,7 +37,7 @@ def items_document(
     after: int | None = None,
     limit: int,
 ) -> Document:
-    """The items of a map: how many are in each state, why some failed, and a page of them.
+    """Return the items of a map: how many are in each state, why some failed, and a page of them.
 
     Args:
         state: the only one that the page is to have.

@@ -23,7 +23,7 @@ _MAKER = "sleipnir.worker.agents.at_terminal"
 def with_instructions(
     client: Client, prepared: PreparedAgent, reference: str, request: Request
 ) -> Request:
-    """A request with what `_instructions` of its agent returns here.
+    """Return a request with what `_instructions` of its agent returns here.
 
     Without a terminal, and of other agents, it is what it was: a worker calls the function then.
 

@@ -102,7 +102,7 @@ def choose_build(
 
 
 def _ask(field: str, known: Mapping[str, Any], providers: Collection[str]) -> str | int:
-    """The value of a field; an empty line stands for the default."""
+    """Return the value of a field; an empty line stands for the default."""
     default = _default(field, known)
     while True:
         show(f"{_QUESTIONS[field]} [default: {default}] > ")
@@ -132,7 +132,7 @@ def _model(text: str, providers: Collection[str]) -> str:
 
 
 def _size(text: str, known: Mapping[str, Any]) -> int:
-    """A chunk's size or overlap: the one of them that is not known yet."""
+    """Return a chunk's size or overlap: the one of them that is not known yet."""
     if not text.isdecimal():
         raise _NotAccepted("a whole number of characters")
     size = int(text)

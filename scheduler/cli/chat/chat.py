@@ -115,7 +115,7 @@ class Chat:
     # ---- beginning and end
 
     def _begin(self, prepared: PreparedAgent) -> dict[str, str]:
-        """The values of the agent's variables, asked for where that is possible."""
+        """Return the values of the agent's variables, asked for where that is possible."""
         declared, found = prepared.graph.variables, self._found_session()
         if found is not None and found.run is not None:  # it keeps those that it began with
             values, known = dict(self._wishes.variables), found.run.context.variables
@@ -133,12 +133,12 @@ class Chat:
 
     @staticmethod
     def _run_of(session: Session | None) -> Run | None:
-        """The run of a session that is not over."""
+        """Return the run of a session that is not over."""
         run = None if session is None else session.run
         return None if run is None or run.is_final else run
 
     def _left_open(self) -> Run | None:
-        """The newest run of this user's chats with the agent that waits for an answer.
+        """Return the newest run of this user's chats with the agent that waits for an answer.
 
         None where nobody could answer it.
         """

@@ -58,7 +58,7 @@ COMMANDS: Mapping[str, _Command] = {
 
 
 def is_command(message: str) -> bool:
-    """Whether a message is for us and not for the agent."""
+    """Return whether a message is for us and not for the agent."""
     return "\n" not in message and _WORD.match(message) is not None
 
 

@@ -54,7 +54,7 @@ class ChatNarrator(Narrator):
         super().end()
 
     def has_said(self, output: str | None) -> bool:
-        """Whether the last reply was shown already."""
+        """Return whether the last reply was shown already."""
         return self.streams and output is not None and self._said.strip() == output.strip()
 
     def _end_line(self) -> None:

@@ -29,7 +29,7 @@ _FOR_ITS_OWNER = 0o600
 
 
 def reader_for(agent: str) -> Reader:
-    """How messages to an agent are read here."""
+    """Return how messages to an agent are read here."""
     if not is_terminal():
         return _from_pipe
     if os.environ.get("TERM", "dumb") == "dumb":

@@ -28,7 +28,7 @@ _BETWEEN = " │ "
 
 
 def terminal_width() -> int | None:
-    """How wide standard output is, if it is a terminal with room for two columns."""
+    """Return how wide standard output is, if it is a terminal with room for two columns."""
     width = shutil.get_terminal_size().columns
     return width if sys.stdout.isatty() and width > _ONE_COLUMN else None
 
@@ -75,7 +75,7 @@ def _steps(steps: Sequence[tuple[str, ...]]) -> str:
 
 
 def _nodes(nodes: Sequence[NodeDifference]) -> Iterator[str]:
-    """A table of the nodes that did not do the same, whatever time they took."""
+    """Yield a table of the nodes that did not do the same, whatever time they took."""
     rows = [_row(node, differs) for node in nodes if (differs := _what_differs(node))]
     if rows:
         yield from columns(_NODES, rows[:_MOST_NODES])
@@ -158,7 +158,7 @@ def _text(value: Any) -> str:
 
 
 def _error(failure: Mapping[str, Any] | None) -> str:
-    """Why a run ended."""
+    """Return why a run ended."""
     if failure is None:
         return "none"
     place = f" at '{failure['node']}'" if failure["node"] else ""

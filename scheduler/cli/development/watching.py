@@ -44,7 +44,7 @@ class Watch:
 
 
 def _differ(before: Times, now: Times) -> bool:
-    """Whether files were saved in directories that were looked at both times."""
+    """Return whether files were saved in directories that were looked at both times."""
     return any(before[folder] != now[folder] for folder in before.keys() & now.keys())
 
 

@@ -193,7 +193,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def lines_of(verb: str) -> list[str]:
-    """The lines of a verb's examples."""
+    """Return the lines of a verb's examples."""
     return [line for what, call in EXAMPLES.get(verb, ()) for line in (f"# {what}", _typed(call))]
 
 

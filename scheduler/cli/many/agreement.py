@@ -9,7 +9,7 @@ from sleipnir.scheduler.runs.consent import consent
 
 
 def agree(question: str, nobody: str) -> bool:
-    """Whether the person at the terminal wants that; an empty line means no.
+    """Return whether the person at the terminal wants that; an empty line means no.
 
     Args:
         question: such as `go on?`.

@@ -60,7 +60,7 @@ until_option = click.option(
 
 
 def run_filter(flags: Mapping[str, Any], now_ms: int, *, children: bool = False) -> RunFilter:
-    """The runs that `status`, `agent`, `batch`, `label`, `since` and `until` choose."""
+    """Return the runs that `status`, `agent`, `batch`, `label`, `since` and `until` choose."""
     since, until = flags["since"], flags["until"]
     return filters.RunFilter(
         statuses=frozenset(map(model.Status, flags["status"])),

@@ -96,7 +96,7 @@ class Narrator:
 
 
 def _styled(line: str, event: Event) -> str:
-    """Where the run is stands out from what its nodes do, and what went wrong from both."""
+    """Return where the run is stands out from what its nodes do, and what went wrong from both."""
     if isinstance(event, RunEnded):
         return style(line, err=True, bold=True, fg=_END_COLORS.get(Status(event.status)))
     if line.startswith(_WARNING) or " failed: " in line or " failed, " in line:
@@ -109,7 +109,7 @@ def _styled(line: str, event: Event) -> str:
 
 
 def _concerns_parent(event: Event) -> bool:
-    """Whether those who watch a run are told this of its child runs."""
+    """Return whether those who watch a run are told this of its child runs."""
     if isinstance(event, RunEnded):
         return event.status in (Status.FAILED, Status.TIMED_OUT)
     return isinstance(event, QuestionAsked | QuestionAnswered)

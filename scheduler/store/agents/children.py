@@ -71,7 +71,7 @@ class Children:
         return None if text is None else str(json.loads(str(text)))
 
     def statuses(self, run_ids: Sequence[str]) -> list[str | None]:
-        """The statuses of runs; None of one that is gone."""
+        """Return the statuses of runs; None of one that is gone."""
         with self._store.client.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hget(run_key("run", run_id), "status")

@@ -54,7 +54,7 @@ class Messages:
         )
 
     def read(self, run_id: str, first: int) -> list[dict[str, Any]]:
-        """The messages from the `first` on, counted from 0, as models are shown them."""
+        """Return the messages from the `first` on, counted from 0, as models are shown them."""
         texts = self._redis.lrange(run_key("messages", run_id), first, -1)
         return [_shown(json.loads(text)) for text in texts]
 

@@ -56,7 +56,7 @@ class AuditFilter:
     outcome: str | None = None
 
     def fits(self, act: Act) -> bool:
-        """Whether they hold."""
+        """Return whether they hold."""
         return (
             (self.who is None or act.who == self.who)
             and (self.act is None or act.act == self.act)
@@ -95,7 +95,7 @@ class AuditLog:
     def newest(
         self, limit: int, before: str | None = None, wanted: AuditFilter = EVERY_ACT
     ) -> AuditPage:
-        """The newest acts that are wanted, or those before a place; fewer if they are rare.
+        """Return the newest acts that are wanted, or those before a place; fewer if they are rare.
 
         Raises:
             BadCursor: `before` is not a place in the log.

@@ -45,7 +45,7 @@ class BuildFiles:
         self._redis.set(build_file_key(name, 0), first, ex=_KEPT_S)
 
     def get(self, name: str) -> Iterator[bytes]:
-        """A content, in blocks.
+        """Yield a content, in blocks.
 
         Raises:
             BuildFileGone: it is not kept any more; this may come after some of it.
@@ -77,7 +77,7 @@ class BuildFiles:
 
 
 def _parts(content: Iterable[bytes]) -> Iterator[bytes]:
-    """A content, compressed, in parts of equal size but for the last."""
+    """Yield a content, compressed, in parts of equal size but for the last."""
     packing, waiting = zlib.compressobj(1), bytearray()
     for block in chain(content, [None]):
         waiting += packing.flush() if block is None else packing.compress(block)

@@ -59,7 +59,7 @@ class Indexes:
         self._kept.remove(address)
 
     def address_of(self, bundle: str, node: str) -> str | None:
-        """The address of what was built for a node of a packed agent."""
+        """Return the address of what was built for a node of a packed agent."""
         found = self._redis.get(index_of_key(bundle, node))
         return None if found is None else str(found)
 

@@ -24,7 +24,7 @@ class KeptVectors:
         self._redis: Any = client
 
     def find(self, model: str, digests: Sequence[str]) -> dict[str, bytes]:
-        """The vectors that are kept, as they were given, by digest."""
+        """Return the vectors that are kept, as they were given, by digest."""
         found: dict[str, bytes] = {}
         for start in range(0, len(digests), _AT_ONCE):
             part = digests[start : start + _AT_ONCE]
@@ -36,7 +36,7 @@ class KeptVectors:
         return found
 
     def missing(self, model: str, digests: Sequence[str]) -> list[str]:
-        """Those of which no vector is kept; of the others it is kept for another day."""
+        """Return those of which no vector is kept; of the others it is kept for another day."""
         missing: list[str] = []
         for start in range(0, len(digests), _AT_ONCE):
             part = digests[start : start + _AT_ONCE]
@@ -62,7 +62,7 @@ class KeptVectors:
             pipe.execute()
 
     def count_failure(self, call: str) -> int:
-        """How often a call has failed by now, this time included."""
+        """Return how often a call has failed by now, this time included."""
         key = failures_key(call)
         count = int(self._redis.incr(key))
         self._redis.expire(key, _KEPT_AFTER_BUILD_S)

@@ -24,5 +24,5 @@ class RunQueries(
     """Reads of the run store, by what is read."""
 
     def has_live_scheduler(self) -> bool:
-        """Whether a scheduler is at work, and so most likely a worker."""
+        """Return whether a scheduler is at work, and so most likely a worker."""
         return bool(self._redis.exists(f"{ALL_PARTITIONS[0]}:owner"))

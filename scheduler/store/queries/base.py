@@ -24,5 +24,5 @@ class Queries:
         return carry_out(self._redis, reads)
 
     def now_ms(self) -> int:
-        """The time by the clock that runs are stamped with."""
+        """Return the time by the clock that runs are stamped with."""
         return self._clock.now_ms()

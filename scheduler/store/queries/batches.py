@@ -69,7 +69,7 @@ class BatchQueries(TotalQueries):
         return Page(rows, found.next, found.searched, total, total)
 
     def batch_rows(self, names: Sequence[str]) -> list[BatchRow | None]:
-        """How batches stand; None for those of which nothing is stored."""
+        """Return how batches stand; None for those of which nothing is stored."""
         tallies, activities = self.batch_tallies(names), self._last_activities(names)
         with self._redis.pipeline(transaction=False) as pipe:
             for name in names:

@@ -24,13 +24,13 @@ class Position(NamedTuple):
 
 
 def to_cursor(kind: ListKind, position: Position) -> str:
-    """A text that `from_cursor` reads; it needs no quoting in shells and addresses."""
+    """Return a text that `from_cursor` reads; it needs no quoting in shells and addresses."""
     text = f"{kind}:{position.instant}:{position.name}"
     return urlsafe_b64encode(text.encode(errors="surrogatepass")).decode().rstrip("=")
 
 
 def from_cursor(kind: ListKind, cursor: str) -> Position:
-    """The place that a cursor names.
+    """Return the place that a cursor names.
 
     Raises:
         BadCursor: it is none, or that of another kind of list.

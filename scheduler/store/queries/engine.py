@@ -50,7 +50,7 @@ class EngineQueries(Queries):
     """Reads that cost as much as there are partitions."""
 
     def engine_state(self, machines: Iterable[str], *, is_broker: bool = True) -> EngineState:
-        """How everything stands now.
+        """Return how everything stands now.
 
         Args:
             machines: those whose own queues are looked at.
@@ -107,7 +107,7 @@ class EngineQueries(Queries):
 
 
 def _published_ms(message: str, now_ms: int) -> int:
-    """When a message was published; of one that is not ours, now."""
+    """Return when a message was published; of one that is not ours, now."""
     try:
         return int(json.loads(message)["headers"]["published_ms"])
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -63,7 +63,7 @@ class Lead:
 
 
 def leads(wanted: RunFilter) -> Iterator[Lead]:
-    """Every way to find the runs wanted; none of them is empty."""
+    """Yield every way to find the runs wanted; none of them is empty."""
     if wanted.children:
         # A child run is in no index that knows more of it.
         yield from (Lead((*lead.indexes, "childruns"), frozenset()) for lead in _of_roots(wanted))
@@ -72,7 +72,7 @@ def leads(wanted: RunFilter) -> Iterator[Lead]:
 
 
 def memberships(wanted: RunFilter) -> dict[str, tuple[str, ...]]:
-    """The conditions that hold for exactly the runs of some indexes, and these indexes."""
+    """Return the conditions that hold for exactly the runs of some indexes, and these indexes."""
     if wanted.children:
         return {}
     return {name: lead.indexes for lead in _of_roots(wanted) for name in lead.ensures}
@@ -113,7 +113,7 @@ class ListedFields:
     labels: Mapping[str, str]
 
     def meet(self, wanted: RunFilter, unsure: frozenset[str]) -> bool:
-        """Whether the conditions named in `unsure` hold."""
+        """Return whether the conditions named in `unsure` hold."""
         return (
             ("statuses" not in unsure or self.status in wanted.statuses)
             and ("agents" not in unsure or self.agent in wanted.agents)
@@ -136,7 +136,7 @@ class SearchedFields:
     took_s: float
 
     def meet(self, wanted: RunFilter) -> bool:
-        """Whether the conditions that no index knows hold; letters of any case are alike."""
+        """Return whether the conditions that no index knows hold; letters of any case are alike."""
         return (
             (wanted.text is None or self._have(wanted.text.casefold()))
             and (wanted.cost_above_usd is None or self.cost_usd > wanted.cost_above_usd)

@@ -30,7 +30,7 @@ class HistoryQueries(Queries):
     """Reads of one run's contents."""
 
     def state(self, run_id: str) -> dict[str, Any]:
-        """The state as last committed, keys sorted."""
+        """Return the state as last committed, keys sorted."""
         return self._carry_out(state_of(run_id))
 
     def state_values(self, run_id: str, keys: Sequence[str]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class HistoryQueries(Queries):
         return dict(zip(keys, values, strict=True))
 
     def history(self, run_id: str) -> list[Checkpoint]:
-        """Every checkpoint in order; the first holds the seeds."""
+        """Return every checkpoint in order; the first holds the seeds."""
         return [
             _checkpoint(json.loads(text))
             for text in self._redis.lrange(run_key("history", run_id), 0, -1)
@@ -64,7 +64,7 @@ class HistoryQueries(Queries):
         return [_checkpoint(json.loads(text)) for text in texts]
 
     def moment(self, run_id: str, step: int) -> Moment:
-        """Where a run was after a step.
+        """Return where a run was after a step.
 
         Raises:
             IndexError: if that step was not committed, or is not kept by itself any more.
@@ -72,7 +72,7 @@ class HistoryQueries(Queries):
         return moment_after(self.checkpoints(run_id), step)
 
     def steps(self, run_id: str) -> int:
-        """The number of super-steps that were committed."""
+        """Return the number of super-steps that were committed."""
         return max(0, int(self._redis.llen(run_key("history", run_id))) - 1)
 
     def map_progress(self, run_id: str, visits: Sequence[str]) -> list[dict[str, int] | None]:
@@ -87,7 +87,7 @@ class HistoryQueries(Queries):
         ]
 
     def logs_dropped(self, run_id: str) -> int:
-        """How many entries of the run's log had to make room for newer ones."""
+        """Return how many entries of the run's log had to make room for newer ones."""
         return int(self._redis.hget(run_key("run", run_id), "logs_dropped") or 0)
 
     def logs(self, run_id: str) -> Sequence[dict[str, Any]]:
@@ -97,7 +97,7 @@ class HistoryQueries(Queries):
         return self.log_part(run_id).entries
 
     def map_items(self, run: Run, node: str) -> list[MapItem]:
-        """The items of a map: as it stands, or as its last visit left them.
+        """Return the items of a map: as it stands, or as its last visit left them.
 
         Raises:
             KeyError: the node has not begun, or is no map.

@@ -68,7 +68,7 @@ class IndexQueries(Queries):
     """Reads of sorted sets that every partition has."""
 
     def _count(self, indexes: Sequence[str], span: Span) -> int:
-        """How many entries the partitions' sorted sets of these names have in all."""
+        """Return how many entries the partitions' sorted sets of these names have in all."""
         return sum(self._counts([indexes], span))
 
     def _counts(self, groups: Sequence[Sequence[str]], span: Span) -> list[int]:
@@ -87,7 +87,7 @@ class IndexQueries(Queries):
     def _merged(
         self, indexes: Sequence[str], span: Span, after: Position | None = None
     ) -> MergedList:
-        """The entries of the partitions' sorted sets of these names as one list."""
+        """Return the entries of the partitions' sorted sets of these names as one list."""
 
         def read(readings: Sequence[RangeRequest]) -> list[RangeAnswer]:
             return self._read(readings, span)
@@ -143,7 +143,7 @@ def find_page(
     limit: int,
     choose: Callable[[Sequence[Position]], Sequence[T | None]],
 ) -> SearchedPage[T]:
-    """Up to `limit` entries that are chosen, within what a request may cost.
+    """Return up to `limit` entries that are chosen, within what a request may cost.
 
     Args:
         choose: what to show of each entry, None if it does not fit.
@@ -172,7 +172,7 @@ def find_page(
 
 
 def position_of(kind: ListKind, cursor: str | None) -> Position | None:
-    """Where a page begins.
+    """Return where a page begins.
 
     Raises:
         BadCursor: the cursor is none of this kind of list.

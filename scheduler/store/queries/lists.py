@@ -47,7 +47,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
     """Reads of the indexes of runs."""
 
     def list_runs(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunRow]:
-        """The runs wanted, newest first; of equal instants the greater id first.
+        """Return the runs wanted, newest first; of equal instants the greater id first.
 
         A page is stable while runs come in: those that were created meanwhile are before it.
 
@@ -88,7 +88,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
         return ways[at], count
 
     def _members(self, run_ids: Sequence[str], groups: Sequence[Sequence[str]]) -> list[str]:
-        """Those of the runs that are in an index of every group."""
+        """Return those of the runs that are in an index of every group."""
         if not groups:
             return list(run_ids)
         ids = defaultdict(list)
@@ -137,7 +137,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
                 record["batch"], record["labels"] = of_roots[roots[run_id]]
 
     def child_rows(self, run_ids: Sequence[str], *, most: int, counted: int) -> list[ChildRows]:
-        """The first `most` child runs of each run, in the order they were started.
+        """Return the first `most` child runs of each run, in the order they were started.
 
         Args:
             counted: of how many others of each the status is read.
@@ -168,7 +168,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
             return list(pipe.execute())
 
     def batch_pages(self, batch: str, page: int = 500) -> Iterator[list[str]]:
-        """The ids of a batch's runs, a page at a time."""
+        """Yield the ids of a batch's runs, a page at a time."""
         merged = self._merged([f"batch:{batch}"], Span())
         while entries := merged.take(page):
             yield [entry.name for entry in entries]

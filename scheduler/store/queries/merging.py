@@ -64,7 +64,7 @@ class MergedList:
         self._sources = [_Source(key, after) for key in keys]
 
     def take(self, count: int) -> list[Position]:
-        """The next entries; fewer than `count` only at the list's end."""
+        """Return the next entries; fewer than `count` only at the list's end."""
         each = _EACH_AT_LEAST + -(-count // len(self._sources))
         while True:
             known = {entry for source in self._sources for entry in source.entries}

@@ -36,7 +36,7 @@ class CompletionFeed:
         self._subscription = subscription
 
     def wait(self, timeout_s: float) -> list[str]:
-        """The runs that ended since the last call; waits up to `timeout_s` for the first."""
+        """Return the runs that ended since the last call; waits up to `timeout_s` for the first."""
         ended: list[str] = []
         message = self._subscription.get_message(timeout=timeout_s)
         while message is not None:
@@ -106,7 +106,7 @@ class NarrationQueries(Queries):
         return self._carry_out(newest_of(run_id))
 
     def end_of_token_stream(self, run_id: str) -> str:
-        """Where what a model generates from now on begins."""
+        """Return where what a model generates from now on begins."""
         last = self._redis.xrevrange(run_key("tokens", run_id), count=1)
         return str(last[0][0]) if last else "0"
 

@@ -26,15 +26,15 @@ class QuestionQueries(IndexQueries):
     """Reads of open questions, and of what else runs wait for."""
 
     def questions(self, run_id: str) -> list[Question]:
-        """The open questions of one run, oldest first."""
+        """Return the open questions of one run, oldest first."""
         return self._carry_out(questions_of(run_id))
 
     def questions_of_tree(self, run_id: str) -> list[Question]:
-        """The open questions of a run and of all its child runs, oldest first."""
+        """Return the open questions of a run and of all its child runs, oldest first."""
         return self._carry_out(questions_of_tree(run_id))
 
     def open_calls(self, rows: Sequence[Run | RunRow]) -> dict[str, list[str]]:
-        """The calls of models whose results runs wait for, by run id, in one round trip."""
+        """Return the calls of models whose results runs wait for, by run id, in one round trip."""
         open_rows = [row for row in rows if not row.is_final and len(row.frontier) == 1]
         with self._redis.pipeline(transaction=False) as pipe:
             for row in open_rows:
@@ -46,11 +46,11 @@ class QuestionQueries(IndexQueries):
         return {run_id: calls for run_id, calls in found.items() if calls}
 
     def count_questions(self) -> int:
-        """How many are open."""
+        """Return how many are open."""
         return self._count(["inbox"], Span())
 
     def waited_s(self, question: Question) -> float:
-        """Since a question was asked."""
+        """Return since a question was asked."""
         return (self.now_ms() - question.asked_at) / 1000
 
     def list_questions(
@@ -122,7 +122,7 @@ class QuestionQueries(IndexQueries):
 
 
 def _is_of_call(call: str, text: str) -> bool:
-    """Whether a row of `waits` (lua/lib/waiting.lua) is that of a call, and open."""
+    """Return whether a row of `waits` (lua/lib/waiting.lua) is that of a call, and open."""
     return call not in _OF_NODES and text.split(" ", 2)[1] == "open"
 
 

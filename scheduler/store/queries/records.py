@@ -53,7 +53,7 @@ class RecordQueries(Queries):
         return self._carry_out(runs_of(run_ids))
 
     def resolve(self, prefix: str) -> str:
-        """The id of the one run that begins with `prefix`, or that a model calls so.
+        """Return the id of the one run that begins with `prefix`, or that a model calls so.
 
         Raises:
             RunNotFound, AmbiguousRun: there is none, or more than one, as with one character.
@@ -82,7 +82,7 @@ class RecordQueries(Queries):
         return str(found[0])
 
     def _resolve_handle(self, name: str) -> str:
-        """A child run by its last digits: it may be in any partition."""
+        """Return a child run by its last digits: it may be in any partition."""
         digits = name.rpartition("_")[2]
         found = sorted(
             run_id
@@ -103,7 +103,7 @@ class RecordQueries(Queries):
         return named[0]
 
     def summaries(self, run_ids: Sequence[str]) -> list[RunSummary | None]:
-        """How several runs stand, in one round trip; None for those that do not exist."""
+        """Return how several runs stand, in one round trip; None for those that do not exist."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), _SUMMARY_FIELDS)
@@ -137,14 +137,14 @@ class RecordQueries(Queries):
             return [Failure(**json.loads(text)) if text else None for text in pipe.execute()]
 
     def digests(self, run_ids: Sequence[str]) -> list[str | None]:
-        """The bundles of runs, in one round trip; None for those that are gone."""
+        """Return the bundles of runs, in one round trip; None for those that are gone."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hget(run_key("run", run_id), "digest")
             return list(pipe.execute())
 
     def children(self, run_id: str) -> list[Run]:
-        """The child runs, in the order they were started."""
+        """Return the child runs, in the order they were started."""
         ids = self._redis.lrange(run_key("children", run_id), 0, -1)
         return [run for run in self.runs(ids) if run is not None]
 

@@ -20,7 +20,7 @@ class SearchQueries(Queries):
     """Reads of records for searches."""
 
     def _found(self, run_ids: Sequence[str], wanted: RunFilter) -> list[str]:
-        """Those of the runs that a search wants."""
+        """Return those of the runs that a search wants."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), _FIELDS)
@@ -34,7 +34,7 @@ class SearchQueries(Queries):
         return [fields.run_id for fields in searched if fields.meet(wanted)]
 
     def _prompts(self, run_ids: Sequence[str]) -> list[str]:
-        """The beginnings of their prompts; \"\" for those that are too long to be read."""
+        """Return the beginnings of their prompts; \"\" for those that are too long to be read."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hstrlen(run_key("state", run_id), _PROMPT_KEY)

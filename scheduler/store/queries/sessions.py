@@ -21,7 +21,7 @@ class SessionQueries(RecordQueries):
     """Reads of sessions."""
 
     def last_run_of_session(self, session: str) -> str | None:
-        """The id of the last run of `<agent>/<name>`; None if there is no such session."""
+        """Return the id of the last run of `<agent>/<name>`; None if there is no such session."""
         found = self._redis.hget(sessions_key(partition_of_session(session)), session)
         return None if found is None else str(found)
 

@@ -24,7 +24,7 @@ class TotalQueries(IndexQueries):
     """Reads of counts: as many as there are partitions, however many runs."""
 
     def _total(self, wanted: RunFilter, counted: int | None) -> int | None:
-        """How many runs fit; None if only their records could tell.
+        """Return how many runs fit; None if only their records could tell.
 
         Args:
             counted: the number of entries of indexes that have the runs wanted and no others.
@@ -42,7 +42,7 @@ class TotalQueries(IndexQueries):
         return _sum_of(known, wanted.statuses)
 
     def counts_by_status(self, wanted: RunFilter) -> tuple[ByStatus, bool]:
-        """How many runs there are of each status, and whether that is of all runs.
+        """Return how many runs there are of each status, and whether that is of all runs.
 
         Of an agent or a batch alone their own are known; `open` are queued or running.
         """
@@ -56,7 +56,7 @@ class TotalQueries(IndexQueries):
         return {status: known.get(status, 0) for status in _COUNTED}, False
 
     def all_counts(self) -> ByStatus:
-        """How many roots there are of each status; `open` are queued or running."""
+        """Return how many roots there are of each status; `open` are queued or running."""
         return self._of_all()
 
     def _of_all(self) -> ByStatus:
@@ -90,7 +90,7 @@ class TotalQueries(IndexQueries):
         return {**found, "open and waiting": runs - sum(found.values())}
 
     def tally(self) -> dict[str, int]:
-        """The sums over root runs that are over, as keys.py says of `tally`."""
+        """Return the sums over root runs that are over, as keys.py says of `tally`."""
         with self._redis.pipeline(transaction=False) as pipe:
             for partition in ALL_PARTITIONS:
                 pipe.hgetall(f"{partition}:tally")
@@ -115,7 +115,7 @@ def _add_up(hashes: Sequence[Mapping[str, str]]) -> dict[str, int]:
 
 
 def _sum_of(known: ByStatus, statuses: frozenset[Status]) -> int | None:
-    """The runs of these statuses; None if they are not counted apart from others."""
+    """Return the runs of these statuses; None if they are not counted apart from others."""
     wanted = {str(status) for status in statuses - _OPEN}
     if statuses & _OPEN:
         if not statuses >= _OPEN:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def read_state():
-    """The run's state: in the environment if it is small, else in a file."""
+    """Return the run's state: in the environment if it is small, else in a file."""
     if "GRAPH_STATE" in os.environ:
         return json.loads(os.environ["GRAPH_STATE"])
     return json.loads(Path(os.environ["GRAPH_STATE_FILE"]).read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ URGENT = ("today", "urgent", "immediately", "asap")
 
 
 def read_state():
-    """The run's state: in the environment if it is small, else in a file."""
+    """Return the run's state: in the environment if it is small, else in a file."""
     if "GRAPH_STATE" in os.environ:
         return json.loads(os.environ["GRAPH_STATE"])
     return json.loads(Path(os.environ["GRAPH_STATE_FILE"]).read_text(encoding="utf-8"))
