@@ -30,7 +30,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "R003": Code("a script's `_next`, or a map's `branch`, names no node", "correct the name"),
         "R004": Code(
             "a node was visited too often",
-            "the loop does not end; or raise `max_loop_iterations`",
+            "make the loop end, or raise `max_loop_iterations`",
         ),
         "R005": Code(
             "the time limit of the run was reached",
@@ -42,7 +42,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
         "R007": Code(
             "two end nodes finished in one step",
-            "let the branches meet in a node before the end",
+            "join the branches in one node before the end",
         ),
         "R008": Code(
             "nodes wrote the same key in one step",
@@ -54,7 +54,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
         "R010": Code(
             "`over` is not a list",
-            "a text that holds JSON is a text: have the script print a list",
+            "a string that contains JSON is still a string: have the script print a list",
         ),
         "R011": Code(
             "an item of a map failed",
@@ -78,17 +78,16 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "raise it: waiting for people counts",
         ),
         "R017": Code(
-            "agents run agents too deep",
-            "is one of them running itself? else raise `max_agent_depth`",
+            "child runs are nested too deeply",
+            "check whether an agent runs itself; otherwise raise `max_agent_depth`",
         ),
         "R018": Code(
             "another agent's output does not fit `output_schema`",
             "have it print JSON; check the schema",
         ),
         "R019": Code(
-            "an answer given ahead does not satisfy `validation`",
-            "run it again with another; what people answer to an open question is checked "
-            "before it counts",
+            "an answer given in advance does not satisfy `validation`",
+            "run it again with a valid one; answers to open questions are checked when given",
         ),
         "R020": Code(
             "a knowledge base could not be built or searched",
@@ -100,16 +99,16 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
         "R022": Code(
             "a node killed its isolated process twice in a row; or its visit lost 20 workers",
-            "the message has the exit status or signal: SIGKILL is memory, most of the time. "
-            "Lost workers: see why they end",
+            "the message has the exit status or signal; SIGKILL usually means out of memory. "
+            "For lost workers, find out why they end",
         ),
         "R023": Code(
             "an internal error, or the run's files are gone",
             "look at the worker's log, and report it",
         ),
         "R601": Code(
-            "a model call of a normal agent failed, four times if such a failure passes",
-            "the message has the reason; `sleipnir retry` goes on after the last turn",
+            "a model call of a normal agent failed, four times if the failure is transient",
+            "the message has the reason; `sleipnir retry` continues after the last turn",
         ),
         "R602": Code(
             "`_instructions` of a normal agent failed or returned nothing",
@@ -127,10 +126,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "the file cannot be read: not YAML, not UTF-8, over 1 MiB",
             "the message has the place",
         ),
-        "E004": Code("a key stands twice in one mapping", "remove one of them"),
+        "E004": Code("a key appears twice in one mapping", "remove one of them"),
         "E005": Code(
             "YAML that is not supported: tags, several documents, too many aliases",
-            "write it plainly",
+            "use plain YAML",
         ),
         "E006": Code("no such field", "the hint has the nearest one"),
         "E007": Code("a required field is missing", "add it"),
@@ -147,50 +146,50 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
         "E013": Code("a node's `id` is not its key", "leave `id` out"),
         "E014": Code("a key that cannot be a node's id", "no spaces, slashes or leading dot"),
-        "E015": Code("`start` names no node", "name the node that a run begins with"),
+        "E015": Code("`start` names no node", "name the node that a run starts with"),
     },
     "edges": {
         "E101": Code("an edge leads to a node that does not exist", "the hint has the nearest id"),
         "E102": Code("edges form a cycle", "close the loop with a script's `_next`"),
         "E103": Code("there is no end node", "add one"),
         "E104": Code(
-            "`next` is missing on a node that runs come to",
-            "say where to go on; or `next` of a script that always prints `_next`",
+            "`next` is missing on a reachable node",
+            "say where to continue",
         ),
         "E105": Code("an option has no route", "add it to `routes`"),
         "E106": Code(
             "`next` is an empty list",
-            "name a node, or leave it out where `next` is not needed",
+            "name a node, or remove it where `next` is not needed",
         ),
-        "E107": Code("several end nodes in one `next`", "let the branches meet first"),
+        "E107": Code("several end nodes in one `next`", "join the branches first"),
         "W001": Code(
             "no declared edge leads to this node, and no script names it",
             "fine if a script's `_next` does",
         ),
         "W002": Code("no declared edge leads to an end node, and no script names one", "as above"),
-        "W003": Code("a route for which there is no option", "fine if people type it"),
+        "W003": Code("a route for which there is no option", "fine if people type it as an answer"),
         "W006": Code("`next` on an `approval` or `end` node, which ignores it", "remove it"),
         "W007": Code("`next` is missing on a node that no edge leads to", "it would fail (R002)"),
         "W014": Code("a target or an option is listed twice", "remove one of them"),
         "W018": Code("the branch of a map is also an ordinary target", "use a node of its own"),
-        "W020": Code("an end node beside siblings would cut them off", "let them meet first"),
+        "W020": Code("an end node parallel to other nodes would cut them off", "join them first"),
     },
     "references": {
-        "E201": Code("no such script", "paths start at the agent's directory"),
+        "E201": Code("no such script", "paths are relative to the agent's directory"),
         "E202": Code("a kind of script that cannot be run", "`.sh`, `.py` or `.ts`"),
-        "E203": Code("a script outside the agent's directory", "move it in"),
+        "E203": Code("a script outside the agent's directory", "move it into the directory"),
         "E204": Code("no such agent", "the hint has near names and the places searched"),
         "E205": Code("the other agent cannot be loaded", "`sleipnir validate` it"),
         "E206": Code(
             "a `rag` node without documents",
             "name files, directories or pages in `documents`",
         ),
-        "E207": Code("a document outside the agent's directory", "move it in"),
+        "E207": Code("a document outside the agent's directory", "move it into the directory"),
         "E208": Code(
-            "there is no knowledge base, and not enough is known to build one",
-            "set the fields it names, or say it on the terminal of `run`",
+            "the knowledge base is not built, and settings to build it are missing",
+            "set the fields it names, or answer the questions of `run` at a terminal",
         ),
-        "E209": Code("no such tool", "is its file in `global_tools`?"),
+        "E209": Code("no such tool", "list its file in `global_tools`"),
         "E210": Code(
             "an MCP server that `mcp_servers` does not list",
             "add it to `mcp_servers` of the graph",
@@ -205,12 +204,12 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
         "E213": Code(
             "`output_schema` is not a usable JSON Schema",
-            "references to the network cannot",
+            "references must point inside the schema",
         ),
         "E214": Code("`validation` cannot be read", "`len(input) <= 40`"),
         "E215": Code("a variable has no value", "`--var NAME=VALUE`, or give it a default"),
         "E216": Code(
-            "a variable's name cannot be used, or two are one in the environment",
+            "a variable's name is invalid, or two names are the same in the environment",
             "letters, digits, `_`, `-`",
         ),
         "E217": Code("a `rag` node is called `graph` or `config`", "rename it"),
@@ -220,18 +219,18 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
         "E602": Code("an agent with several `tools.*` files", "keep one"),
         "E603": Code("a tool file that cannot be read", "the message has the reason"),
-        "E604": Code("a function without description", "[tools.md](tools.md) says where it stands"),
+        "E604": Code("a function without description", "[tools.md](tools.md) says where it goes"),
         "E605": Code(
-            "an annotation, a modifier or a parameter of no supported kind",
+            "an unsupported annotation, modifier or parameter",
             "see [tools.md](tools.md)",
         ),
         "E606": Code("a function's name is taken, reserved or not valid", "rename one of them"),
         "E607": Code(
-            "a tool that the setting `visible_tools` leaves out",
-            "add it there, or do without",
+            "a tool that is not in the setting `visible_tools`",
+            "add it there, or remove it here",
         ),
         "E608": Code(
-            "`mcp.json` has a mistake, and so no server is configured",
+            "`mcp.json` is invalid, so no server is configured",
             "see [mcp.md](mcp.md)",
         ),
         "E609": Code(
@@ -244,14 +243,14 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "[agents.md](agents.md) says what it may hold",
         ),
         "E613": Code(
-            "a node's `enabled_skills` names one that the graph's leaves out",
+            "a node's `enabled_skills` names a skill that is not in the graph's",
             "add it there",
         ),
         "W004": Code("what a `rag` node finds is lost", "give it `state_updates`"),
         "W011": Code("a field that has no effect here", "remove it"),
         "W012": Code("`tools` on an `agent` node", "the other agent has its own"),
-        "W013": Code("`name` is not the directory's name", "the directory's counts"),
-        "W017": Code("an agent runs itself", "`max_agent_depth` ends that"),
+        "W013": Code("`name` is not the directory's name", "the directory's name is used"),
+        "W017": Code("an agent runs itself", "`max_agent_depth` limits that"),
         "W021": Code(
             "an MCP server is not configured, its program is not on this machine's PATH, or "
             "it does not answer",
@@ -270,12 +269,12 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "fine where words are enough; else set `embedding_model`",
         ),
         "W605": Code(
-            "settings or documents are no longer those a knowledge base was built with",
-            "build it again, or leave it",
+            "settings or documents have changed since the knowledge base was built",
+            "build it again, or keep it as it is",
         ),
         "W606": Code(
-            "a skill is found nowhere, or cannot be loaded",
-            "the message has the places, or the reason",
+            "a skill is not found, or cannot be loaded",
+            "the message has the directories searched, or the reason",
         ),
         "W603": Code(
             "this machine lacks a program or variable of a tool that some node uses",
@@ -293,10 +292,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "`state_updates: {}`",
         ),
         "E303": Code(
-            "a node reads what its sibling writes: it would see the old value",
+            "a node reads a key that a parallel node writes: it would see the old value",
             "run them one after the other",
         ),
-        "E304": Code("a person would be asked by one of several targets", "ask after the join"),
+        "E304": Code("one of several parallel targets asks a person", "ask after the join"),
         "E305": Code("`max_concurrency` is below 1", "1 or more; leave it out for the default"),
         "E306": Code("no such reducer", "[Parallel nodes](#parallel-nodes) lists them"),
         "E307": Code(
@@ -305,24 +304,24 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
         "W005": Code("`initial_state` sets `initial_prompt`", "it is overwritten by the prompt"),
         "W008": Code(
-            "a text looks like a reference, but is not one",
+            "text that looks like a reference, but is not one",
             "usually spaces inside the braces: the hint has the right form",
         ),
         "W009": Code("a malformed reference", "it is always missing"),
-        "W010": Code("a key that no template can name", "letters, digits, `_`"),
+        "W010": Code("a key that no template can reference", "letters, digits, `_`"),
         "W015": Code(
             "`output`, `choice` or `input` outside `state_updates`",
             "save it under another name first",
         ),
         "W016": Code(
-            "nothing sets the key that a template reads; not told where scripts may set it",
-            "misspelt? it would be empty, or fail (R001)",
+            "nothing sets the key that a template reads; not reported where scripts may set it",
+            "check the spelling; it would be empty, or fail (R001)",
         ),
     },
     "maps": {
         "E401": Code(
             "the branch is not an `llm`, `agent`, `rag` or `script` node",
-            "have the branch be one of these; an `agent` node may hold the rest",
+            "use one of these; an `agent` node can wrap anything else",
         ),
         "E402": Code("the branch has `next`", "remove it: the map has one"),
         "E403": Code("the branch has `fallback`", "use `on_error` of the map"),
@@ -332,10 +331,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
         "E405": Code(
             "the branch has `output_schema`",
-            "have the map's next node work on the results",
+            "process the results in the map's next node",
         ),
         "E406": Code(
-            "`as`, `collect_into` or `output_key` cannot be named by a template",
+            "`as`, `collect_into` or `output_key` cannot be referenced by a template",
             "letters, digits, `_`",
         ),
         "W019": Code("`as` and `output_key` are the same", "rename one"),

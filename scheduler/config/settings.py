@@ -95,11 +95,15 @@ class Settings:
     agents_dir: Paths = _setting((), description="directories to look for agents in")
     model: str | None = _setting(None, description="default model: `provider:model`, or an alias")
     temperature: float | None = _setting(
-        None, ge=0, description="of normal agents that name neither a model nor a temperature"
+        None,
+        ge=0,
+        description="temperature of normal agents that set neither a model nor a temperature",
     )
-    top_p: float | None = _setting(None, ge=0, description="the same, for nucleus sampling")
+    top_p: float | None = _setting(
+        None, ge=0, description="top_p of normal agents that set neither a model nor a top_p"
+    )
     agent_session: str | None = _setting(
-        None, description="session of normal agents that name none; `temp`: one that is not kept"
+        None, description="session of normal agents that set none; `temp`: one that is not kept"
     )
     compression_threshold: int = _setting(
         4_000, ge=0, description="tokens above which sessions are compressed; 0: never"
@@ -137,7 +141,7 @@ class Settings:
     )
     retry_max_s: float = _setting(30.0, gt=0, description="longest such pause")
     model_stall_s: float = _setting(
-        300.0, gt=0, description="silence in the middle of a streamed reply that ends its call"
+        300.0, gt=0, description="silence in a streamed reply after which the call is given up"
     )
     max_agent_depth: int = _setting(
         3, ge=0, description="deepest nesting of child runs; a root is 0"
@@ -148,54 +152,58 @@ class Settings:
     value_limit_bytes: int = _setting(8 * MIB, ge=1, description="largest single value of a state")
     bundle_limit_bytes: int = _setting(64 * MIB, ge=1, description="largest packed agent directory")
     spawn_bundle_limit: int = _setting(
-        256, ge=1, description="agents that a run takes along because its models may start them"
+        256, ge=1, description="agents packed with a run because its models may start them"
     )
     spawn_bundle_limit_bytes: int = _setting(
-        64 * MIB, ge=1, description="size of all of them together"
+        64 * MIB, ge=1, description="total size of those agents"
     )
     max_branches: int = _setting(
-        MAX_BRANCHES, ge=1, description="most nodes of one step, and targets of one `next`"
+        MAX_BRANCHES, ge=1, description="maximum nodes of one step, and targets of one `next`"
     )
-    map_items_limit: int = _setting(100_000, ge=1, description="most items of one map")
+    map_items_limit: int = _setting(100_000, ge=1, description="maximum items of one map")
     batch_lines_limit: int = _setting(
-        2_000_000, ge=1, description="most lines of one input of `batch`, blank ones too"
+        2_000_000, ge=1, description="maximum lines of one `batch` input, including blank ones"
     )
     output_limit_bytes: int = _setting(
-        8 * MIB, ge=1, description="most output of one script, per stream"
+        8 * MIB, ge=1, description="maximum output of one script, per stream"
     )
     # What streaming puts around each piece of a reply may take eight times as much.
     reply_limit_bytes: int = _setting(
-        8 * MIB, ge=1, description="largest reply of a model, given up while it comes"
+        8 * MIB, ge=1, description="largest model reply; a larger one is abandoned while it arrives"
     )
     conversation_limit_bytes: int = _setting(
-        32 * MIB, ge=1, description="replies and results that one attempt of an llm node collects"
+        32 * MIB,
+        ge=1,
+        description="replies and tool results that one attempt of an llm node may collect",
     )
     calls_limit: int = _setting(
-        128, ge=1, description="most calls of one reply of a model; others are refused"
+        128, ge=1, description="maximum tool calls in one model reply; the others are refused"
     )
     call_threads: int = _setting(
-        16, ge=1, description="calls to MCP servers of one reply that run side by side"
+        16, ge=1, description="MCP calls of one reply that run in parallel"
     )
     # Below this the head and tail of an entry would say nothing any more.
     log_limit_bytes: int = _setting(
-        16 * MIB, ge=64 * KIB, description="most output of one run kept for `sleipnir logs`"
+        16 * MIB, ge=64 * KIB, description="maximum output kept per run for `sleipnir logs`"
     )
     transcripts: Literal["all", "failed", "none"] = _setting(
         "all",
-        description="of which visits of llm nodes it is kept what models were sent and replied",
+        description="visits of llm nodes whose model requests and replies are kept",
     )
     transcript_limit_bytes: int = _setting(
         MIB,
         ge=64 * KIB,
-        description="most kept so of one run, the newest; as much again of those that failed",
+        description="maximum transcripts kept per run, the newest; as much again for failed ones",
     )
     history_limit_bytes: int = _setting(
-        32 * MIB, ge=64 * KIB, description="history of a run, beyond which its middle is folded"
+        32 * MIB,
+        ge=64 * KIB,
+        description="largest history of a run; beyond it, the middle is folded",
     )
-    narration_limit: int = _setting(2_000, ge=10, description="events kept of one run's narration")
+    narration_limit: int = _setting(2_000, ge=10, description="narration events kept per run")
     # Each event has its share of it, so one may take 8 KiB.
     narration_limit_bytes: int = _setting(
-        16 * MIB, ge=64 * KIB, description="most that the events of one run's narration take"
+        16 * MIB, ge=64 * KIB, description="maximum size of those events"
     )
 
     monitor_hosts: Names = _setting(
@@ -203,15 +211,15 @@ class Settings:
     )
     monitor_proxies: Names = _setting(
         (),
-        description="addresses and networks of proxies that the monitor believes who asks, and how",
+        description="addresses and networks of proxies whose forwarded headers the monitor trusts",
     )
     monitor_user_header: str | None = _setting(
-        None, description="header in which they name the user, such as X-Remote-User"
+        None, description="header in which those proxies name the user, such as X-Remote-User"
     )
     monitor_roles: Roles = _setting(
         {},
-        description="for `read`, `answer`, `operate` regular expressions of such names, or of "
-        "addresses that sign in; JSON in the environment",
+        description="regular expressions of user names or e-mail addresses for `read`, `answer` "
+        "and `operate`; JSON in the environment",
     )
 
     mapping_tools: dict[str, str | list[str]] = _setting(
@@ -222,10 +230,10 @@ class Settings:
     )
     mcp_server_support: bool = _setting(True, description="agents may use MCP servers")
     mcp_timeout: float = _setting(
-        120.0, gt=0, description="seconds for one call of an MCP server, its start included"
+        120.0, gt=0, description="seconds for one MCP call, including the start of the server"
     )
     mapping_mcp_servers: Aliases = _setting(
-        {}, description="names that stand for several MCP servers; JSON in the environment"
+        {}, description="aliases for several MCP servers; JSON in the environment"
     )
     secrets_file: str | None = _setting(
         None, description="file of secrets; unset: `secrets.yaml` in the config directory"
@@ -243,10 +251,10 @@ class Settings:
         1800.0, ge=0, description="seconds for one call of a tool; 0: no limit"
     )
     program_memory_mb: int | None = _setting(
-        None, ge=1, description="memory that one process of a script or tool may take; unset: any"
+        None, ge=1, description="memory limit of one script or tool process; unset: none"
     )
     program_cpu_s: int | None = _setting(
-        None, ge=1, description="CPU seconds that one such process may take; unset: any"
+        None, ge=1, description="CPU time limit of one such process, in seconds; unset: none"
     )
     tool_root: str | None = _setting(
         None, description="directory that the shipped file tools may not leave; unset: any"
@@ -256,23 +264,23 @@ class Settings:
     )
     auto_confirm: bool = _setting(
         True,
-        description="guarded tools of graphs run unasked; false: a person is asked each time",
+        description="guarded tools of graphs run without confirmation; false: a person is asked",
     )
     rag_embedding_model: str | None = _setting(
         None,
         description="embedding model of knowledge bases; `none`: keywords only, "
-        "`local`: that of the extra",
+        "`local`: the model of the extra",
     )
     rag_chunk_size: int | None = _setting(
         None, ge=1, description="longest chunk of a document in a knowledge base, characters"
     )
     rag_chunk_overlap: int | None = _setting(
-        None, ge=0, description="how much of a chunk the next one may repeat, characters"
+        None, ge=0, description="overlap of consecutive chunks, characters"
     )
     embeddings_retry_limit: int = _setting(
-        2, ge=1, description="attempts to embed one batch of texts, in all"
+        2, ge=1, description="total attempts to embed one batch of texts"
     )
-    rag_top_k: int = _setting(5, ge=1, description="chunks that a search in a knowledge base gives")
+    rag_top_k: int = _setting(5, ge=1, description="chunks that a knowledge base search returns")
     rag_template: str | None = _setting(
         None,
         description="what a user message of a normal agent with `documents` becomes; has "
@@ -280,28 +288,28 @@ class Settings:
     )
     rag_reranker_model: str | None = _setting(
         None,
-        description="model that orders what searches in knowledge bases find; unset: by ranks",
+        description="model that reranks results of knowledge base searches; unset: none",
     )
     document_loaders: Commands = _setting(
         {},
-        description="commands that make text of documents, by extension or prefix; "
+        description="commands that convert documents to text, by extension or prefix; "
         "JSON in the environment",
     )
     rag_document_max_bytes: int = _setting(
         64 * MIB, ge=1, description="largest document of a knowledge base"
     )
     rag_crawl_max_pages: int = _setting(
-        500, ge=1, description="pages that are read of one site, `https://…/**`"
+        500, ge=1, description="maximum pages read from one site, `https://…/**`"
     )
     artifact_store: str | None = _setting(
         None,
         description="directory or fsspec URL for indexes of knowledge bases; unset: Redis",
     )
     kb_max_bytes: int = _setting(
-        512 * MIB, ge=1, description="largest packed knowledge base, as Redis keeps it"
+        512 * MIB, ge=1, description="largest packed knowledge base, as stored in Redis"
     )
     kb_cache_bytes: int = _setting(
-        4096 * MIB, ge=1, description="most that knowledge bases take on a worker's disk"
+        4096 * MIB, ge=1, description="maximum disk space for knowledge bases on a worker's machine"
     )
     rag_absolute_paths: bool = _setting(
         False, description="knowledge bases may read documents outside their agent's directory"

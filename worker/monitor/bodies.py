@@ -18,21 +18,24 @@ class SubmitBody(CheckedModel):
 
     agent: str = Field(description="its name")
     prompt: str = Field("", description="`initial_prompt`")
-    state: dict[str, Any] = Field({}, description="keys over `initial_state`")
+    state: dict[str, Any] = Field({}, description="keys that override `initial_state`")
     vars: dict[str, str] = Field({}, description="variables that the agent declares")
     answers: dict[str, list[str]] = Field({}, description="in advance, by node")
     labels: dict[str, str] = Field({}, description="to find the run by")
     workdir: str | None = Field(None, description="of scripts and tools, on the monitor's machine")
     key: str | None = Field(
-        None, min_length=1, max_length=200, description="the same one gives the same run"
+        None,
+        min_length=1,
+        max_length=200,
+        description="idempotency key: the same key returns the same run",
     )
 
 
 class ForkBody(CheckedModel):
     """POST /api/v1/runs/ID/fork"""
 
-    step: int | None = Field(None, ge=0, description="go on after it; null: the last one")
-    state: dict[str, Any] = Field({}, description="other values for some of its keys")
+    step: int | None = Field(None, ge=0, description="continue after this step; null: the last one")
+    state: dict[str, Any] = Field({}, description="new values for some keys")
     prompt: str | None = Field(None, description="another prompt")
 
 
@@ -46,12 +49,12 @@ class LimitsBody(CheckedModel):
     """POST /api/v1/limits"""
 
     set: dict[str, int | float | str] = Field(
-        {}, description="`NAME.SETTING` to value; `none` takes a limit away"
+        {}, description="`NAME.SETTING` to value; `none` removes the limit"
     )
-    unset: list[str] = Field([], description="`NAME.SETTING` to go back to the configuration")
-    pause: str | None = Field(None, description="a provider or model that no call may use")
+    unset: list[str] = Field([], description="`NAME.SETTING` to reset to the configured value")
+    pause: str | None = Field(None, description="a provider or model to pause")
     reason: str | None = Field(None, description="why it is paused")
-    resume: str | None = Field(None, description="what is paused; a budget that is used up")
+    resume: str | None = Field(None, description="what to resume; a used-up budget to renew")
 
 
 class BulkBody(CheckedModel):
@@ -61,6 +64,6 @@ class BulkBody(CheckedModel):
     ids: list[RunId] = Field([], max_length=MOST_SELECTED, description="these runs")
     filter: RunConditions | None = Field(None, description="instead of `ids`: all that match")
     expect: int | None = Field(
-        None, ge=0, description="how many match; refused if they are 5 % more or fewer"
+        None, ge=0, description="expected number of matches; refused if off by more than 5 %"
     )
     reason: str = Field("", max_length=500, description="why they are cancelled")

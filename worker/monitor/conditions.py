@@ -25,16 +25,16 @@ class RunConditions(CheckedModel):
     agent: list[str] = Field([], description="one of these")
     batch: str | None = Field(None, description="its name")
     label: list[str] = Field([], description="`NAME=VALUE`, all of these")
-    since: str | None = Field(None, description="created since: `1h`, `7d` or an RFC 3339 time")
-    until: str | None = Field(None, description="created before; as `since`")
-    children: bool = Field(False, description="child runs too")
+    since: str | None = Field(None, description="created after: `1h`, `7d` or an RFC 3339 time")
+    until: str | None = Field(None, description="created before, in the same forms")
+    children: bool = Field(False, description="include child runs")
     q: str | None = Field(
         None,
         max_length=200,
-        description="in a batch's item, the error, the beginning of the prompt or of the id",
+        description="text in the batch item, the error, the start of the prompt or of the id",
     )
-    cost: float | None = Field(None, ge=0, description="cost more than that, USD")
-    took: str | None = Field(None, description="took longer than that: `30s`, `5m`, `2h` or `1d`")
+    cost: float | None = Field(None, ge=0, description="cost more than this, USD")
+    took: str | None = Field(None, description="took longer than this: `30s`, `5m`, `2h` or `1d`")
 
     @property
     def is_empty(self) -> bool:

@@ -95,7 +95,7 @@ def _labelled(
 def _of_runs(state: EngineState) -> Iterator[Metric]:
     runs, took, used = _by_agent(state.tally)
     yield _labelled("sleipnir_runs_total", "Stored finished root runs", ("agent", "status"), runs)
-    about = "Seconds that stored finished root runs took"
+    about = "Duration of stored finished root runs"
     seconds = HistogramMetricFamily("sleipnir_run_seconds", about, labels=("agent",))
     for agent, counts in sorted(took.items()):
         total, buckets = 0, []
@@ -106,7 +106,7 @@ def _of_runs(state: EngineState) -> Iterator[Metric]:
     yield seconds
     yield _labelled(
         "sleipnir_cost_usd_total",
-        "What stored finished root runs cost, as far as prices are known",
+        "Cost of stored finished root runs, as far as prices are known",
         ("agent",),
         {(agent,): n / 1e9 for (agent, kind), n in used.items() if kind == "cost"},
     )
@@ -116,7 +116,7 @@ def _of_runs(state: EngineState) -> Iterator[Metric]:
         ("agent", "kind"),
         {key: n for key, n in used.items() if key[1] in _KINDS},
     )
-    yield _gauge("sleipnir_runs_open", "Root runs that are not over", state.open)
+    yield _gauge("sleipnir_runs_open", "Root runs that have not ended", state.open)
     yield _gauge("sleipnir_runs_waiting", "Root runs that wait for a person", state.waiting)
 
 
@@ -149,28 +149,28 @@ def _by_agent(
 def _of_engine(state: EngineState) -> Iterator[Metric]:
     yield _gauge("sleipnir_questions_open", "Questions that wait for a person", state.questions)
     age = state.oldest_question_s or 0
-    yield _gauge("sleipnir_question_oldest_seconds", "Since the oldest of them was asked", age)
+    yield _gauge("sleipnir_question_oldest_seconds", "Age of the oldest open question", age)
     lengths = {(name,): float(queue.length) for name, queue in state.queues.items()}
-    yield _labelled("sleipnir_queue_length", "Messages that no worker has", ("queue",), lengths)
+    yield _labelled("sleipnir_queue_length", "Messages waiting for a worker", ("queue",), lengths)
     ages = {(name,): queue.oldest_s for name, queue in state.queues.items()}
-    about = "Since the oldest message was published that is next in its lane"
+    about = "Age of the oldest message at the head of a lane"
     yield _labelled("sleipnir_queue_oldest_seconds", about, ("queue",), ages)
     lag = state.timer_lag_s
-    yield _gauge("sleipnir_timer_lag_seconds", "By how much the latest timer is late", lag)
-    about = "Partitions that no scheduler looks after"
+    yield _gauge("sleipnir_timer_lag_seconds", "How late the most overdue timer is", lag)
+    about = "Partitions without a scheduler"
     yield _gauge("sleipnir_partitions_unowned", about, state.unowned)
-    yield _gauge("sleipnir_redis_memory_bytes", "What Redis holds", state.memory_bytes)
-    about = "What Redis may hold; 0: no limit"
+    yield _gauge("sleipnir_redis_memory_bytes", "Memory used by Redis", state.memory_bytes)
+    about = "Memory limit of Redis; 0: none"
     yield _gauge("sleipnir_redis_memory_limit_bytes", about, state.memory_limit_bytes)
 
 
 def _of_workers(workers: list[WorkerState]) -> Iterator[Metric]:
     yield _gauge("sleipnir_workers", "Worker processes", len(workers))
     slots, busy = (sum(getattr(each, name) for each in workers) for name in ("slots", "busy"))
-    yield _gauge("sleipnir_worker_slots", "Visits that workers execute at once, at most", slots)
-    yield _gauge("sleipnir_worker_busy", "Visits that workers execute", busy)
+    yield _gauge("sleipnir_worker_slots", "Maximum concurrent visits of all workers", slots)
+    yield _gauge("sleipnir_worker_busy", "Visits being executed", busy)
     longest = max((worker.idle_s + worker.silent_s for worker in workers), default=0.0)
-    about = "Since a worker took its latest visit, of the worker where that is longest"
+    about = "Longest time since a worker last took a visit"
     yield _gauge("sleipnir_worker_last_taken_seconds", about, longest)
 
 
@@ -180,14 +180,16 @@ def _of_limits(found: Report) -> Iterator[Metric]:
     values = {key: float(line.value) for key, line in named.items()}
     yield _labelled("sleipnir_limit", "Limits of model calls", labels, values)
     values = {key: float(line.in_use) for key, line in named.items()}
-    yield _labelled("sleipnir_limit_in_use", "What of them is in use", labels, values)
+    yield _labelled(
+        "sleipnir_limit_in_use", "Current use of the limits of model calls", labels, values
+    )
     waiting = {(line.name,): float(line.waiting) for line in found.limits}
     waiting |= {(line.name,): float(line.waiting) for line in found.pauses}
-    yield _labelled("sleipnir_calls_waiting", "Model calls that wait", ("name",), waiting)
+    yield _labelled("sleipnir_calls_waiting", "Model calls waiting", ("name",), waiting)
     paused = {(line.name, line.kind): 1.0 for line in found.pauses}
-    yield _labelled("sleipnir_paused", "What no call may use for now", ("name", "kind"), paused)
+    yield _labelled("sleipnir_paused", "Paused providers and models", ("name", "kind"), paused)
     for line in found.budgets:
         if scope_of(line.name) == "day":
-            yield _gauge("sleipnir_budget_spent_usd", "Spent of the day's budget", line.spent_usd)
+            yield _gauge("sleipnir_budget_spent_usd", "Spent from today's budget", line.spent_usd)
             if line.left_usd is not None:
-                yield _gauge("sleipnir_budget_left_usd", "Left of the day's budget", line.left_usd)
+                yield _gauge("sleipnir_budget_left_usd", "Left in today's budget", line.left_usd)

@@ -62,7 +62,7 @@ class OwnFigures(Collector):
         self._streams = streams
         self._requests = Histogram(
             "sleipnir_monitor_request_seconds",
-            "What answers of the monitor took",
+            "Duration of the monitor's responses",
             ("page",),
             registry=None,
             buckets=_SECONDS,
@@ -78,11 +78,11 @@ class OwnFigures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All of them."""
-        streams = "Pages that are told of changes"
+        streams = "Open pages that receive updates"
         yield GaugeMetricFamily("sleipnir_monitor_streams", streams, value=self._streams())
         yield GaugeMetricFamily(
             "sleipnir_monitor_loop_lag_seconds",
-            "By how much the monitor's event loop was late, at worst in a minute",
+            "Maximum lag of the monitor's event loop in the last minute",
             value=self.loop_lag.worst_s,
         )
         yield from self._requests.collect()

@@ -35,13 +35,13 @@ class BatchErrorDocument(AnswerDocument):
     code: str
     node: str | None
     example: str
-    text: str = Field(description="what their messages have in common, to search their runs by")
+    text: str = Field(description="common part of their messages, to search runs by")
     run_id: str
 
 
 class BatchReportDocument(BatchDocument):
-    errors_of: int = Field(description="failed runs that were read")
-    errors: list[BatchErrorDocument] = Field(description="what their failures have in common")
+    errors_of: int = Field(description="failed runs examined")
+    errors: list[BatchErrorDocument] = Field(description="their failures, grouped")
 
 
 class WorkerDocument(AnswerDocument):
@@ -169,7 +169,9 @@ class AgentDocument(AnswerDocument):
 class AgentTallyDocument(AnswerDocument):
     agent: str
     runs: dict[str, int] = Field(description="by status")
-    took_s: dict[str, int] = Field(description="runs by what they took at most, s, or `inf`")
+    took_s: dict[str, int] = Field(
+        description="runs by upper bound of their duration in s, or `inf`"
+    )
     cost_usd: float = Field(description="as far as prices are known")
     prompt_tokens: int
     completion_tokens: int

@@ -13,7 +13,7 @@ from sleipnir.worker.monitor.api import engine, records, runs
 from sleipnir.worker.monitor.conditions import RunConditions
 
 _RUN = "/api/v1/runs/{run_id}"
-_PAGE = {"limit": "entries of the page", "cursor": "`next` of the page before"}
+_PAGE = {"limit": "entries per page", "cursor": "`next` of the previous page"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,79 +45,84 @@ OPERATIONS = (
         takes=bodies.SubmitBody,
         statuses=(201, 200),
     ),
-    Operation("GET", _RUN, "What stands above a run's page.", runs.RunDocument),
-    Operation("GET", f"{_RUN}/why", "Why it does not move.", runs.WhyDocument),
+    Operation("GET", _RUN, "Summary of a run, as at the top of its page.", runs.RunDocument),
+    Operation("GET", f"{_RUN}/why", "Why the run is not moving.", runs.WhyDocument),
     Operation(
         "GET",
         f"{_RUN}/graph",
-        "Nodes and arrows with what was done.",
+        "Nodes and edges with their progress.",
         runs.GraphDocument,
-        {"step": "as after it"},
+        {"step": "as it was after this step"},
     ),
     Operation("GET", f"{_RUN}/graph.svg", "The drawing.", "image/svg+xml"),
     Operation(
         "GET",
         f"{_RUN}/timeline",
-        "A row for each visit.",
+        "One row per visit.",
         runs.TimelineDocument,
-        {"from": "the first step", "limit": "rows"},
+        {"from": "first step", "limit": "rows"},
     ),
     Operation(
         "GET",
         f"{_RUN}/state",
-        "Values, who wrote them, what changed.",
+        "Values, the nodes that wrote them, and changes.",
         runs.StateDocument,
-        {"step": "as after it"},
+        {"step": "as it was after this step"},
     ),
     Operation(
-        "GET", f"{_RUN}/history", "Super-steps.", runs.HistoryDocument, {"from": "the first one"}
+        "GET", f"{_RUN}/history", "Super-steps.", runs.HistoryDocument, {"from": "first step"}
     ),
     Operation(
-        "GET", f"{_RUN}/events", "What was told of it.", runs.EventsDocument, {"after": "an id"}
+        "GET", f"{_RUN}/events", "Narration events.", runs.EventsDocument, {"after": "an id"}
     ),
     Operation(
         "GET",
         f"{_RUN}/logs",
-        "What its nodes printed, the newest last.",
+        "Output of its nodes, newest last.",
         runs.LogsDocument,
-        {"node": "only its", "item": "of a map", "before": "a number", "limit": "entries"},
+        {
+            "node": "only of this node",
+            "item": "of a map item",
+            "before": "a number",
+            "limit": "entries",
+        },
     ),
     Operation(
         "GET",
         f"{_RUN}/model",
-        "Model calls, and what each node spent on which model.",
+        "Model calls, and spending by node and model.",
         runs.ModelCallsDocument,
-        {"node": "only its", "item": "of a map", "limit": "visits"},
+        {"node": "only of this node", "item": "of a map item", "limit": "visits"},
     ),
     Operation(
         "GET",
         f"{_RUN}/items",
         "Items of a map.",
         runs.ItemsDocument,
-        {"map": "a node", "state": "only these", "after": "an index", "limit": "items"},
+        {"map": "a node", "state": "only in this state", "after": "an index", "limit": "items"},
     ),
     Operation("GET", f"{_RUN}/children", "Child runs.", runs.ChildrenDocument),
-    Operation("GET", f"{_RUN}/agent", "Its agent as it was submitted.", runs.RunVersionDocument),
+    Operation("GET", f"{_RUN}/agent", "The agent as it was submitted.", runs.RunVersionDocument),
     Operation(
         "GET",
         f"{_RUN}/submitted",
-        "What it was submitted with, as a command too.",
+        "The submission's inputs, and the equivalent command.",
         runs.SubmittedWithDocument,
     ),
     Operation(
         "POST",
         f"{_RUN}/cancel",
-        "Cancel it, for the `reason` of a form.",
+        "Cancel the run; takes a form with `reason`.",
         engine.SteeredDocument,
         statuses=(202,),
     ),
     Operation(
-        "POST", f"{_RUN}/retry", "Let it go on in place.", engine.SteeredDocument, statuses=(202,)
+        "POST", f"{_RUN}/retry", "Retry the run in place.", engine.SteeredDocument, statuses=(202,)
     ),
     Operation(
         "POST",
         f"{_RUN}/fork",
-        "Start a new run with what it had after a step.",
+        "Start a new run from its state after a step.",
         engine.SubmittedDocument,
         takes=bodies.ForkBody,
         statuses=(201,),
@@ -130,13 +135,15 @@ OPERATIONS = (
         takes=bodies.BulkBody,
         statuses=(202,),
     ),
-    Operation("GET", "/api/v1/bulk/{bulk_id}", "How far that is.", engine.BulkDocument),
+    Operation(
+        "GET", "/api/v1/bulk/{bulk_id}", "Progress of a bulk operation.", engine.BulkDocument
+    ),
     Operation(
         "GET",
         "/api/v1/compare",
-        "Two runs beside each other.",
+        "Compare two runs.",
         runs.ComparisonDocument,
-        {"a": "a run", "b": "another one", "step": "as after it"},
+        {"a": "a run", "b": "another one", "step": "as it was after this step"},
     ),
     Operation(
         "GET",
@@ -144,10 +151,10 @@ OPERATIONS = (
         "Open questions, oldest first.",
         runs.QuestionListDocument,
         {
-            "agent": "of its runs",
-            "batch": "of its runs",
-            "node": "only what it asks",
-            "text": "that contain it",
+            "agent": "of runs",
+            "batch": "of runs",
+            "node": "asked by this node",
+            "text": "containing this text",
             "until": "asked before",
             **_PAGE,
         },
@@ -162,44 +169,42 @@ OPERATIONS = (
     Operation(
         "GET",
         "/api/v1/answers",
-        "Answers that counted, newest first.",
+        "Accepted answers, newest first.",
         runs.AnswerListDocument,
-        {"who": "only theirs", "run": "only of this one", **_PAGE},
+        {"who": "by this user", "run": "of this run", **_PAGE},
     ),
-    Operation("GET", "/api/v1/now", "Everything in short.", engine.NowDocument),
+    Operation("GET", "/api/v1/now", "Overview of the engine.", engine.NowDocument),
     Operation(
         "GET", "/api/v1/batches", "Batches by last activity.", engine.BatchListDocument, _PAGE
     ),
     Operation("GET", "/api/v1/batches/{name}", "A batch.", engine.BatchReportDocument),
-    Operation("GET", "/api/v1/agents", "Agents with their use.", engine.AgentListDocument),
+    Operation("GET", "/api/v1/agents", "Agents with usage figures.", engine.AgentListDocument),
     Operation(
         "GET",
         "/api/v1/agents/{name}",
-        "An agent, or a version of it as `NAME@VERSION`.",
+        "An agent, or one version of it as `NAME@VERSION`.",
         engine.AgentDocument,
-        {"against": "a version, to give `compared`"},
+        {"against": "a version to compare with, in `compared`"},
     ),
     Operation("GET", "/api/v1/limits", "Limits, pauses and budgets.", engine.LimitsDocument),
     Operation(
         "POST",
         "/api/v1/limits",
-        "Change them; gives them as they are then.",
+        "Change limits; returns the new ones.",
         engine.LimitsDocument,
         takes=bodies.LimitsBody,
     ),
-    Operation(
-        "GET", "/api/v1/tally", "Sums over runs that are over, by agent.", engine.TallyDocument
-    ),
+    Operation("GET", "/api/v1/tally", "Totals of finished runs by agent.", engine.TallyDocument),
     Operation("GET", "/api/v1/fleet", "Workers, queues, schedulers, Redis.", engine.FleetDocument),
     Operation(
         "GET",
         "/api/v1/audit",
-        "Acts, newest first.",
+        "Actions, newest first.",
         engine.ActListDocument,
         {
-            "who": "only theirs",
+            "who": "by this user",
             "act": "its name",
-            "target": "its beginning",
+            "target": "prefix of the target",
             "outcome": "this",
             **_PAGE,
         },
@@ -209,8 +214,10 @@ OPERATIONS = (
         "/api/v1/stream",
         "Events `change`, `final` and `resync` (load again).",
         "text/event-stream",
-        {"topics": "`run:ID`, `bulk:ID`, `runs`, `inbox`: up to 20 with commas between"},
+        {"topics": "`run:ID`, `bulk:ID`, `runs`, `inbox`: up to 20, comma-separated"},
     ),
-    Operation("GET", "/api/v1/me", "Who is asking.", engine.MeDocument),
-    Operation("GET", "/api/v1/openapi.json", "All of this for programs.", "application/json"),
+    Operation("GET", "/api/v1/me", "The authenticated user.", engine.MeDocument),
+    Operation(
+        "GET", "/api/v1/openapi.json", "This API as an OpenAPI document.", "application/json"
+    ),
 )

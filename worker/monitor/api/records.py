@@ -59,7 +59,7 @@ class RunRowDocument(AnswerDocument):
     run_id: str
     agent: str
     status: str
-    node: str | None = Field(description="where it is; null once it is over")
+    node: str | None = Field(description="current node; null after the end")
     waits_for: str | None
     batch: str | None
     item: str | None
@@ -80,13 +80,13 @@ class ListedRunDocument(RunRowDocument):
 
 class PageDocument(AnswerDocument):
     next: str | None = Field(description="the cursor of the next page")
-    total: int | None = Field(description="null: only reading everything would tell")
+    total: int | None = Field(description="null: unknown without reading everything")
     at_most: int | None
 
 
 class SearchedDocument(AnswerDocument):
     back_to: str | None
-    complete: bool = Field(description="false: the search was to end before the page was full")
+    complete: bool = Field(description="false: the search stopped before the page was full")
 
 
 class PairDocument(AnswerDocument):

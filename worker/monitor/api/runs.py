@@ -32,12 +32,12 @@ class SearchedRunsDocument(SearchedDocument):
 class RunListDocument(PageDocument):
     runs: list[ListedRunDocument]
     searched: SearchedRunsDocument
-    counts: dict[str, int] = Field(description="by status, of runs that fit but for that")
-    counts_all: bool = Field(description="they are of all runs")
+    counts: dict[str, int] = Field(description="by status, of runs that match the other conditions")
+    counts_all: bool = Field(description="the counts cover all runs")
 
 
 class WhyDocument(AnswerDocument):
-    reason: str | None = Field(description="null: it moves")
+    reason: str | None = Field(description="null: it is moving")
     until: str | None
 
 
@@ -52,7 +52,7 @@ class RunDocument(AnswerDocument):
     node: str | None
     why: WhyDocument
     error: RunFailureDocument | None
-    failures: list[NodeFailureDocument] = Field(description="that it has outlived")
+    failures: list[NodeFailureDocument] = Field(description="tolerated failures")
     failed_nodes: int
     output: str | None
     questions: list[QuestionDocument]
@@ -76,7 +76,7 @@ class RunDocument(AnswerDocument):
 
 class SubmittedWithDocument(AnswerDocument):
     prompt: str
-    state: dict[str, Any] = Field(description="where its agent does not say the same")
+    state: dict[str, Any] = Field(description="where it differs from the agent's `initial_state`")
     variables: dict[str, str] = Field(description="without secret ones")
     workdir: str | None
     command: str
@@ -133,7 +133,7 @@ class TimelineRowDocument(AnswerDocument):
     took_ms: int | None
     parked_ms: int
     items: int | None
-    held_up: bool = Field(description="it ended last in a step of several")
+    held_up: bool = Field(description="it finished last in a step of several visits")
 
 
 class TimelineDocument(AnswerDocument):
@@ -148,7 +148,7 @@ class StateValueDocument(AnswerDocument):
     bytes: int
     value: Any
     step: int
-    nodes: list[str] = Field(description="who wrote it")
+    nodes: list[str] = Field(description="nodes that wrote it")
     changed: bool
     before: Any
     is_new: bool
@@ -214,7 +214,7 @@ class ItemsDocument(AnswerDocument):
     total: int
     counts: dict[str, int]
     failures: list[FailureGroup]
-    states: str = Field(description="a letter for each item")
+    states: str = Field(description="one letter per item")
     items: list[ItemDocument]
     next: int | None
 
@@ -276,9 +276,9 @@ class ComparisonDocument(AnswerDocument):
     state: ComparedStateDocument
     totals: dict[str, PairDocument]
     output: PairDocument | None = Field(description="null: the same")
-    first: PartingDocument | None = Field(description="where they part first")
+    first: PartingDocument | None = Field(description="first point of divergence")
     inputs: dict[str, PairDocument]
-    files: list[FileChangeDocument] | None = Field(description="null: that cannot be told")
+    files: list[FileChangeDocument] | None = Field(description="null: unknown")
 
 
 class SearchedQuestionsDocument(SearchedDocument):
