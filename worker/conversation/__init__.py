@@ -1,1 +1,1 @@
-"""A model in a tool loop: turns, tools, structured output, what survives a crash."""
+"""A model in a tool loop: turns, tools, structured output, and the record that survives a crash."""

@@ -9,7 +9,7 @@ from sleipnir.worker.llm.client import ToolCall
 
 
 def parse_arguments(call: ToolCall) -> dict[str, Any]:
-    """The call's arguments: a JSON object, or a string that holds one.
+    """Parse the call's arguments: a JSON object, or a string that holds one.
 
     Raises:
         ValueError: they are neither.

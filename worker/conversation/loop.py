@@ -1,7 +1,7 @@
-"""The tool loop: the model replies, its calls are carried out, and it is asked again.
+"""The tool loop: ask the model, carry out the calls in its reply, ask again.
 
-Nothing here remembers: what was asked and done is in the visit's transcript, so a loop that
-another worker takes over, or that parked on a question, goes on where it was.
+Nothing here keeps state: what was asked and done is in the visit's transcript, so a loop that
+another worker takes over, or that was parked on a question, continues where it was.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from sleipnir.worker.llm.client import Message, Reply, ToolCall
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked, Awaiting, ChildEnd
 
-_NARRATED_CHARACTERS = 2_000  # of a failure
+_NARRATED_CHARACTERS = 2_000  # in the failure of a call
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Parked(Exception):
-    """The loop goes on when what its calls wait for has come about."""
+    """The loop must wait for what its calls wait for; the visit parks with `outcome`."""
 
     def __init__(self, outcome: Asked | Awaiting) -> None:
         self.outcome = outcome
@@ -47,17 +47,17 @@ class Parked(Exception):
 
 
 class IterationsExhausted(Exception):
-    """The model still wants tools after its last turn."""
+    """The model still calls tools after its last turn."""
 
 
 class Additions(Protocol):
-    """What comes to a conversation while it goes on, turn by turn."""
+    """Functions and messages that are added to a conversation as it goes on, turn by turn."""
 
     def offered(self, toolset: Toolset) -> Toolset:
-        """The functions for the next turn."""
+        """Return the functions for the next turn."""
 
     def told(self, messages: list[Message]) -> list[Message]:
-        """The messages for the next turn."""
+        """Return the messages for the next turn."""
 
 
 def converse(
@@ -68,15 +68,15 @@ def converse(
     additions: Additions,
     bounds: Bounds | None = None,
 ) -> list[str]:
-    """The texts of all turns, until the model replies without calling a function.
+    """Run turns until the model replies without a call; return the texts of all turns.
 
     Args:
-        bounds: of equal calls in a row; None: there are none.
+        bounds: on equal calls in a row; None: unlimited.
 
     Raises:
         ModelCallFailed, MustWait: as `ModelCalls.ask`.
         IterationsExhausted: turn `max_iterations` still asks for calls.
-        Parked: a call asked for a person's consent.
+        Parked: a call needs a person's consent.
     """
     messages = list(messages)
     texts = []
@@ -99,11 +99,11 @@ def carry_out(
     refused: Mapping[str, Any] = _NONE,
     finally_: Callable[[Any], Any] = lambda value: value,
 ) -> list[Message]:
-    """What the last reply adds to the conversation: itself, and the result of each of its calls.
+    """Carry out the calls of a reply; return its message, followed by the result of each call.
 
     Args:
-        refused: calls that are not carried out, by id, and what they get for a result.
-        finally_: what the model is shown of the last result, once all calls are carried out.
+        refused: results of calls that must not be carried out, by call id.
+        finally_: applied to the last result, once all calls are carried out.
 
     Raises:
         ConversationTooLarge, Parked: as `converse`.
@@ -113,7 +113,7 @@ def carry_out(
 
 
 def _without_repeated_ids(reply: Reply) -> Reply:
-    """Of calls with the same id the last one counts."""
+    """Return the reply with one call per id: the last one."""
     calls = reply.message.get("tool_calls") or ()
     distinct = {call["id"]: call for call in calls}
     if len(distinct) == len(calls):
@@ -122,9 +122,9 @@ def _without_repeated_ids(reply: Reply) -> Reply:
 
 
 class _Turn:
-    """The calls of one reply. Those to MCP servers overlap; all others keep their order.
+    """The calls of one reply. Those to MCP servers run concurrently; all others run in order.
 
-    Of a reply with more calls than the limit the first are carried out.
+    If a reply has more calls than the limit, only the first ones are carried out.
     """
 
     def __init__(
@@ -145,14 +145,14 @@ class _Turn:
         self._finally = finally_
         limits = self._visit.limits
         self._calls = reply.calls[: limits.calls]
-        # These are not carried out, so there is nothing of them to record.
+        # Not carried out, so there is nothing to record.
         self._surplus = reply.calls[limits.calls :]
         self._values: dict[str, Any] = {}
-        # The commit of the turn follows at once: it is the record of these calls.
+        # If so, the commit that follows at once records these calls.
         self._at_once = all(map(self._is_at_once, self._calls))
 
     def results(self) -> Iterator[Message]:
-        """A tool's message for each call, in the order of the calls."""
+        """Yield a tool message for each call, in the order of the calls."""
         if not self._at_once:
             self._transcript.require_recorded()
         resumed_with = self._visit.resumed_with
@@ -264,7 +264,7 @@ class _Turn:
             if answer != "yes":
                 return _refused(f"{call.name}: declined by a person: {question}")
         visit = self._visit
-        # Ids only tell the calls of one reply apart.
+        # Call ids are unique within a reply only.
         key = f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
         left_s = visit.seconds_left(self._timeout_s)
         place = self._places[call.call_id]
@@ -282,7 +282,7 @@ class _Turn:
         )
 
     def _repeat_effect(self, call: ToolCall, value: Any) -> None:
-        """What a known call has done for the commit of this turn, for this try of it."""
+        """Repeat, for this try's commit, the effect of a call whose result is recorded."""
         tool = self._tool(call)
         if tool is not None and tool.in_commit:
             self._call(call, value)
@@ -305,7 +305,7 @@ class _Turn:
         self._visit.services.run_log.keep("tool", self._visit.mask(text))
 
     def _failure(self, value: Any) -> str | None:
-        """In a line what went wrong, None if nothing did; tools say it at the end of stderr."""
+        """Return in one line why a call failed, from the end of stderr; None if it succeeded."""
         if isinstance(value, Mapping) and "tool_call_loop_alert" in value:
             return "refused: the model repeats this call"
         if not (isinstance(value, Mapping) and "tool_call_error" in value):
@@ -316,10 +316,10 @@ class _Turn:
 
 
 class _Place(NamedTuple):
-    """A call among those of its function in a reply."""
+    """A call's position among the calls of the same function in a reply."""
 
     number: int  # from 1
-    wait_id: str  # of what it waits for, if it does
+    wait_id: str  # names the wait, if the call waits for something
 
 
 def _places(calls: Sequence[ToolCall], aliases: Mapping[str, str]) -> dict[str, _Place]:

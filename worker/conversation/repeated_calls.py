@@ -1,4 +1,4 @@
-"""Which calls of a reply repeat the last ones of their conversation, and are not carried out."""
+"""Refuses calls that repeat the latest ones of their conversation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.worker.llm.client import Message, Reply, ToolCall
 
 
 def repeated(bounds: Bounds, before: Sequence[Message], reply: Reply) -> Mapping[str, Any]:
-    """Calls that go round in circles, by id, and what each gets for a result.
+    """Return results that refuse calls going round in circles, by call id.
 
     Args:
         before: the conversation without the reply; refused calls count too.
@@ -32,7 +32,7 @@ def repeated(bounds: Bounds, before: Sequence[Message], reply: Reply) -> Mapping
 
 
 def _recordable(calls: Sequence[ToolCall]) -> Iterator[Call]:
-    """Those whose arguments can be read."""
+    """Yield the calls whose arguments can be parsed."""
     for call in calls:
         try:
             yield Call(call.name, parse_arguments(call))

@@ -1,7 +1,7 @@
 """Structured output: turns a model's text into a value that conforms to a JSON Schema.
 
-A reply that already conforms costs nothing. Otherwise a second role, the extractor, is asked
-to find the value in the text, and once more with what was wrong with its first answer.
+A reply that already conforms needs no further call. Otherwise another model role, the extractor, is
+asked to find the value in the text, and once more with the errors of its first answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sleipnir.worker.llm.client import Message, ModelCallFailed
 
 Ask = Callable[[Sequence[Message]], str]
 
-# More would bury the first mistake, which is usually the cause of the others.
+# More would bury the first error, which usually causes the others.
 ERRORS_SHOWN = 5
 ERROR_LIMIT = 200
 REPLY_LIMIT = 300
@@ -46,16 +46,16 @@ class Unfit(Exception):
 
 
 class ExtractionFailed(Exception):
-    """No value that conforms to the schema could be had."""
+    """No value that conforms to the schema could be obtained."""
 
 
 def schema_hint(schema: dict[str, Any]) -> str:
-    """What is appended to a node's instructions, or else to its prompt."""
+    """Return what is appended to a node's instructions, or to its prompt if it has none."""
     return f"\n\n{_HINT}\nSchema:\n{_indented(schema)}"
 
 
 def clean(text: str) -> str:
-    """The text without leading `<think>` sections and without a code fence around it."""
+    """Return the text without leading `<think>` sections and without a code fence around it."""
     start = _after_blanks(text, 0)
     while text.startswith(_THOUGHT, start):
         end = text.find(_THOUGHT_END, start)
@@ -68,15 +68,15 @@ def clean(text: str) -> str:
 
 
 def _after_blanks(text: str, start: int) -> int:
-    return _BLANKS.match(text, start).end()  # type: ignore[union-attr]  # it matches nothing, too
+    return _BLANKS.match(text, start).end()  # type: ignore[union-attr] # it always matches
 
 
 def accept(text: str, schema: dict[str, Any], limit_s: float = DEFAULT_LIMIT_S) -> Any:
-    """The value of a reply that is JSON and conforms to the schema.
+    """Parse a reply as JSON and check it against the schema; return its value.
 
     Raises:
-        Unfit: if it is not, or does not.
-        ExtractionFailed: if the schema is none, or the check takes too long.
+        Unfit: it is not JSON, or does not conform.
+        ExtractionFailed: the schema is invalid, or the check takes too long.
     """
     value = _parse(clean(text))
     try:
@@ -84,7 +84,7 @@ def accept(text: str, schema: dict[str, Any], limit_s: float = DEFAULT_LIMIT_S) 
     except pool.TookTooLong as error:
         raise ExtractionFailed(f"structured output: {error}") from error
     except SchemaInvalid as error:
-        # Validation before the run may be switched off.
+        # Possible, as validation before the run may be switched off.
         raise ExtractionFailed(f"output_schema: {_shortened(str(error), ERROR_LIMIT)}") from error
     except Unchecked as error:
         problem = _shortened(str(error), ERROR_LIMIT)
@@ -101,14 +101,14 @@ def extract(
     last_turn: str | None = None,
     limit_s: float = DEFAULT_LIMIT_S,
 ) -> Any:
-    """The value in a model's output: as it is, or found by at most two extractor calls.
+    """Return the value in a model's output: as it is, or found by at most two extractor calls.
 
     `last_turn` is the text of the last turn alone, where the output is that of several turns;
-    `limit_s` the processor time that one check against the schema may take.
+    `limit_s` is the processor time that one check against the schema may take.
 
     Raises:
-        ExtractionFailed: if both replies of the extractor are unfit, or a call of it fails;
-            at once if the schema is none, or a check takes too long.
+        ExtractionFailed: both replies of the extractor are unfit, or one of its calls fails; at
+            once if the schema is invalid or a check takes too long.
     """
     for text in dict.fromkeys((output, output if last_turn is None else last_turn)):
         try:
@@ -124,7 +124,7 @@ def extract(
 def extractor_messages(
     schema: dict[str, Any], text: str, problem: str | None = None
 ) -> list[Message]:
-    """What the extractor is asked; `problem` is what was wrong with `text`, its own last reply."""
+    """Build the extractor's prompt; `problem` says what is wrong with `text`, its last reply."""
     parts = [f"Schema:\n{_indented(schema)}", f"Text:\n{text}"]
     if problem is not None:
         parts.append(

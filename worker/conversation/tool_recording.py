@@ -1,4 +1,4 @@
-"""What tools and MCP servers returned: recorded with a run, and returned again in a replay."""
+"""Records the results of tools and MCP servers with a run, and returns them in a replay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sleipnir.worker.llm.recording.redaction import redacted
 from sleipnir.worker.tools.call import Completed
 from sleipnir.worker.visit.context import Visit
 
-# Recordings are large, and the runs of a batch share one.
+# Recordings are large, but the runs of a batch share one.
 _LOADED_AT_ONCE = 8
 _SHOWN_CHARACTERS = 200
 
@@ -27,14 +27,14 @@ _Results = Mapping[str, Sequence[RecordedToolCall]]
 
 
 class ToolRecording:
-    """Stands between the model's calls and the tools, in runs that are recorded or replay."""
+    """Wraps tools in runs that are recorded or replayed."""
 
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
         self._load = lru_cache(_LOADED_AT_ONCE)(self._loaded)
 
     def around(self, tool: ResolvedTool, visit: Visit[Any]) -> ResolvedTool:
-        """The tool as this run is to have it: itself, recorded, or its recorded results."""
+        """Return the tool unchanged, wrapped to record results, or replaced by recorded ones."""
         context = visit.context
         if context.replay is not None and not context.live_tools:
             results = self._results(context.replay)
@@ -53,7 +53,7 @@ class ToolRecording:
                 result=redacted(outcome.value, visit.secrets),
                 node=visit.node_id,
             )
-            # As a model's reply: what cannot be recorded has happened all the same.
+            # As for a model's reply: the call counts even if it cannot be recorded.
             with contextlib.suppress(RedisError):
                 self._recordings.add(_root(visit), _key(invocation), recorded)
         return outcome
@@ -61,7 +61,7 @@ class ToolRecording:
     def _replayed(
         self, results: _Results, visit: Visit[Any], invocation: ToolInvocation
     ) -> Completed:
-        """The n-th of a run's equal calls gets the n-th result, or else the last one."""
+        """Return the n-th recorded result for the n-th of equal calls; after that, the last one."""
         arguments = redacted(invocation.arguments, visit.secrets)
         group = _group(invocation.name, arguments)
         found = results.get(group)
@@ -80,11 +80,11 @@ class ToolRecording:
         try:
             return self._load(digest)
         except LookupError:
-            return {}  # the next model call says that it has expired
+            return {}  # the next model call reports that the recording has expired
 
     def _loaded(self, digest: str) -> _Results:
         calls = self._recordings.get(digest)
-        if calls is None:  # not to be remembered: it may be brought again
+        if calls is None:  # do not cache: it may be uploaded again
             raise LookupError(digest)
         return _by_group(calls)
 

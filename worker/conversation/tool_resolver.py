@@ -1,4 +1,4 @@
-"""From the `tools` of a node to the functions its model may call."""
+"""Resolves the `tools` of a node to the functions its model may call."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from sleipnir.worker.visit.context import Visit
 
 @dataclass(frozen=True, slots=True)
 class ToolResolver:
-    """What one worker process has for calling tools; may be used from many threads at once."""
+    """What one worker process needs for calling tools; thread-safe."""
 
     settings: Settings
     secrets: Secrets
     mcp: McpPool
-    cache: Path  # directories that tools find again on this machine
+    cache: Path  # of directories that tools find again on this machine
     recording: ToolRecording
 
     def resolve(self, visit: Visit[LlmNode]) -> Toolset:
-        """The functions that a node lists: exactly these, in its order."""
+        """Return exactly the functions that a node lists, in its order."""
         return self._resolved(visit.agent.toolbox.select(visit.node.tools or ()), visit)
 
     def resolve_all(self, visit: Visit[Any]) -> Toolset:
-        """All functions of the visit's agent: global tools, its own, those of its servers."""
+        """Return all functions of the visit's agent: global tools, its own, its servers'."""
         functions = visit.agent.toolbox.functions
         return self._resolved(ToolSelection(functions, tuple(visit.graph.mcp_servers)), visit)
 
@@ -51,16 +51,16 @@ class ToolResolver:
         servers: Sequence[str],
         taken: Iterable[str],
     ) -> Toolset:
-        """Functions that come to those of the agent, of tool files and of whole servers.
+        """Return functions of tool files and of whole servers, to be added to the agent's own.
 
         Args:
-            taken: names of the functions that are there already.
+            taken: names of the functions that the agent has already.
         """
         selection = ToolSelection(tuple(functions), tuple(servers))
         return self._resolved(selection, visit, servers, taken)
 
     def make_instructions(self, visit: Visit[Any]) -> Completed | NeedsConfirmation:
-        """Call the function `_instructions` of the agent's tools file, which it has."""
+        """Call the `_instructions` function of the agent's tool file, which must exist."""
         function = visit.agent.toolbox.instructions
         assert function is not None, "validated before the run"
         call = ToolInvocation(function.name, {}, f"{visit.idempotency_key}:{function.name}")

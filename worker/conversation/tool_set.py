@@ -1,4 +1,4 @@
-"""The functions that the model of one node may call, wherever they come from."""
+"""The functions that one node's model may call, wherever they come from."""
 
 from __future__ import annotations
 
@@ -16,41 +16,42 @@ from sleipnir.worker.visit.outcome import Asked, ChildEnd
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """One call of a function, its arguments parsed."""
+    """One call of a function, with its arguments parsed."""
 
     name: str
     arguments: dict[str, Any]
-    key: str  # equal for every try of this call
-    approvals: tuple[str, ...] = ()  # the questions a person said yes to
+    key: str  # the same for every try of this call
+    approvals: tuple[str, ...] = ()  # the questions that a person answered with yes
     timeout_s: float | None = None
-    place: int = 1  # among the calls of this function in its reply
-    # The result that was recorded, where a turn is taken up and only its part in the commit counts.
+    place: int = 1  # position among the calls of this function in its reply, from 1
+    # The recorded result, if a turn is resumed and only the call's effect on the commit is
+    # repeated.
     known: Any = None
-    arrived: str | None = None  # what came of the thing that it waits for, if it waited for any
+    arrived: str | None = None  # result of what the call was waiting for, if anything
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The call's result is what comes of this; it has changed nothing yet."""
+    """The call's result is that of what it waits for; it has changed nothing yet."""
 
     thing: Asked | ChildEnd
 
 
-# Records an entry of the conversation, with whatever else belongs to the same transition:
-# position, entry, event, usage, as `ConversationService.record` takes them.
+# Records an entry of the conversation, together with whatever belongs to the same transition. Takes
+# position, entry, event and usage, as `ConversationService.record` does.
 Recorder: TypeAlias = Callable[[int, Mapping[str, Any], Event | None, Usage], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The call changes something of the engine's, once: with the record of its result."""
+    """The call changes the engine's state, once, in the transition that records its result."""
 
     value: Any
-    record: Recorder  # raises `EffectRefused` where there is nothing to change
+    record: Recorder  # raises `EffectRefused` if there is nothing to change
 
 
 class EffectRefused(Exception):
-    """The call has changed nothing; this is its result."""
+    """The call has changed nothing; `result` is its result."""
 
     def __init__(self, value: Any) -> None:
         super().__init__(str(value))
@@ -62,16 +63,17 @@ CallOutcome: TypeAlias = Completed | NeedsConfirmation | Waits | Effect
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTool:
-    """One function: what the model is told of it, and how it is called."""
+    """One function: its declaration for the model, and how it is called."""
 
     declaration: Declaration
     call: Callable[[ToolInvocation], CallOutcome]
-    # Calls of one turn may run side by side; all others keep their order.
+    # Whether calls of one turn may run concurrently; otherwise they run in order.
     overlaps: bool = False
-    # What it does lies in the commit of the turn: it is called again where a turn is taken up.
+    # Whether it takes effect with the turn's commit only, and must be called again when the turn is
+    # resumed.
     in_commit: bool = False
-    # It is over at once and changes nothing but what the turn commits: calls of nothing else are
-    # not recorded before that.
+    # Whether it returns at once and changes nothing but the turn's commit. Turns with such calls
+    # only are not recorded before their commit.
     at_once: bool = False
 
     @property
@@ -81,17 +83,17 @@ class ResolvedTool:
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """All functions offered to one node's model, by name."""
+    """The functions offered to one node's model, by name."""
 
     tools: Mapping[str, ResolvedTool] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()  # of what could not be offered
-    # Other names under which some of them are called, without being told of.
+    warnings: tuple[str, ...] = ()  # about functions that could not be offered
+    # Other names by which the model may call some of them; these are not declared to it.
     aliases: Mapping[str, str] = field(default_factory=dict)
-    # How long a guarded tool waits for consent; None: for ever.
+    # How long a guarded tool waits for consent; None: forever.
     consent_within_s: float | None = None
 
     def with_tools(self, more: Iterable[ResolvedTool]) -> Toolset:
-        """The same, and more functions after them."""
+        """Return the set with more functions added at the end."""
         added = {tool.name: tool for tool in more}
         return replace(self, tools={**self.tools, **added}) if added else self
 

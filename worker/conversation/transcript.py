@@ -1,18 +1,17 @@
-"""A conversation as it survives its worker: what is recorded is never asked or done again.
+"""A conversation that survives its worker: what is recorded is never asked or done again.
 
-Every reply of the model is recorded as it comes, before anything is done on its account, and so is
-every result of a call, unless the commit of the turn follows at once. Another worker that takes the
-visit over asks the same questions in the same order, and is answered from the record as far as that
-goes.
+Every reply of the model is recorded when it arrives, before any of its calls is carried out, and so
+is every result of a call, unless the turn's commit follows at once. A worker that takes the visit
+over asks the same questions in the same order, and is answered from the record as far as it goes.
 
-Entries of a visit, in the order they were made:
+Entries of a visit, oldest first:
     {"reply": message, "usage": […]}             of the model, or of the extractor
-    {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1; of what comes
-                                                 before the first reply the turn is 0
+    {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1; turn 0 is
+                                                 for what comes before the first reply
     {"turn": n, "call": id, "question": text}    a guarded call asked a person, and the visit parked
     {"turn": n, "call": id, "answer": text}      the person's answer
-    {"noted": {…}, "usage": […]}                 of another model on the way: see `note`
-    {"attempt": n, "usage": […]}                 the attempt failed; what follows is a fresh one
+    {"noted": {…}, "usage": […]}                 another model was asked meanwhile: see `note`
+    {"attempt": n, "usage": […]}                 the attempt failed; a new one follows
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from sleipnir.worker.visit.context import Visit
 
 
 class ConversationTooLarge(ModelCallFailed):
-    """What is recorded of a conversation would be over its limit."""
+    """The record of a conversation would exceed its limit."""
 
     may_pass = False
 
@@ -43,7 +42,7 @@ class ConversationTooLarge(ModelCallFailed):
 
 
 class Transcript:
-    """The record of one visit's conversation; calls of one turn may add to it side by side."""
+    """The record of one visit's conversation; thread-safe, as calls of a turn may be concurrent."""
 
     def __init__(self, visit: Visit[Any]) -> None:
         self._conversation = visit.services.conversation
@@ -51,7 +50,7 @@ class Transcript:
         self._lock = Lock()
         self._position = len(entries)
         self._limit_bytes = visit.limits.conversation_bytes
-        self._taken_bytes = 0  # of entries of this attempt
+        self._taken_bytes = 0  # size of this attempt's entries
         self._replies: list[Reply] = []
         self._results: dict[tuple[int, str], Any] = {}
         self._notes: list[Mapping[str, Any]] = []
@@ -69,25 +68,25 @@ class Transcript:
 
     @property
     def last_reply(self) -> str:
-        """What tells the last reply from others, for whoever takes the conversation up too."""
+        """The last reply as text; the same for a worker that takes the conversation over."""
         return encode(self._replies[self._turn - 1].message)
 
     @property
     def unrecorded_usage(self) -> Usage:
-        """Of the last reply, if it was too large for the record."""
+        """Usage of the last reply, if it was too large to be recorded."""
         return self._unrecorded.usage if self._unrecorded is not None else NO_USAGE
 
     def next_reply(self) -> Reply | None:
-        """The reply to the next question, if it was given before."""
+        """Return the next recorded reply, or None if the model has to be asked."""
         if self._turn == len(self._replies):
             return None
         self._turn += 1
         return self._replies[self._turn - 1]
 
     def took(self, reply: Reply) -> None:
-        """The model replied: nobody asks it for that again.
+        """Record a reply, so that the model is not asked for it again.
 
-        One that is too large for the record may still be the last: `require_recorded` tells.
+        One that is too large is not recorded, but may still be the last: see `require_recorded`.
         """
         self._replies.append(reply)
         self._turn += 1
@@ -98,21 +97,21 @@ class Transcript:
             self._unrecorded = None
 
     def require_recorded(self) -> None:
-        """What comes next is done on account of the last reply.
+        """Make sure that the last reply is recorded before acting on it.
 
         Raises:
-            ConversationTooLarge: it was too large, as everything that is recorded may be.
+            ConversationTooLarge: it was too large to be recorded.
         """
         if self._unrecorded is not None:
             raise ConversationTooLarge(self._limit_bytes)
 
     def result_of(self, call_id: str) -> tuple[bool, Any]:
-        """Whether a call of the last reply has its result, and that."""
+        """Return whether a call of the last reply has a recorded result, and the result."""
         key = (self._turn, call_id)
         return key in self._results, self._results.get(key)
 
     def result_before_replies(self, call_id: str) -> tuple[bool, Any]:
-        """The same of something that comes before the first reply."""
+        """Likewise for something that comes before the first reply."""
         key = (0, call_id)
         return key in self._results, self._results.get(key)
 
@@ -124,14 +123,14 @@ class Transcript:
         recorder: Recorder | None = None,
         usage: Usage = NO_USAGE,
     ) -> None:
-        """A call of the last reply was carried out, or something before the first reply.
+        """Record the result of a call of the last reply, or of something before the first reply.
 
         Args:
-            recorder: what brings its effect about, and makes this entry with it.
-            usage: of what it took.
+            recorder: applies the call's effect and adds this entry in one transition.
+            usage: what the call has used.
 
         Raises:
-            EffectRefused: there was nothing to bring about; nothing is recorded.
+            EffectRefused: there was nothing to change; nothing is recorded.
         """
         entry = {"turn": self._turn, "call": call_id, "result": value}
         self._append(entry, event, usage, recorder)
@@ -139,20 +138,20 @@ class Transcript:
 
     @property
     def notes(self) -> Sequence[Mapping[str, Any]]:
-        """What was noted, by earlier attempts too."""
+        """All notes, including those of earlier attempts."""
         return self._notes
 
     def note(self, entry: Mapping[str, Any], usage: Usage) -> None:
-        """Another model was asked on the way, and is not to be asked again."""
+        """Record the reply of another model, so that it is not asked again."""
         self._append({"noted": entry, "usage": usage.to_list()}, usage=usage)
         self._notes.append(entry)
 
     def question(self, call_id: str, text: str) -> dict[str, Any]:
-        """The entry of a question about a call of the last reply; parking records it."""
+        """Return the entry of a question about a call of the last reply; parking records it."""
         return {"turn": self._turn, "call": call_id, "question": text}
 
     def answer(self, text: str) -> None:
-        """A person answered the question that is open, if one is."""
+        """Record a person's answer to the open question, if there is one."""
         if self._asked is not None:
             turn, call_id, question = self._asked
             self._asked = None
@@ -160,7 +159,7 @@ class Transcript:
             self._append({"turn": turn, "call": call_id, "answer": text})
 
     def answers_to(self, call_id: str) -> Mapping[str, str]:
-        """The questions that a call of the last reply asked so far, with their answers."""
+        """Return the questions that a call of the last reply has asked, with their answers."""
         return self._answers[self._turn, call_id]
 
     def _append(
@@ -184,7 +183,7 @@ class Transcript:
         if "attempt" in entry:
             self._taken_bytes = 0
             self._replies.clear()
-            # What comes before the conversation is no part of the attempt.
+            # What comes before the conversation does not belong to the attempt, so keep it.
             self._results = {key: kept for key, kept in self._results.items() if key[0] == 0}
             self._answers.clear()
         elif "reply" in entry:

@@ -1,4 +1,4 @@
-"""Admits a visit that this worker has begun: makes what its executor gets."""
+"""Admit a visit that this worker has begun: build what its executor gets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,14 @@ from sleipnir.worker.visit.services import VisitServices
 def admit(
     services: Services, lease: Lease, agent: LoadedAgent, begun: Begun, cancelled: Cancellation
 ) -> Delivery:
-    """What is executed here: not what needs a process of its own, or has been executed before."""
+    """Return the delivery to execute in this process.
+
+    A visit that has lost several workers is executed in a process of its own instead, and one whose
+    step is already staged is only advanced.
+
+    Raises:
+        DeliveryOver: in both of these cases, once that is done.
+    """
     if services.isolation is not None and begun.tries > ISOLATED_AFTER_LOSSES:
         services.isolation.execute(lease, agent.digest, cancelled, staged=begun.staged)
         raise DeliveryOver("a process of its own has executed it")
@@ -51,7 +58,7 @@ def make_visit(
     begun: Begun,
     cancelled: Cancellation,
 ) -> Visit[Any]:
-    """What the executor gets."""
+    """Build the `Visit` that the executor gets."""
     step, node_id, index = parse_visit_id(lease.visit)
     state = begun.state
     if index is not None:
@@ -82,7 +89,7 @@ def make_visit(
 
 
 def _invocation(map_node: BaseNode, begun: Begun) -> tuple[str, Snapshot]:
-    """The branch of a map, and what it sees: the state and its item."""
+    """Return the branch of a map, and the state it sees: the run's with the invocation's item."""
     assert isinstance(map_node, MapNode)
     if begun.item is None:
         return map_node.branch, begun.state
@@ -108,7 +115,7 @@ def _visit_services(
 
 
 def _resumption(store: RunStore, lease: Lease, node_id: str, begun: Begun) -> Any:
-    """What the visit goes on with: an answer, a child's result, the results of a map."""
+    """Return what the visit resumes with: an answer, a child's result or the results of a map."""
     if "map" in begun.results:
         return store.parking.read_map(lease.run_id, lease.visit)
     for call in ("question", "child"):
@@ -121,6 +128,6 @@ def _resumption(store: RunStore, lease: Lease, node_id: str, begun: Begun) -> An
 def _answer_ahead(
     answers: Mapping[str, list[str]], node_id: str, visit_number: int
 ) -> dict[str, str] | None:
-    """The answer given at submission for this visit of a node: the n-th visit takes the n-th."""
+    """Return the answer submitted in advance for this visit: the n-th visit takes the n-th."""
     given = answers.get(node_id, ())
     return {"answer": given[visit_number - 1]} if 0 < visit_number <= len(given) else None

@@ -17,7 +17,7 @@ from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.worker.executors import import_executors
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 
-# Agents that one process keeps in memory: what there is more of is read again when it is needed.
+# Agents a process keeps in memory; the oldest is dropped and read again when needed.
 _KEPT = 500
 
 
@@ -29,9 +29,9 @@ class BundleCache:
     """Loaded agents by bundle digest.
 
     Args:
-        directory: where they are unpacked.
-        expect_calls: is told of models that will be called, by their names in a graph; None is
-            the name where the graph leaves the model to the engine.
+        directory: where bundles are unpacked.
+        expect_calls: called with the models that an agent will call, by their names in the graph;
+            None stands for the engine's default model.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class BundleCache:
         self._lock = Lock()
 
     def get(self, digest: str) -> LoadedAgent:
-        """The agent of a bundle.
+        """Return the agent of a bundle.
 
         Raises:
-            BundleError: if the bundle is gone or damaged, or holds no usable graph.
+            BundleError: if the bundle is missing or damaged, or holds no usable graph.
         """
         found = self._loaded.get(digest)
         if found is None:
@@ -77,27 +77,28 @@ class BundleCache:
         except BundleError:
             raise
         except OSError:
-            raise  # the machine's fault: another one, or this one later, can load it
+            raise  # the machine's fault: another worker, or this one later, may be able to load it
         except Exception as error:
             raise BundleError(f"bundle {digest}: {error!r}") from error
         if graph is None:
             raise BundleError(f"bundle {digest}: it has no usable graph")
-        # Before a visit has its lease, and the worker is to answer for it.
+        # Import before a visit takes its lease, whose time would pass meanwhile.
         import_executors({node.type for node in graph.nodes.values()})
-        # A library may take seconds to import: better now, beside the nodes before the call.
+        # A library may take seconds to import: start now, while nodes before the first call
+        # execute.
         models = _models_in(graph)
         if models:
             self._expect_calls(models)
         loaded = LoadedAgent(digest, graph, target, directory)
         try:
-            _ = loaded.secrets  # every visit needs them
+            _ = loaded.secrets  # read now: every visit needs them
         except OSError as error:
             raise BundleError(f"cannot read {error.filename}: {reason(error)}") from error
         return loaded
 
 
 def _models_in(graph: Graph) -> set[str | None]:
-    """The models that nodes of a graph call, by their names there."""
+    """Return the models that a graph's nodes call, by their names in the graph."""
     asking = (LlmNode, TurnNode)
     return {
         getattr(node, "model", None) or graph.model

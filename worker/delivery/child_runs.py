@@ -1,4 +1,4 @@
-"""The children that the model of a visit's run starts: runs of their own in the store."""
+"""The child runs that a model starts, as runs of their own in the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sleipnir.scheduler.runs.model import Failure, Lease, RunContext
 from sleipnir.worker.services import Services
 from sleipnir.worker.visit.services import SpawnOrder
 
-# Few visits start another run.
+# Lazy, as few visits start another run.
 with lazy_imports():
     from sleipnir.scheduler.agents import roster
     from sleipnir.scheduler.runs import submit
@@ -20,7 +20,7 @@ _CANCELLED = Failure("cancelled", "cancelled by the agent that had spawned it", 
 
 
 class StoredChildren:
-    """The children of one leased visit's run."""
+    """The children of the run that a leased visit belongs to (a `ChildService`)."""
 
     __slots__ = ("_context", "_lease", "_node_id", "_services")
 
@@ -31,7 +31,9 @@ class StoredChildren:
         self._context = context
 
     def spawn(self, order: SpawnOrder) -> int | None:
-        """Start a child, once."""
+        """Start a child, at most once per id; return how many are alive if that is already the
+        most.
+        """
         digest = submit.child_digest(self._context, order.agent, order.deepest)
         child = submit.child_run(
             self._services.agents.get(digest).graph,
@@ -50,17 +52,17 @@ class StoredChildren:
         return children.start(self._lease, child, order.most, event=event)
 
     def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
-        """Of children."""
+        """Return the statuses of children; None for one whose record is gone."""
         return self._services.store.children.statuses(run_ids)
 
     def result(self, run_id: str) -> Mapping[str, Any] | None:
-        """Of a child that is over."""
+        """Return the result of a child that has ended, or None."""
         return self._services.store.children.result(run_id)
 
     def texts(self, run_id: str) -> str | None:
-        """What a child has said beyond its output."""
+        """Return everything a child's model has said, if that is more than its output."""
         return self._services.store.children.texts(run_id)
 
     def cancel(self, run_id: str) -> None:
-        """Cancel a child, if it is not over."""
+        """Cancel a child if it has not ended."""
         self._services.store.runs.close(run_id, "cancelled", _CANCELLED)

@@ -11,12 +11,12 @@ from sleipnir.worker.visit.context import Visit
 
 
 class DeliveryOver(Exception):
-    """There is nothing more to do for a delivery; what was to be done about its visit is done."""
+    """Nothing more to do for a delivery; its visit has been dealt with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The lease, what the store said when it was taken, and what the executor gets."""
+    """The lease, the reply to `begin`, and the `Visit` that the executor gets."""
 
     services: Services
     lease: Lease

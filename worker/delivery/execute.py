@@ -1,4 +1,4 @@
-"""Runs the body of a node: the agent's code runs here, and only here."""
+"""Executes a node's body; the agent's code runs here and nowhere else."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from sleipnir.worker.visit.outcome import Failed, Outcome, Wrote, internal_error
 
 logger = logging.getLogger(__name__)
 
-# The scheduler ends overdue runs twice a second.
+# More than the scheduler needs to end an overdue run: it looks twice a second.
 _UNTIL_SWEPT_S = 1.0
 
 
 def execute(delivery: Delivery) -> Outcome:
-    """What became of the node.
+    """Execute the node and return its outcome.
 
     Raises:
-        DeliveryOver: the time of its run was over before it was done.
-        TransitionRefused, RedisError: while its conversation was recorded.
+        DeliveryOver: the run's time was over before the node was done.
+        TransitionRefused, RedisError: while recording its conversation.
     """
     visit = delivery.visit
     outcome = _outcome(visit)
     if visit.run_ends_at is not None and monotonic() >= visit.run_ends_at:
-        # Its run is over; or has got more time meanwhile, and another try may use that.
+        # Either the run has ended, or its deadline was extended meanwhile and the next try may use
+        # that.
         delivery.services.store.visits.requeue(delivery.lease, _UNTIL_SWEPT_S)
         raise DeliveryOver("the time of its run is over")
     return outcome
@@ -44,7 +45,7 @@ def _outcome(visit: Visit[Any]) -> Outcome:
     if isinstance(node, NEEDS_NEXT) and visit.item_index is None and not node.targets:
         return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
     if visit.attempt > 1 and isinstance(node, RetriedNode):
-        visit.services.conversation.entries()  # for what earlier attempts used
+        visit.services.conversation.entries()  # reads what earlier attempts used
     try:
         outcome = EXECUTORS[node.type](visit)
     except NodeFailed as failure:
@@ -54,7 +55,7 @@ def _outcome(visit: Visit[Any]) -> Outcome:
     except TextTooLong as error:
         return Failed("R021", f"node '{visit.node_id}': {error} (value_limit_bytes)")
     except (TransitionRefused, RedisError):
-        raise  # while recording a turn: the visit is not ours any more, or comes back
+        raise  # while recording a turn: the visit is no longer ours, or will be redelivered
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
         return internal_error(visit.node_id, visit.mask(repr(error)))

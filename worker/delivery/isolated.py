@@ -1,8 +1,8 @@
-"""Forks a process for each visit that its worker wants alone in one.
+"""Forks a process for each visit that the worker wants isolated.
 
-`python -m sleipnir.worker.delivery.isolated` is started by `isolation`. Such a process takes the
-lease that the worker has taken, and does with the visit what a worker does. Nothing else is in
-there that could end it.
+`isolation` starts it as `python -m sleipnir.worker.delivery.isolated`. The forked process takes
+over the worker's lease and handles the visit as a worker does. It executes nothing else that could
+crash it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _IDLE_S = 300.0
 
 
 def main() -> int:
-    """Serve until the worker is gone, or has had no use for this for a while."""
+    """Serve until the worker is gone, or has sent nothing for a while."""
     _ignore_signals()
     import_all()
     with _standard_input() as requests, selectors.DefaultSelector() as selector:
@@ -74,11 +74,11 @@ class _Child:
     """A forked process; the worker listens at the other end of its channel."""
 
     pid: int
-    died: int  # becomes readable then
+    died: int  # pidfd, readable once it has exited
     channel: Connection[Any, Any]
 
     def report(self) -> None:
-        """Tell how it ended."""
+        """Report its exit status to the worker."""
         _, status = os.waitpid(self.pid, 0)
         with suppress(OSError):
             self.channel.send_bytes(ENDED % os.waitstatus_to_exitcode(status))
@@ -114,7 +114,7 @@ def _fork(not_for_it: Iterable[Any], channel: int, printed: int) -> _Child:
 
 
 def _execute(channel: Connection[Any, Any]) -> int:
-    """Execute one visit; `INCONCLUSIVE` where that failed for reasons that are not its own."""
+    """Execute one visit; return `INCONCLUSIVE` if a failure was not the visit's own."""
     try:
         order: Order = channel.recv()
     except (EOFError, OSError):
@@ -141,16 +141,16 @@ def _execute(channel: Connection[Any, Any]) -> int:
 
 
 def _ignore_signals() -> None:
-    """Whoever stops a worker may tell all its processes; the worker says what is to be done.
+    """Ignore signals that are meant for the worker; it tells its processes what to do.
 
-    Not SIG_IGN: programs would inherit that.
+    Handlers rather than SIG_IGN, which programs would inherit.
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
 
 
 def _standard_input() -> socket.socket:
-    """The socket that comes as standard input; programs must not get that."""
+    """Return the socket passed as standard input, and keep it from being inherited by programs."""
     requests = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -159,14 +159,14 @@ def _standard_input() -> socket.socket:
 
 
 def _configure_logging(order: Order) -> None:
-    """Without times: the worker's log puts them in front."""
+    """Log without timestamps: the worker's log adds them."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     for name, level in order.log_levels.items():
         logging.getLogger(name).setLevel(level)
 
 
 def _beat(channel: Connection[Any, Any]) -> None:
-    """Show that the interpreter runs, for as long as somebody looks."""
+    """Show that the interpreter is running, until the worker closes the channel."""
     with suppress(OSError):
         while True:
             channel.send_bytes(ALIVE)
@@ -174,11 +174,11 @@ def _beat(channel: Connection[Any, Any]) -> None:
 
 
 def _listen(channel: Connection[Any, Any], services: Services, lease: Lease) -> None:
-    """Drop the visit when told to, and when the worker is gone."""
+    """Drop the visit when told to, or when the worker is gone."""
     with suppress(EOFError, OSError):
         channel.recv_bytes()
     services.leases.closed = True
-    # Before its programs are ended: what they come to then must not count.
+    # Requeue before ending its programs, so that their failing does not count.
     try:
         services.store.visits.requeue(lease)
     except TransitionRefused:

@@ -1,7 +1,7 @@
-"""Executes a visit that lost workers before in a process of its own, beside all others.
+"""Executes a visit that has lost workers in a process of its own.
 
-What a node does to its process is then done to nobody else, and proves something: where that
-process dies while this worker lives, it is the visit's doing.
+There it can harm no other visit, and a crash tells who is to blame: if the process dies while this
+worker lives, the visit did it.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ from sleipnir.worker.visit.lease import Leases
 
 logger = logging.getLogger("sleipnir.worker")
 
-# Workers that a visit may lose before it is isolated: one is bad luck, as is running beside the
-# visit that killed them.
+# Workers a visit may lose before it is isolated: one may be bad luck, such as having run beside the
+# visit that killed it.
 ISOLATED_AFTER_LOSSES = 2
 
-# How the process says that its end tells nothing of the visit: Redis is away, or a defect of ours.
+# Exit status that says nothing about the visit: Redis is unavailable, or there is a bug in the
+# engine.
 INCONCLUSIVE = 75
-# What it says each second while its interpreter runs, what once it begins with the visit; what
-# its template says of it, with its pid and its exit status; what it is told when the visit is ours
-# no more.
+# Messages: the process sends `ALIVE` every second while its interpreter runs, and `BEGUN` once it
+# begins the visit; its template sends `FORKED` with the pid and `ENDED` with the exit status; the
+# worker sends `STOP` when the visit is no longer ours.
 ALIVE, BEGUN = b"alive", b"begun"
 FORKED, ENDED = b"forked %d", b"ended %d"
 STOP = b"stop"
 BEAT_S = 1.0
 
 _UNTIL_A_SLOT_IS_FREE_S = 1.0
-# Importing takes a second; much longer where everything is swapped out.
+# Importing takes a second, but much longer on a machine that is swapping.
 _START_LIMIT_S = 120.0
 _SHORTEST_SILENCE_S = 10.0
-# Its programs get their grace period first.
+# The process first gives its programs their grace period.
 _STOPPING_LIMIT_S = GRACE_S + 3.0
-# Whoever ends a whole container ends us as well, this soon.
+# What ends a whole container ends this worker too, within this time.
 _COMMON_END_S = 0.5
 
 _LOG_BYTES = 64 * 1024
@@ -61,21 +62,21 @@ _LONGEST_LINE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the process is told: the visit, as its worker has begun it, and how to work."""
+    """What the process is told: the visit its worker has begun, and how to execute it."""
 
     settings: Settings
     lease: Lease
     digest: str
-    mark: str  # of the programs that it runs
-    temporary: Path  # for its temporary files, which may outlive it
+    mark: str  # of the programs it runs
+    temporary: Path  # of its temporary files, which may outlive it
     log_levels: dict[str, int]
 
 
 class Isolation:
-    """The processes for single visits of one worker: at most as many at once as there are cores.
+    """One worker's processes for single visits: at most as many at once as there are cores.
 
     Args:
-        leases: the worker's, which tell whether it is on its way out; then nothing is proved.
+        leases: the worker's; they tell whether it is stopping, when a crash proves nothing.
     """
 
     def __init__(self, store: RunStore, leases: Leases) -> None:
@@ -85,14 +86,14 @@ class Isolation:
         self._slots = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
 
     def execute(self, lease: Lease, digest: str, cancelled: Cancellation, *, staged: bool) -> None:
-        """Have a visit that this worker has begun executed in a process of its own.
+        """Execute a visit that this worker has begun in a process of its own.
 
         Afterwards it is committed or requeued, or its crash is recorded.
 
         Raises:
-            TransitionRefused: it is not ours any more.
+            TransitionRefused: the visit is no longer ours.
         """
-        # One that is staged cannot be requeued; it only advances its step, which is quick.
+        # A staged visit cannot be requeued; it only advances its step, which is quick.
         if not self._slots.acquire(blocking=staged):
             self._store.visits.requeue(lease, _UNTIL_A_SLOT_IS_FREE_S)
             return
@@ -122,7 +123,7 @@ class Isolation:
         if ended.how is None:
             self._store.visits.clear_crashes(lease)
         elif not ended.begun:
-            # Not the visit's doing; its timer brings it back.
+            # Not the visit's doing; its timer will redeliver it.
             logger.warning("run %s visit %s: %s", lease.run_id, lease.visit, ended.how)
         elif not cancelled.wait(_COMMON_END_S):
             if self._leases.closed:
@@ -136,7 +137,7 @@ class Isolation:
 
 @contextmanager
 def _program() -> Iterator[str]:
-    """The mark of a process; what that leaves behind when it dies comes to this one, and ends."""
+    """Yield the mark of a process; programs it leaves behind are ended on exit."""
     program = programs.begin()
     try:
         yield program.mark
@@ -146,30 +147,31 @@ def _program() -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """How a process ended; `how` is None if it has seen to its visit."""
+    """How a process ended; `how` is None if it handled its visit."""
 
     how: str | None
-    begun: bool  # it had begun with the visit, and died of that
+    begun: bool  # it had begun the visit, so a crash counts against it
 
 
 class _Template:
-    """A process with everything imported, which forks one for each visit.
+    """A process with everything imported, which forks one process per visit.
 
-    Not this one: it has threads, and a fork of it could wait for ever for a lock that one holds.
+    The worker itself has threads: a fork of it could wait forever for a lock that one of them
+    holds.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
-        # Never over: what its forks leave behind ends with their visits.
+        # Never ended: what its forks leave behind ends with their visits.
         self._program: programs.Program | None = None
 
     def fork(self, channel: int, printed: int) -> None:
         """Have a process forked that talks over `channel` and prints to `printed`.
 
         Raises:
-            OSError: there is no process to do so.
+            OSError: the template process cannot be started or reached.
         """
         with self._lock:
             if self._process is None or self._process.poll() is not None:
@@ -185,21 +187,21 @@ class _Template:
             self._program = programs.begin()
         with theirs:
             self._process = subprocess.Popen(
-                # -P: a directory of the user's that happens to be called `worker` is not ours.
+                # -P: do not import a directory of the user's that happens to be called `sleipnir`.
                 [sys.executable, "-P", "-m", "sleipnir.worker.delivery.isolated"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, programs.MARK: self._program.mark},
-                # What a terminal sends is for the worker.
+                # Signals of the terminal are for the worker only.
                 start_new_session=True,
             )
 
 
 class _Process:
-    """One process for one visit, from its start to its end."""
+    """One process for one visit, from start to exit."""
 
     def __init__(self, template: _Template, order: Order, silence_s: float) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
             OSError: it cannot be started.
@@ -208,7 +210,7 @@ class _Process:
         self._pid: int | None = None
         self._begun = False
         self._status: int | None = None
-        self._how: str | None = None  # where we have ended it
+        self._how: str | None = None  # set if this worker killed it
         self._stop_by: float | None = None
         self._channel, theirs = multiprocessing.Pipe()
         printed, writing = os.pipe()
@@ -219,7 +221,7 @@ class _Process:
                 template.fork(theirs.fileno(), writing)
         finally:
             os.close(writing)
-        with suppress(OSError):  # it has ended already, as will be seen
+        with suppress(OSError):  # it has exited already, which `wait` will notice
             self._channel.send(order)
 
     def __enter__(self) -> _Process:
@@ -230,12 +232,12 @@ class _Process:
         self._channel.close()
 
     def wait(self, cancelled: Cancellation) -> _Ended:
-        """Wait for its end; bring it about where its visit is cancelled, or it stands still."""
+        """Wait for its exit; stop it if the visit is cancelled, kill it if it does not respond."""
         silent_s = 0.0
         while self._status is None:
             try:
-                # Looks are counted, not time: where all stands still, as in a suspended machine,
-                # that is one look.
+                # Beats are counted rather than time, as a suspended machine then counts as one
+                # beat.
                 silent_s = 0.0 if self._receive() else silent_s + BEAT_S
             except (EOFError, OSError):
                 return _Ended("its exit status is unknown", begun=False)
@@ -252,7 +254,7 @@ class _Process:
         )
 
     def _stop(self) -> None:
-        """Have it drop the visit, at first by itself."""
+        """Tell it to drop the visit; kill it if it has not done so in time."""
         if self._stop_by is None:
             self._stop_by = monotonic() + _STOPPING_LIMIT_S
             with suppress(OSError):
@@ -261,7 +263,7 @@ class _Process:
             self._end("it did not stop")
 
     def _receive(self) -> bool:
-        """Whether something is said within a beat: by the process, or by its template of it."""
+        """Wait for a beat; return whether the process or its template has sent anything."""
         if not self._channel.poll(BEAT_S):
             return False
         word, _, number = self._channel.recv_bytes().partition(b" ")
@@ -285,7 +287,7 @@ class _Process:
 
 
 def _forward_output(printed: int, lease: Lease) -> None:
-    """Have what a process prints in the worker's log, up to a limit."""
+    """Forward what a process prints to the worker's log, up to a limit."""
     left = _LOG_BYTES
     with os.fdopen(printed, "rb") as lines:
         while line := lines.readline(_LONGEST_LINE):
@@ -296,7 +298,7 @@ def _forward_output(printed: int, lease: Lease) -> None:
 
 
 def _exit_text(status: int) -> str:
-    """An exit status of a process in words."""
+    """Return an exit status in words."""
     if status >= 0:
         return f"it exited with status {status}"
     try:

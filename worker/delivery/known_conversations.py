@@ -1,7 +1,7 @@
-"""What a worker process knows of conversations from turns that it has begun.
+"""What a worker process remembers of conversations from turns it has begun.
 
-A turn reads those turns alone that came since, by whichever worker: so the last one of a long
-conversation reads no more than the second.
+A turn then reads only the turns that came since, executed by whichever worker, so the last turn of
+a long conversation reads no more than the second.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Begun
 
-# Graphs have none.
+# Lazy: only runs of normal agents have conversations.
 with lazy_imports():
     from sleipnir.scheduler.agents import memory
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.agents.memory import Conversation
 
-# Of JSON texts; decoded they take a few times as much.
+# Size of the JSON texts; decoded they take a few times as much.
 _KEPT_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A conversation, and by what it is told that it is still that of its run."""
+    """A conversation, with what tells whether it is still that of its run."""
 
     life: str
-    last_text: str  # of its last turn
+    last_text: str  # of its latest turn
     summary: str | None
     conversation: Conversation
     size: int  # bytes
@@ -43,7 +43,7 @@ class _Known:
         return self.conversation.turns[-1]
 
     def holds_for(self, begun: Begun) -> bool:
-        """Whether nothing has been changed of it: by a retry, by compression, by a lost write."""
+        """Return whether it is unchanged: no retry, compression or lost write came between."""
         state = begun.state
         return (
             begun.life == self.life
@@ -53,10 +53,10 @@ class _Known:
 
 
 class KnownConversations:
-    """The latest of them, by run; may be used from any thread.
+    """The most recent conversations, by run; thread-safe.
 
     Args:
-        limit_bytes: what all of them may take, as texts.
+        limit_bytes: limit on their total size, as JSON texts.
     """
 
     def __init__(self, limit_bytes: int = _KEPT_BYTES) -> None:
@@ -68,10 +68,10 @@ class KnownConversations:
     def begin(
         self, run_id: str, step: int, begin: Callable[[Collection[str] | None], Begun]
     ) -> Begun:
-        """The visit of a turn, begun, with all of its conversation.
+        """Begin a turn's visit and return it with the whole conversation.
 
         Args:
-            begin: takes its lease and reads the state's keys, all of them for None; may be done
+            begin: takes the lease and reads these keys of the state, all for None; may be called
                 twice.
         """
         known = self._known.get(run_id)
@@ -84,7 +84,7 @@ class KnownConversations:
 
     def _keep(self, run_id: str, begun: Begun, before: Conversation, size: int) -> Begun:
         if begun.staged:
-            return begun  # nobody looks at it
+            return begun  # its state is not needed
         conversation = before.followed_by(begun.state)
         self._store(run_id, begun, conversation, size + _size_of_new(begun.state, before))
         texts = {key: begun.state.text(key) for key in begun.state if not memory.is_turn(key)}
@@ -106,7 +106,7 @@ class KnownConversations:
 
 
 def _size_of_new(state: Snapshot, before: Conversation) -> int:
-    """Bytes, about, of the turns in a state that are not known."""
+    """Return the size, in bytes or slightly less, of the state's turns not known before."""
     last = memory.turn_key(before.turns[-1]) if before.turns else None
     new = (key for key in state if memory.is_turn(key) and key != last)
     return sum(len(state.text(key) or "") for key in new)

@@ -1,7 +1,7 @@
-"""Log records of runs, for the log files of workers: logger `sleipnir.graph`.
+"""Log records about runs in the log files of workers, from the logger `sleipnir.graph`.
 
-INFO tells starts, ends and a summary, DEBUG visits, routes and the size of the state; the
-state itself may hold secrets and is never logged. Nothing is formatted without a reader.
+INFO has starts, ends and a summary; DEBUG has visits, routes and the size of the state. The state
+itself may hold secrets and is never logged. Nothing is formatted unless it is logged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.visit.context import Visit
 
-# Few workers have somebody who reads the summaries of runs.
+# Lazy, as few workers log the summaries of runs.
 with lazy_imports():
     from sleipnir.scheduler.runs import history
     from sleipnir.scheduler.store import queries
@@ -24,7 +24,7 @@ logger = logging.getLogger("sleipnir.graph")
 
 
 def log_begin(visit: Visit[Any]) -> None:
-    """A node begins; the first one is the run's start."""
+    """Log that a node begins; the first one also starts the run."""
     if visit.step == 1 and visit.resumed_with is None and logger.isEnabledFor(logging.INFO):
         logger.info("[graph:%s] run %s started", visit.graph.name, visit.run_id)
     if logger.isEnabledFor(logging.DEBUG):
@@ -47,7 +47,7 @@ def log_begin(visit: Visit[Any]) -> None:
 
 
 def log_step(visit: Visit[Any], branches: Mapping[str, Branch], plan: Plan) -> None:
-    """A step was decided on."""
+    """Log what was decided on a step."""
     name, run_id = visit.graph.name, visit.run_id
     for node_id, branch in sorted(branches.items()):
         if branch.tolerated is not None:
@@ -69,7 +69,7 @@ def log_step(visit: Visit[Any], branches: Mapping[str, Branch], plan: Plan) -> N
 
 
 def log_end(visit: Visit[Any], status: str, store: RunStore) -> None:
-    """A run is over: how, and where its time went."""
+    """Log how a run ended, and where its time went."""
     if not logger.isEnabledFor(logging.INFO):
         return
     name = visit.graph.name

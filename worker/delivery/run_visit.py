@@ -1,7 +1,7 @@
 """One node visit, from its message to the next one: load, begin, admit, execute, commit.
 
-The transitions enqueue what follows themselves (see scheduler/store/lua), so a linear visit costs
-two round trips: begin, and one that commits, advances and enqueues.
+The transitions enqueue the next visits themselves (see scheduler/store/lua), so a linear visit
+takes two round trips: one begins, the other commits, advances and enqueues.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ logger = logging.getLogger(__name__)
 
 
 def run_visit(services: Services, run_id: str, visit_id: str, digest: str) -> str | None:
-    """Run one node visit; returns the code of its failure. Safe to call twice with a message."""
+    """Run one node visit and return the code of its failure. Safe to call twice for a message."""
     return deliver(services, Lease(run_id, visit_id, services.leases.new_token()), digest)
 
 
 def deliver(services: Services, lease: Lease, digest: str) -> str | None:
-    """Run the visit of a lease that is to be taken, or was taken with the same token.
+    """Run the visit of a lease, which is not taken yet or was taken with the same token.
 
     Returns:
-        the code of the failure of its node; None if it has not failed, or has not ended.
+        the code of the node's failure; None if it did not fail or has not ended.
     """
     try:
         agent = load(services, lease, digest)
@@ -45,13 +45,13 @@ def deliver(services: Services, lease: Lease, digest: str) -> str | None:
             outcome = execute(delivery)
             return commit(delivery, outcome)
     except (DeliveryOver, TransitionRefused) as reason:
-        # Done, parked, in other hands, or over: this message has nothing more to say.
+        # Committed, parked, taken by another worker, or its run has ended: drop the message.
         logger.debug("%s %s dropped: %s", lease.run_id, lease.visit, reason)
         return None
     except RedisError:
-        raise  # not the visit's fault: its timer brings it back
+        raise  # not the visit's fault: its timer will redeliver it
     except Exception as error:
-        # Left alone it would look as if its workers had died.
+        # Without a commit the visit would look as if its workers kept dying.
         logger.exception("run %s: visit %s", lease.run_id, lease.visit)
         text = f"internal error at visit '{lease.visit}': {hidden(repr(error))}"
         failure = Failure("R023", text, parse_visit_id(lease.visit)[1])
@@ -60,7 +60,7 @@ def deliver(services: Services, lease: Lease, digest: str) -> str | None:
 
 
 def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:
-    """The agent of the run; without it no visit of the run will ever work."""
+    """Return the run's agent; fail the run if it cannot be loaded, as no visit could execute."""
     try:
         return services.agents.get(digest)
     except BundleError as error:

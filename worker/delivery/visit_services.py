@@ -1,4 +1,4 @@
-"""The services of a visit that end in the store: its conversation and the run's narration."""
+"""The services of a visit that are backed by the store: conversation, team and narration."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.store.agents.messages import Messages
     from sleipnir.worker.conversation.tool_set import Recorder
 
-# Of what a model says within a tenth of a second; few say more than some words.
+# For what a model says within a tenth of a second, which is seldom more than a few words.
 _STREAMED_BYTES = 16 * 1024
 
 
 class StoredConversation:
-    """The conversation that a leased visit has recorded; `count` entries when it was begun."""
+    """The recorded conversation of a leased visit, which had `count` entries when it was begun."""
 
     __slots__ = ("_count", "_lease", "_visits", "recorded_usage")
 
@@ -38,7 +38,7 @@ class StoredConversation:
         self.recorded_usage = NO_USAGE
 
     def entries(self) -> Sequence[Mapping[str, Any]]:
-        """All that was recorded before this try."""
+        """Return all entries recorded before this try."""
         if not self._count:
             return ()
         texts = self._visits.read_turns(self._lease.run_id, self._lease.visit)
@@ -51,13 +51,13 @@ class StoredConversation:
     def record(
         self, position: int, entry: Mapping[str, Any], event: Event | None, usage: Usage
     ) -> None:
-        """Add an entry, at most once."""
+        """Add an entry, at most once per position."""
         self._visits.record_turn(self._lease, position, encode(entry), event=event, usage=usage)
         self.recorded_usage += usage
 
 
 class StoredTeam:
-    """The runs that a run works with, for a visit that is leased."""
+    """The runs that a leased visit's run works with."""
 
     __slots__ = ("_escalations", "_lease", "_messages")
 
@@ -67,11 +67,11 @@ class StoredTeam:
         self._lease = lease
 
     def teammates(self) -> Sequence[Teammate]:
-        """Whom the run may write to."""
+        """Return the runs that it may write to."""
         return self._messages.teammates(self._lease.run_id)
 
     def sending(self, letter: Letter) -> Recorder:
-        """What sends a letter with the record of the call that does."""
+        """Return a recorder that sends a letter and records its call in one transition."""
 
         def record(
             position: int, entry: Mapping[str, Any], event: Event | None, _usage: Usage
@@ -81,15 +81,15 @@ class StoredTeam:
         return record
 
     def messages(self, first: int) -> Sequence[dict[str, Any]]:
-        """What others have sent the run, from the `first` on."""
+        """Return the messages others have sent to the run, from number `first` on."""
         return self._messages.read(self._lease.run_id, first)
 
     def escalations(self) -> Sequence[Escalation]:
-        """What runs below this root ask, oldest first."""
+        """Return the questions of runs below this root, oldest first."""
         return self._escalations.pending(self._lease.run_id)
 
     def replying(self, escalation: Escalation, reply: str) -> Recorder:
-        """What answers one of these with the record of the call that does."""
+        """Return a recorder that answers a question and records its call in one transition."""
 
         def record(
             position: int, entry: Mapping[str, Any], event: Event | None, _usage: Usage
@@ -100,7 +100,7 @@ class StoredTeam:
 
 
 class StoredNarration:
-    """The narration of a run, and its stream of what models say, for one visit."""
+    """A run's narration, and the stream of what models say, for one visit."""
 
     __slots__ = ("_index", "_node_id", "_noted", "_run_id", "_runs")
 
@@ -120,12 +120,12 @@ class StoredNarration:
         self._noted.append(event)
 
     def take_noted(self) -> list[Event]:
-        """The events that go with the commit, once."""
+        """Take the events that go with the commit; each is taken only once."""
         taken, self._noted = self._noted, []
         return taken
 
     def stream(self, text: str) -> None:
-        """Pass on what a model says; a lost piece is no reason to lose the reply."""
+        """Stream what a model says; losing a piece of it must not lose the reply."""
         text = head_and_tail(text, _STREAMED_BYTES)
         with contextlib.suppress(RedisError):
             self._runs.stream(self._run_id, TextStreamed(self._node_id, self._index, text))

@@ -1,4 +1,4 @@
-"""Node type → the function that executes it: a visit in, an outcome out."""
+"""Node type → the function that executes it: takes a visit, returns an outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sleipnir.lazy import lazy_imports
 from sleipnir.worker.visit.outcome import Outcome
 
-# A worker imports those of the node types that its agents have, before their first visits.
+# Lazy: a worker imports the executors of its agents' node types before their first visits.
 with lazy_imports():
     from sleipnir.worker.executors import agent as agents
     from sleipnir.worker.executors import approval as approvals
@@ -32,11 +32,11 @@ EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
     "map": lambda visit: maps.run_map(visit),
     "rag": lambda visit: rags.run_rag(visit),
     "script": lambda visit: scripts.run_script(visit),
-    "turn": lambda visit: turns.run_turn(visit),  # of no node of the language: of normal agents
+    "turn": lambda visit: turns.run_turn(visit),  # not in the language: the node of normal agents
 }
 
 
 def import_executors(types: Iterable[str]) -> None:
-    """Import what executes nodes of these types now, not in the first visit of such a node."""
+    """Import the executors of these node types now, rather than during a visit."""
     for node_type in types:
         import_module(f"{__name__}.{node_type}")

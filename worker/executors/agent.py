@@ -1,4 +1,4 @@
-"""The `agent` node: runs another agent as a child run and takes its result."""
+"""The `agent` node: runs another agent as a child run and uses its result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sleipnir.worker.visit.outcome import Deferred, Outcome, Spawned, Wrote
 
 
 def run_agent(visit: Visit[AgentNode]) -> Outcome:
-    """Start the child; with its result, extract what the schema asks for and go on.
+    """Start the child; once it has ended, extract what the schema asks for and go on.
 
     Raises:
-        NodeFailed: R001 for the prompt, R015 if the child did not succeed, R016 at the time
-            limit, R018 if no output fits the schema.
+        NodeFailed: R001 for the prompt, R015 if the child did not succeed, R016 on timeout, R018 if
+            no output conforms to the schema.
     """
     node = visit.node
     if visit.resumed_with is None:
@@ -44,7 +44,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
 
 
 def _extracted(visit: Visit[AgentNode], schema: dict[str, Any], text: str) -> tuple[Any, Usage]:
-    """What of the child's output fits the schema, and what asking for it used."""
+    """Extract from the child's output what the schema asks for; return it with the usage."""
     calls = ModelCalls(visit, visit.graph.model or visit.services.models.default or "")
     try:
         output = extract(schema, text, calls.complete, limit_s=visit.limits.check_s)

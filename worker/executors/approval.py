@@ -11,13 +11,13 @@ from sleipnir.worker.visit.outcome import Asked, Outcome, Wrote
 
 
 def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
-    """Post the question; with the answer, unaltered, route on it.
+    """Ask the question; with the answer, unaltered, choose the route.
 
     Raises:
-        NodeFailed: R001, if the question names something that is not in the state.
+        NodeFailed: R001, if the question refers to something that is not in the state.
     """
     node = visit.node
-    # First of all: an answer given ahead hides no mistake in the question.
+    # Render first, so that an answer submitted in advance does not hide an error in the question.
     text = require_rendered(node.question, "question", visit)
     if visit.resumed_with is None:
         return Asked("approval", text, tuple(dict.fromkeys(node.options)))

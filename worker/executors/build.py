@@ -11,7 +11,7 @@ from sleipnir.worker.visit.outcome import Outcome, Wrote
 
 
 def run_build(visit: Visit[BuildNode]) -> Outcome:
-    """Do one stage of the build.
+    """Execute one stage of the build.
 
     Raises:
         NodeFailed: R020 if the knowledge base cannot be built.

@@ -12,7 +12,7 @@ from sleipnir.worker.visit.outcome import Ended, Outcome
 
 
 def run_end(visit: Visit[EndNode]) -> Outcome:
-    """Apply the updates, then render the output against their result."""
+    """Apply the updates, then render the output with them applied."""
     writes: dict[str, Any] = {}
     update_state(visit, writes)
     output = render_lenient(visit.node.output, writes, visit.state, limit=visit.limits.value_bytes)

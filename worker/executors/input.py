@@ -14,14 +14,13 @@ from sleipnir.worker.visit.outcome import Asked, Outcome, Wrote
 
 
 def run_input(visit: Visit[InputNode]) -> Outcome:
-    """Post the question; with the answer, or the default in its place, go on.
+    """Ask the question; go on with the answer, or with the default if it is empty.
 
     Raises:
-        NodeFailed: R001 for a missing reference, R019 for an answer that the validation
-            refuses.
+        NodeFailed: R001 for a missing reference, R019 for an answer that fails the validation.
     """
     node = visit.node
-    # First of all: an answer given ahead hides no mistake in the question.
+    # Render first, so that an answer submitted in advance does not hide an error in the question.
     question = require_rendered(node.question, "question", visit)
     default = render_lenient(node.default or "", visit.state, limit=visit.limits.value_bytes)
     if visit.resumed_with is None:
@@ -41,7 +40,7 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
 
 
 def _condition(visit: Visit[InputNode]) -> Condition:
-    """What the answer must satisfy; validation may have been switched off for the graph."""
+    """Parse what the answer must satisfy; invalid only if the graph was not validated."""
     try:
         return parse_validation(visit.node.validation or "")
     except ValueError as error:

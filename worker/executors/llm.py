@@ -1,4 +1,4 @@
-"""The `llm` node: a conversation, its structured output, and what becomes of a failure."""
+"""The `llm` node: a conversation, its structured output, and the handling of failures."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
 
 @dataclass
 class _LlmFailed(Exception):
-    """This try of the node failed; the node's other tries and its routes are still to be had."""
+    """This try of the node failed; further tries and its fallback are still possible."""
 
     reason: str
-    repeatable: bool = False  # whether this kind of failure may be tried again at all
+    repeatable: bool = False  # whether another try may help
     retry_after_s: float = 0.0
 
 
 def run_llm(visit: Visit[LlmNode]) -> Outcome:
-    """Converse with the model. A failure is postponed to another attempt, else tolerated.
+    """Converse with the model. A failure is postponed to another attempt, or else tolerated.
 
     Raises:
-        NodeFailed: R014, where a failure has neither `fallback` nor `next` to go to, or may not.
+        NodeFailed: R014, if a failure has neither `fallback` nor `next` to go to, or is not
+            tolerated.
     """
     node, graph = visit.node, visit.graph
     calls = ModelCalls(
@@ -55,14 +56,14 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     skills = Skills(visit, choice_of(node, graph), Notebook())
     toolset = replace(
         toolset.with_tools(skills.tools()),
-        # Of a child run the model of the root is asked too, which may have better to do.
+        # In a child run the root's model is asked too, and may have a better answer.
         consent_within_s=ESCALATION_TIMEOUT_S if visit.context.depth else None,
     )
     try:
         output = _output(visit, calls, toolset, skills)
     except _LlmFailed as failure:
         outcome = _after_failure(visit, calls, failure)
-        # What could not be offered may be why it failed.
+        # The missing functions may be why it failed.
         if isinstance(outcome, Wrote):
             return replace(outcome, warnings=toolset.warnings)
         return outcome
@@ -91,7 +92,7 @@ def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: 
 
 
 def _messages(visit: Visit[LlmNode]) -> list[Message]:
-    """A fresh conversation: nothing of earlier attempts, no state but what is rendered."""
+    """Start a conversation anew: nothing of earlier attempts, only the state that is rendered."""
     node, limit = visit.node, visit.limits.value_bytes
     try:
         instructions = render_strict(node.instructions or "", visit.state, limit=limit)
@@ -114,7 +115,7 @@ def _messages(visit: Visit[LlmNode]) -> list[Message]:
 def _answer(
     visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: Skills
 ) -> list[str]:
-    """The texts of all turns that have one."""
+    """Converse, and return the texts of all turns that have one."""
     try:
         messages = _messages(visit)
         bounds = bounds_at(visit.context.depth) if visit.node.refuse_repeated_calls else None
@@ -142,7 +143,7 @@ def _after_failure(visit: Visit[LlmNode], calls: ModelCalls, failure: _LlmFailed
 
 
 def _within_limit(calls: ModelCalls, delay_s: float) -> float:
-    """Waiting counts towards the node's limit: it ends on time, not after the delay."""
+    """Waiting counts towards the node's timeout: it ends on time, not after the delay."""
     left = calls.node_seconds_left()
     return delay_s if left is None else max(0.0, min(delay_s, left))
 

@@ -1,4 +1,4 @@
-"""The `map` node: fans out over a list, and collects what its branch made of each item."""
+"""The `map` node: fans out over a list, and collects the results of its branch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sleipnir.scheduler.runs.failures import KEPT_FAILURES
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
 
-# What may be a branch; validation says so too, but can be switched off.
+# Node types allowed as a branch; validation checks this too, but can be switched off.
 BRANCHES = (LlmNode, AgentNode, RagNode, ScriptNode, BuildNode)
 
 
@@ -54,14 +54,14 @@ def _items(visit: Visit[MapNode]) -> list[Any]:
 
 
 def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
-    """Put the results, as the store kept them, in item order."""
+    """Collect the results, as the store kept them, in item order."""
     node = visit.node
     results: list[Any] = []
     failed: list[tuple[int, str]] = []
     count = 0
     for index in range(int(fields["total"])):
         text = fields.get(f"result:{index}")
-        if text is None:  # not started any more, because a lower index failed
+        if text is None:  # never started, because a lower index had failed
             continue
         result = json.loads(text)
         if "error" not in result:

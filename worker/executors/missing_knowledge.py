@@ -1,4 +1,4 @@
-"""What becomes of a visit whose knowledge base is not to be had, now or at all."""
+"""The outcome of a visit whose knowledge base is unavailable, for now or for good."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sleipnir.worker.visit.outcome import Deferred, OwnAgent, Spawned
 def outcome_without(
     visit: Visit[Any], where: str, failure: KnowledgeFailed, usage: Usage = NO_USAGE
 ) -> Spawned | Deferred:
-    """A child run builds it, or the visit rests.
+    """Return an outcome that has a child run build it, or that waits.
 
     Args:
         where: names the knowledge base in a failure.
-        usage: of the visit so far, but for what counts already.
+        usage: of the visit so far, without what is counted already.
 
     Raises:
         NodeFailed: R020, it cannot be built or searched.
@@ -34,7 +34,7 @@ def outcome_without(
 
 
 def deferred_by(visit: Visit[Any], wait: NotYet) -> Deferred:
-    """The visit rests, and then looks again."""
+    """Return the outcome that waits, and then tries again."""
     reason, for_build = visit.mask(str(wait)), isinstance(wait, BeingBuilt)
     return Deferred(wait.delay_s, reason, wait.for_person, for_build)
 

@@ -1,4 +1,4 @@
-"""The `rag` node: retrieves passages from its knowledge base."""
+"""The `rag` node: retrieves passages from a knowledge base."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.worker.visit.outcome import Outcome, Wrote
 
 
 def run_rag(visit: Visit[RagNode]) -> Outcome:
-    """Search for the query; if nobody has built the knowledge base, a child run does first.
+    """Search for the query; if the knowledge base is not built yet, have a child run build it.
 
     Raises:
         NodeFailed: R001 for the query, R020 if the knowledge base cannot be built or searched.

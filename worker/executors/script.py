@@ -31,14 +31,14 @@ from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
 from sleipnir.worker.visit.run_log import head_and_tail
 
-# The largest state that travels in the environment; Linux caps one variable at 128 KiB.
+# The largest state passed in the environment; Linux caps one variable at 128 KiB.
 INLINE_STATE_BYTES = 32_768
 _STDERR_SHOWN = 4_000  # characters
-# Of a standard output that is no JSON object: bytes in the log, characters in the message.
+# Of a standard output that is not a JSON object: bytes in the log, characters in the message.
 _STDOUT_KEPT = 2_000
 _STDOUT_QUOTED = 200
 
-# The extension decides; a shebang and the execute bit are ignored.
+# The extension alone decides; a shebang and the execute bit are ignored.
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     ".sh": ("bash",),
     ".py": ("python3",),
@@ -47,10 +47,10 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 
 
 class ScriptFailed(Exception):
-    """The script did not do its part.
+    """The script failed.
 
     Attributes:
-        told: the reason for people, where it differs from what the state gets.
+        told: the reason shown to people, if it differs from the one written to the state.
     """
 
     def __init__(self, reason: str, told: str | None = None) -> None:
@@ -59,14 +59,14 @@ class ScriptFailed(Exception):
 
 
 def run_script(visit: Visit[ScriptNode]) -> Outcome:
-    """Run the script and take its object as writes. A failure is tolerated.
+    """Run the script and take the object it prints as writes. A failure is tolerated.
 
     Raises:
-        NodeFailed: R002 without a route, R013 where a failure has nowhere to go.
+        NodeFailed: R002 without a route, R013 if a failure has nowhere to go.
     """
     node = visit.node
     try:
-        # What this machine keeps to itself does not get into the state either.
+        # Secrets of this machine must not get into the state either.
         writes = hidden(_object_from(visit, _run(visit)))
         target = _taken_next(writes)
     except ScriptFailed as failure:
@@ -84,7 +84,7 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
 def _run(visit: Visit[ScriptNode]) -> Finished:
     command = _command(visit)
     is_typescript = command[:2] == [*typescript.COMMAND]
-    # The limit is for this process, whatever earlier tries took; the run's goes on counting.
+    # The node's timeout applies to this process alone, not to earlier tries; the run's to all.
     run_ends_in = visit.seconds_left(None)
     limit = visit.node.timeout
     try:
@@ -104,7 +104,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
             )
     except OSError as error:
         raise ScriptFailed(f"cannot start: {error.strerror or error}") from error
-    except ValueError as error:  # a variable with a NUL, or what no bytes stand for
+    except ValueError as error:  # a variable contains a NUL or cannot be encoded
         raise ScriptFailed(f"cannot start: {error}") from error
     stderr = visit.mask(finished.said.decode(errors="replace")).strip()
     if stderr:
@@ -153,7 +153,7 @@ def _object_from(visit: Visit[ScriptNode], finished: Finished) -> dict[str, Any]
 
 
 def _no_object(visit: Visit[ScriptNode], stdout: str, why: str) -> ScriptFailed:
-    """The failure, which quotes what the script printed; its log keeps more of that."""
+    """Return a failure that quotes what the script printed, and keep more of it in the log."""
     shown = visit.mask(head_and_tail(stdout, _STDOUT_KEPT))
     visit.services.run_log.keep("stdout", shown)
     reason = f"stdout is not a JSON object: {why}"
@@ -197,7 +197,7 @@ def _tolerated(visit: Visit[ScriptNode], failure: ScriptFailed) -> Wrote:
 
 @contextmanager
 def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
-    """The script's environment; a large state lies in a file that exists for the block."""
+    """Yield the script's environment; a large state is in a file that exists for the block."""
     environment = base_environment(visit.limits.tool_env)
     for name, value in read_env_file(visit.directory / ".env").items():
         environment.setdefault(name, value)
@@ -226,7 +226,7 @@ def _environment(visit: Visit[ScriptNode]) -> Iterator[dict[str, str]]:
 
     state = visit.state.to_json()
     if len(state.encode()) <= INLINE_STATE_BYTES:
-        # A NUL cannot occur: JSON text escapes it.
+        # JSON escapes NUL characters, so the variable has none.
         yield {**environment, "GRAPH_STATE": state}
         return
     with scratch("state") as directory:

@@ -1,6 +1,6 @@
-"""One turn of a normal agent: the model replies, its calls are carried out, and the next follows.
+"""One turn of a normal agent: the model replies, its calls are carried out, the next turn follows.
 
-The conversation lies in the state (worker/agents/memory.py). While a turn is under way, its reply
+The conversation is in the state (scheduler/agents/memory.py). While a turn is under way, its reply
 and the results of its calls are in the visit's transcript, as those of an `llm` node are.
 """
 
@@ -49,18 +49,18 @@ from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Ended, Outcome, Postponed, Wrote
 
-# Of what a child has said, kept a second time for who collects it: what JSON makes of a character,
-# and the part of a value's limit that may be taken.
+# For a child's texts, which are stored a second time: the most bytes that a character takes as
+# JSON, and the part of a value's limit that they may use.
 _MOST_BYTES_PER_CHARACTER = 6
 _PART_OF_VALUE = 8
 
 
 def run_turn(visit: Visit[TurnNode]) -> Outcome:
-    """Take the next turn of the conversation.
+    """Execute the next turn of the conversation.
 
     Raises:
-        NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns,
-            R020 for the documents.
+        NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns, R020
+            for the documents.
     """
     calls, notebook = _model_calls(visit), Notebook.of(visit.state, visit.run_id)
     conversation = conversation_of(visit.state)
@@ -96,7 +96,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
 def _with_opening(
     visit: Visit[TurnNode], calls: ModelCalls, toolset: Toolset, outcome: Wrote | Ended
 ) -> Wrote | Ended:
-    """What a first turn adds: what the run remembers of its beginning, and what to warn of."""
+    """Add to a first turn's outcome what the run keeps of its opening, and the warnings."""
     transcript = calls.transcript
     lasting = {**lasting_instructions(visit, transcript), **lasting_sources(transcript)}
     warnings = (*toolset.warnings, *search_warnings(transcript), *outcome.warnings)
@@ -110,7 +110,7 @@ def _toolset(
     notebook: Notebook,
     skills: Skills,
 ) -> Toolset:
-    """All functions of the agent, then those of the engine; none for who cannot call any."""
+    """Return the agent's functions and the engine's; none if the model cannot call functions."""
     if visit.services.models.lacks_functions(calls.model):
         warning = f"model '{calls.model}' cannot call functions: no tools are offered (W602)"
         return Toolset(warnings=(warning,))
@@ -134,18 +134,18 @@ def _dispatcher(visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls) -
 
 
 def _told(visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls, result: Any) -> Any:
-    """The last result of a turn, with what has started since, and what is asked."""
+    """Add to the last result of a turn the agents started since, and the open questions."""
     started = _dispatcher(visit, notebook, calls).start_refused()
     return told(visit, notebook, with_dispatched(result, started))
 
 
 def _writes(visit: Visit[TurnNode], added: Sequence[Message], notebook: Notebook) -> dict[str, Any]:
-    """What the turn adds to the state."""
+    """Return what the turn writes to the state."""
     return {turn_key(visit.step): added, **notebook.changes(visit.state)}
 
 
 def _model_calls(visit: Visit[TurnNode]) -> ModelCalls:
-    """The agent's own model and settings, else those of its parent and the engine."""
+    """Use the agent's own model and settings, or else those of its parent and the engine."""
     config, limits = visit.node.config, visit.limits
     inherits = config.model is None
     model = config.model or visit.context.model or visit.services.models.default or ""
@@ -168,14 +168,14 @@ def _stop(
     added: Sequence[Message],
     reply: Reply,
 ) -> Wrote | Ended:
-    """The model has no calls left: it is told to go on, or what it said last is the result."""
+    """Handle a reply without calls: tell the model to go on, or end with what it said last."""
     config, text = visit.node.config, reply.text
     if not text.strip() and not last_text(conversation.own):
         raise ModelCallFailed("produced no output")
     added = [*added, reply.message] if text.strip() else added
     reminder = None
     if notebook.roster.members:
-        _dispatcher(visit, notebook, calls).start_refused()  # one of them may have ended
+        _dispatcher(visit, notebook, calls).start_refused()  # one of the children may have ended
         reminder = Children(visit, notebook, calls).remind(
             partial(open_escalations, visit, notebook)
         )
@@ -205,7 +205,7 @@ def _go_on(
     message: str,
     compressed: Compressed = NOTHING_COMPRESSED,
 ) -> Wrote:
-    """Another turn follows, which begins with a message of the engine's."""
+    """Commit the turn, and begin another one with a message of the engine's."""
     writes = _writes(visit, added, notebook) | compressed.writes
     said = [*writes[turn_key(visit.step)], {"role": "user", "content": message}]
     writes[turn_key(visit.step)] = said
@@ -213,7 +213,7 @@ def _go_on(
 
 
 def _texts(visit: Visit[TurnNode], messages: Sequence[Message], output: str) -> dict[str, str]:
-    """All that a child has said, for who collects it, if that is more than its result."""
+    """Return everything a child has said, for the parent, if that is more than its result."""
     texts = "\n".join(texts_of(messages))
     fits = len(texts) * _MOST_BYTES_PER_CHARACTER < visit.limits.value_bytes / _PART_OF_VALUE
     return {TEXTS: texts} if texts != output and fits else {}

@@ -1,4 +1,4 @@
-"""What executors share: `state_updates` and strict fields."""
+"""Shared by executors: `state_updates`, and fields that must render."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def apply_updates(
 ) -> None:
     """Evaluate the templates in file order, adding each result to `writes`.
 
-    A reference sees the `scoped` variables first, then what the node has written by then,
-    earlier entries included, then the state.
+    References are looked up in the `scoped` variables first, then in what the node has written so
+    far, earlier entries included, then in the state.
 
     Raises:
-        TextTooLong: a template makes more than `limit` characters.
+        TextTooLong: a template renders to more than `limit` characters.
     """
     evaluate = render_lenient if stringify else evaluate_lenient
     for key, template in (state_updates or {}).items():
@@ -35,7 +35,7 @@ def apply_updates(
 def update_state(
     visit: Visit[Any], writes: dict[str, Any], scoped: Mapping[str, Any] | None = None
 ) -> None:
-    """Add what the node's `state_updates` make to its writes, as its graph and the engine say.
+    """Add the results of the node's `state_updates` to its writes, by the graph's settings.
 
     Raises:
         TextTooLong: a value is larger than a state may hold.
@@ -51,10 +51,10 @@ def update_state(
 
 
 def require_rendered(template: str, field: str, visit: Visit[Any]) -> str:
-    """A strict field, rendered.
+    """Render a field in which every reference must resolve.
 
     Raises:
-        NodeFailed: R001, naming all references that are missing.
+        NodeFailed: R001, naming all missing references.
         TextTooLong: it is longer than a value may be.
     """
     try:

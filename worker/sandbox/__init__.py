@@ -1,1 +1,1 @@
-"""The programs of agents: how they run, what they may take, and how they end."""
+"""The programs of agents: how they run, which limits apply, and how they are ended."""

@@ -1,6 +1,6 @@
-"""Runs a child process: own process group, scrubbed environment, bounded time and output.
+"""Runs a child process: own process group, filtered environment, bounded time and output.
 
-Not a sandbox against hostile code: an agent's scripts run with the worker's rights.
+This does not contain hostile code: an agent's scripts run with the worker's rights.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from sleipnir.worker.sandbox import programs
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
 from sleipnir.worker.visit.cancellation import Cancellation
 
-# Set where the engine lets the fetcher of tools and scripts reach addresses that are not public.
+# Set if the engine lets the fetcher of tools and scripts access private addresses.
 ALLOW_PRIVATE_ADDRESSES = "LLM_ALLOW_PRIVATE_ADDRESSES"
 
-# What a group that ignores SIGTERM still gets before SIGKILL.
+# Time between SIGTERM and SIGKILL.
 GRACE_S = 2.0
 
-# Nothing of ours that an ended program left in its pipe is longer; more was written since.
+# A pipe holds no more than this; any more was written after the program had exited.
 _PIPE_BYTES = 1024 * 1024
 
-# How much of the beginning of stderr is kept where there is more than the limit.
+# How much of the beginning of stderr is kept if it exceeds the limit.
 _HEAD_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a process ended, and what it printed up to the limit."""
+    """How a process ended, and what it printed, up to the limit."""
 
-    returncode: int  # negative: the signal that ended it
+    returncode: int  # negative: killed by that signal
     stdout: bytes
-    stderr: bytes  # its end, where there was more than the limit
+    stderr: bytes  # its end only, if it exceeded the limit
     stderr_cut: bool = False
-    stderr_head: bytes = b""  # how it began, where that is not in `stderr`
+    stderr_head: bytes = b""  # its beginning, if that is not in `stderr`
     timed_out: bool = False
-    too_large: bool = False  # stdout went over the limit; the group was ended
-    exceeded: str | None = None  # the limit that it ran into, in words
+    too_large: bool = False  # stdout exceeded the limit, so the group was ended
+    exceeded: str | None = None  # the limit that it exceeded, in words
 
     @property
     def said(self) -> bytes:
-        """What it printed on stderr: both ends, where there was more than the limit."""
+        """Return stderr; both of its ends if it exceeded the limit."""
         gap = b"\n[more was left out]\n" if self.stderr_cut else b""
         return self.stderr_head + gap + self.stderr
 
 
 def base_environment(more_names: Iterable[str] = ()) -> dict[str, str]:
-    """The worker's environment as far as agents' programs may see it."""
+    """Return the part of the worker's environment that agents' programs may see."""
     more = frozenset(more_names)
     return {name: value for name, value in os.environ.items() if is_passed_on(name, more)}
 
@@ -75,13 +75,13 @@ def run_process(
     on_stdout: Callable[[bytes], None] | None = None,
     grace_s: float | None = None,
 ) -> Finished:
-    """Run a program to its end, or end it, with all that it has started.
+    """Run a program until it exits, and end it together with everything it has started.
 
-    Ends it at `timeout_s`, when stdout exceeds the limit, and when the cancellation is set. With
-    `on_stdout`, that gets what is printed as it comes, and no amount of it ends the program.
+    It is ended at `timeout_s`, when stdout exceeds the limit, and when the cancellation is set.
+    `on_stdout` receives the output as it comes; then stdout has no limit.
 
     Raises:
-        OSError: if it cannot be started.
+        OSError: it cannot be started.
     """
     deadline = None if timeout_s is None else monotonic() + timeout_s
     grace_s = GRACE_S if grace_s is None else grace_s
@@ -91,10 +91,11 @@ def run_process(
         group = _Group(process, grace_s)
         with process, cancellation.calling(group.cancel):
             try:
-                # From out here: code between fork and exec could hang a process with threads.
+                # Set from the parent: code between fork and exec could deadlock a process with
+                # threads.
                 limits.impose_on(process)
                 timed_out = _collect(process, deadline, stdout, stderr)
-            finally:  # also where `on_stdout` failed
+            finally:  # even if `on_stdout` raised
                 group.end()
                 returncode = group.wait()
     return Finished(
@@ -116,12 +117,12 @@ def run_at_terminal(
     workdir: Path,
     timeout_s: float | None,
 ) -> Finished:
-    """Run a program that may talk to whoever sits at our own terminal; Ctrl-C ends both.
+    """Run a program that may talk to the person at this terminal; Ctrl-C ends both.
 
-    What it prints is seen there, and not kept.
+    Its output goes to the terminal and is not kept.
 
     Raises:
-        OSError: if it cannot be started.
+        OSError: it cannot be started.
     """
     try:
         done = subprocess.run(
@@ -141,7 +142,7 @@ def run_at_terminal(
 def _started(
     command: Sequence[str], environment: Mapping[str, str], workdir: Path, grace_s: float
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A program in a session of its own; what it leaves behind is ended after the block."""
+    """Start a program in a session of its own; what it leaves behind is ended after the block."""
     program = programs.begin()
     try:
         yield subprocess.Popen(
@@ -158,34 +159,34 @@ def _started(
 
 
 class _Group:
-    """The process group of a child: SIGTERM at first, SIGKILL after the grace period."""
+    """The process group of a child: SIGTERM first, SIGKILL after the grace period."""
 
     def __init__(self, process: subprocess.Popen[bytes], grace_s: float) -> None:
         self._process = process
         self._grace_s = grace_s
         self._lock = threading.Lock()
-        self._gone = False  # then its id may be another group's
+        self._gone = False  # if set, its id may belong to another group
 
     def end(self) -> None:
-        """Ask the whole group to end."""
+        """Send SIGTERM to the whole group."""
         self._signal(signal.SIGTERM)
 
     def cancel(self) -> None:
-        """End the group, whatever it does, while another thread still collects its output."""
+        """End the group, by force if needed, while another thread still collects its output."""
         self.end()
         killing = threading.Timer(self._grace_s, self._signal, (signal.SIGKILL,))
         killing.daemon = True
         killing.start()
 
     def wait(self) -> int:
-        """Wait for the child, killing the group if it ignores SIGTERM."""
+        """Wait for the child; kill the group if it ignores SIGTERM."""
         try:
             return self._process.wait(self._grace_s)
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGKILL)
             return self._process.wait()
         finally:
-            # What the child left behind in its group has no more business.
+            # Kill what the child has left behind in its group.
             self._signal(signal.SIGKILL)
             self._gone = True
 
@@ -201,7 +202,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Head:
-    """The first bytes of a stream, or none of it: then all goes to somebody else."""
+    """The first bytes of a stream; none with `instead`, which receives everything."""
 
     limit: int
     instead: Callable[[bytes], None] | None = None
@@ -220,7 +221,7 @@ class _Head:
 
 @dataclass(slots=True)
 class _Tail:
-    """The last bytes of a stream, and the very first."""
+    """The last bytes of a stream, and its first ones."""
 
     limit: int
     cut: bool = False
@@ -235,7 +236,8 @@ class _Tail:
     def take(self, chunk: bytes) -> None:
         self.head += chunk[: _HEAD_BYTES - len(self.head)]
         self._buffer += chunk
-        self._keep(2 * self.limit)  # more than the limit, for each cut moves all that is kept
+        # cut at twice the limit only: each cut moves everything that is kept
+        self._keep(2 * self.limit)
 
     def _keep(self, most: int) -> None:
         if len(self._buffer) > most:
@@ -246,7 +248,7 @@ class _Tail:
 def _collect(
     process: subprocess.Popen[bytes], deadline: float | None, stdout: _Head, stderr: _Tail
 ) -> bool:
-    """Read both streams until the child ends, or time or room runs out; whether time did."""
+    """Read both streams until the child exits or reaches a limit; return whether it timed out."""
     assert process.stdout is not None
     assert process.stderr is not None
     exited = os.pidfd_open(process.pid)
@@ -273,14 +275,14 @@ def _collect(
 
 
 def _read_into(kept: _Head | _Tail, stream: int) -> int:
-    """Take what is there; 0 at the stream's end."""
+    """Read what is available; return 0 at the end of the stream."""
     chunk = os.read(stream, 65536)
     kept.take(chunk)
     return len(chunk)
 
 
 def _drain(stream: IO[bytes], kept: _Head | _Tail) -> None:
-    """Take what an exited child left in a pipe, without waiting for its descendants."""
+    """Read what an exited child left in a pipe, without waiting for its descendants."""
     os.set_blocking(stream.fileno(), False)
     left = _PIPE_BYTES
     try:

@@ -1,4 +1,4 @@
-"""What one process of an agent's programs may take of the machine, where settings say so."""
+"""The resource limits of agents' programs, if the settings have any."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import MIB, Settings
 
-# A program that goes on after SIGXCPU is killed this many CPU seconds later.
+# CPU seconds after SIGXCPU until a program that ignores it is killed.
 _CPU_GRACE_S = 5
-_SIGXCPU = (-signal.SIGXCPU, 128 + signal.SIGXCPU)  # of the child; of a child of its shell
-# What interpreters say last when they get no more memory, in lower case.
+_SIGXCPU = (-signal.SIGXCPU, 128 + signal.SIGXCPU)  # the child itself, or a child of its shell
+# What interpreters say last when they run out of memory, in lower case.
 _OUT_OF_MEMORY = (b"memoryerror", b"cannot allocate", b"out of memory", b"bad_alloc")
 _LAST_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramLimits:
-    """For each process by itself; None: no limit. Linux enforces them, no other system does."""
+    """Limits for each single process; None: unlimited. Enforced on Linux only."""
 
     memory_mb: int | None = None
     cpu_s: int | None = None
@@ -31,23 +31,23 @@ class ProgramLimits:
         return cls(settings.program_memory_mb, settings.program_cpu_s)
 
     def impose_on(self, process: subprocess.Popen[bytes]) -> None:
-        """Limit a program that has just been started, and all that it will start."""
+        """Limit a program that has just been started, and everything it will start."""
         if CAN_BE_IMPOSED and self != NO_LIMITS:
             self._impose_on(process.pid)
 
     def _impose_on(self, pid: int) -> None:
-        with suppress(ProcessLookupError, FileNotFoundError):  # it is over
+        with suppress(ProcessLookupError, FileNotFoundError):  # it has exited
             if self.memory_mb is not None:
-                # Not the address space: of that node reserves many times what it uses.
+                # Not the address space: Node.js reserves many times what it uses.
                 _lower(pid, resource.RLIMIT_DATA, self.memory_mb * MIB)
             if self.cpu_s is not None:
                 _lower(pid, resource.RLIMIT_CPU, self.cpu_s, _CPU_GRACE_S)
-            # Children inherit it from now on; some may have been faster than we were.
+            # From now on children inherit the limit; some may have been started before.
             for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
                 self._impose_on(int(child))
 
     def exceeded(self, returncode: int, stderr: bytes) -> str | None:
-        """Which limit ended a program, in words, as far as that can be told."""
+        """Return which limit ended a program, in words, as far as can be told; else None."""
         if self.cpu_s is not None and returncode in _SIGXCPU:
             return f"exceeded {self.cpu_s} s of CPU time (program_cpu_s)"
         said = stderr[-_LAST_BYTES:].lower()
@@ -61,7 +61,7 @@ CAN_BE_IMPOSED = hasattr(resource, "prlimit")
 
 
 def _lower(pid: int, kind: int, limit: int, grace: int = 0) -> None:
-    """Lower a limit, never raise it; `grace`: how much higher the one that kills is."""
+    """Lower a limit, never raise it; the hard limit is `grace` above the soft one."""
     _, most = resource.prlimit(pid, kind)
     hard = limit + grace if most == resource.RLIM_INFINITY else min(limit + grace, most)
     resource.prlimit(pid, kind, (min(limit, hard), hard))

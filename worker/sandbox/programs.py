@@ -1,8 +1,9 @@
-"""The programs of agents that this process runs, and what they leave behind when they are over.
+"""The programs of agents that this process runs, and the processes they leave behind.
 
-A program is ended with its process group. What left that group (`setsid`, a double fork) comes to
-this process when its parent dies, and is told by a mark in its environment; what has no mark any
-more is ended once every program is over that ran when it began.
+A program is ended with its process group. Processes that have left the group (`setsid`, double
+fork) are reparented to this process when their parent dies, and recognised by a mark in their
+environment. One without a mark is ended once every program that was running when it was started is
+over.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """One program from its start to its end."""
+    """One program, from start to exit."""
 
     mark: str  # the value of `MARK` in its environment
-    began: int  # clock ticks since the machine's start, as /proc has it
+    began: int  # clock ticks since boot, as in /proc
 
 
 class _Running:
-    """What all threads share."""
+    """State shared by all threads."""
 
     def __init__(self) -> None:
         self.adopts = False
-        # This process may itself belong to a program: a worker that a script has started.
+        # Set if this process itself belongs to a program, such as a worker that a script has
+        # started.
         self.outer = os.environ.get(MARK)
-        self.first: int | None = None  # when the first program began
+        self.first: int | None = None  # when the first program was started
         self.programs: set[Program] = set()
         self.numbers = itertools.count(1)
         self.lock = threading.Lock()
@@ -50,17 +52,17 @@ _running = _Running()
 
 
 def adopt_orphans(below: str | None = None) -> None:
-    """Have what leaves its program's process group come to this process, to be ended here.
+    """Make this process adopt the orphans of its programs, so that it can end them.
 
     Args:
-        below: the mark of the program that this process itself is to count as.
+        below: the mark of the program that this process itself belongs to.
     """
     _running.adopts = orphans.adopt()
     _running.outer = below or _running.outer
 
 
 def marks() -> str:
-    """What the mark of each program of this process begins with, as it is in its environment."""
+    """Return the environment entry, as a prefix, that marks the programs of this process."""
     return f"{MARK}={_own_marks()}"
 
 
@@ -70,7 +72,7 @@ def _own_marks() -> str:
 
 
 def begin() -> Program:
-    """A program is about to be started; give it its mark."""
+    """Register a program that is about to be started, and return it with its mark."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
     with _running.lock:
         program = Program(f"{_own_marks()}{next(_running.numbers)}", now)
@@ -81,9 +83,9 @@ def begin() -> Program:
 
 
 def over(program: Program, grace_s: float) -> None:
-    """A program has ended, or never began: end what it left behind.
+    """Unregister a program that has exited, or never started, and end what it left behind.
 
-    What ignores SIGTERM is killed after `grace_s`.
+    Processes that ignore SIGTERM are killed after `grace_s`.
     """
     with _running.lock:
         _running.programs.discard(program)
@@ -102,13 +104,13 @@ def over(program: Program, grace_s: float) -> None:
 
 
 def end_all() -> None:
-    """This process ends: so does everything that its programs may have left."""
+    """End everything that programs may have left behind, as this process is about to exit."""
     if _running.adopts:
         orphans.end_children()
 
 
 def _left_behind(program: Program) -> list[int]:
-    """What is to be ended now; what has ended already is collected on the way."""
+    """Return the processes to end now; those that have exited are reaped on the way."""
     return [
         pid
         for pid in orphans.adopted()
@@ -117,7 +119,7 @@ def _left_behind(program: Program) -> list[int]:
 
 
 def _is_of_a_program(pid: int) -> bool:
-    """Whether it is none of our own helpers: those share our session, or are older."""
+    """Return whether it is not one of our own helpers, which share our session or are older."""
     began = _began(pid)
     if began is None or _running.first is None or began < _running.first:
         return False
@@ -125,7 +127,7 @@ def _is_of_a_program(pid: int) -> bool:
 
 
 def _is_over(pid: int, program: Program) -> bool:
-    """Whether the program it comes from is the one named, or none that still runs."""
+    """Return whether it comes from the given program, or from none that is still running."""
     mark = _mark_of(pid)
     if mark is not None and _is_below(mark, program):
         return True
@@ -138,7 +140,7 @@ def _is_over(pid: int, program: Program) -> bool:
 
 
 def _is_below(mark: str, program: Program) -> bool:
-    """Whether a process is of that program, or of one that it runs."""
+    """Return whether a mark is that of the program, or of one that it runs."""
     return mark == program.mark or mark.startswith(f"{program.mark}/")
 
 
@@ -153,9 +155,9 @@ def _mark_of(pid: int) -> str | None:
 
 
 def _began(pid: int) -> int | None:
-    """When a process was started, in clock ticks since the machine's start; None: it is gone."""
+    """Return a process's start time in clock ticks since boot; None if it is gone."""
     try:
-        # The name, in parentheses, may contain anything; what follows it are numbers.
+        # The name, in parentheses, may contain anything; only numbers follow it.
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
     except OSError:
         return None

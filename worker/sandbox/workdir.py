@@ -1,4 +1,4 @@
-"""Where an agent's programs run."""
+"""The working directories of agents' programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def workdir_of(wanted: str | None, scratch: Path, run_id: str) -> Path:
-    """The submitter's directory where this machine has it, else a scratch one, made for the run."""
+    """Return the submitter's directory if this machine has it, else a scratch one of the run."""
     if wanted is not None:
         directory = Path(wanted)
         if directory.is_dir():

@@ -1,1 +1,1 @@
-"""Calls of functions of tool files: one call, one process."""
+"""Calls of functions in tool files: one process per call."""

@@ -1,4 +1,4 @@
-"""Checks a call before anything runs, and puts the arguments of bash functions into texts."""
+"""Checks a call before anything runs, and converts the arguments of bash functions to text."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sleipnir.graphs.tools.function import BashDetails, BashParameter, Choices, 
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
-# It takes a tenth of a second, and tools in bash do without.
+# Lazy: importing it takes a tenth of a second, and tools in bash do not need it.
 with lazy_imports():
     import jsonschema
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-# What bash calculates with: it would run a command that stands in anything else.
+# The numbers that bash can calculate with: evaluating anything else could run a command.
 _NUMBERS = {
     "INT": ("an integer", re.compile(r"[+-]?[0-9]{1,100}")),
     "NUM": (
@@ -34,11 +34,11 @@ _NUMBERS = {
         ),
     ),
 }
-_SHOWN_CHARACTERS = 100  # of a value that is refused
+_SHOWN_CHARACTERS = 100  # of a refused value
 
 
 def wrong_names(function: Function, arguments: Mapping[str, Any]) -> Iterator[str]:
-    """What is unknown, and what is missing."""
+    """Yield messages about unknown and missing arguments."""
     known = function.parameters.get("properties", {})
     for name in arguments:
         if name not in known:
@@ -50,10 +50,10 @@ def wrong_names(function: Function, arguments: Mapping[str, Any]) -> Iterator[st
 
 
 def wrong_values(function: Function, arguments: Mapping[str, Any]) -> Iterator[str]:
-    """What a Python or TypeScript function did not declare: types, choices, items of lists.
+    """Yield messages about values that a Python or TypeScript function did not declare.
 
-    null stands for an optional argument that is left out. Values of bash functions become texts
-    first: see `BashArguments`.
+    Types, choices and items of lists are checked; null means that an optional argument is left out.
+    Values of bash functions are converted to text first: see `BashArguments`.
     """
     required = function.parameters.get("required", ())
     for name, schema in function.parameters.get("properties", {}).items():
@@ -66,7 +66,7 @@ def wrong_values(function: Function, arguments: Mapping[str, Any]) -> Iterator[s
 
 
 def wrong_surroundings(bash: BashDetails, environment: Mapping[str, str]) -> Iterator[str]:
-    """Variables and programs that a tool needs and does not find."""
+    """Yield messages about variables and programs that a tool needs but that are missing."""
     for variable in bash.variables:
         value = environment.get(variable.name)
         if value is not None:
@@ -80,15 +80,15 @@ def wrong_surroundings(bash: BashDetails, environment: Mapping[str, str]) -> Ite
 
 @dataclass(slots=True)
 class BashArguments:
-    """What a bash function is called with."""
+    """The arguments of a bash function, as text."""
 
     function: Function
-    texts: dict[str, list[str]] = field(default_factory=dict)  # of those given, by key
+    texts: dict[str, list[str]] = field(default_factory=dict)  # of the given parameters, by key
     wrong: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, function: Function, arguments: Mapping[str, Any]) -> BashArguments:
-        """Put JSON values into texts; what cannot be is `wrong`."""
+        """Convert JSON values to text; messages about those that cannot be are in `wrong`."""
         made = cls(function)
         for parameter in function.bash.parameters:
             value = arguments.get(parameter.key)
@@ -107,7 +107,7 @@ class BashArguments:
         return made
 
     def values(self) -> Iterator[str]:
-        """The variables to set, as fields for the wrapper."""
+        """Yield the variables to set, as fields for the wrapper."""
         for parameter in self.function.bash.parameters:
             texts = self._texts_or_default(parameter)
             if texts is not None:
@@ -117,7 +117,7 @@ class BashArguments:
             yield from (f"argc__{name}", str(len(texts)), *texts)
 
     def questions(self, environment: Mapping[str, str]) -> Iterator[str]:
-        """What only functions of the file can tell, as fields for the wrapper."""
+        """Yield what only functions of the tool file can tell, as fields for the wrapper."""
         for variable in self.function.bash.variables:
             if variable.name in environment:
                 yield from _choice(variable.name, variable.choices)
@@ -137,7 +137,7 @@ class BashArguments:
         return list(_texts(parameter, parameter.default))
 
     def _line(self) -> list[str]:
-        """The call as somebody would have typed it."""
+        """Return the call as a user would have typed it."""
         line = [self.function.file.name]
         if self.function.entry != "main":
             line.append(self.function.entry)
@@ -152,7 +152,7 @@ class BashArguments:
         return line + self._positionals()
 
     def _positionals(self) -> list[str]:
-        """The values of `@arg`s; one left out before another is empty, so that none moves."""
+        """Return the values of `@arg`s, with empty ones for gaps so that positions are kept."""
         found: list[str] = []
         left_out = 0
         for parameter in self.function.bash.parameters:
@@ -167,7 +167,7 @@ class BashArguments:
 
 
 def _texts(parameter: BashParameter, value: Any) -> Iterator[str]:
-    """The texts that stand for a value, none where it says no more than leaving it out.
+    """Yield the texts for a value; none if it means the same as leaving it out.
 
     Raises:
         ValueError: the parameter cannot take the value.
@@ -194,7 +194,7 @@ def _text(value: Any) -> str:
 
 
 def _count(flag: BashParameter, value: Any) -> Iterator[str]:
-    """How often a flag is set."""
+    """Yield how often a flag is set."""
     most = 1_000 if flag.repeated else 1
     if value in (True, "true", "1"):
         yield "1"

@@ -1,4 +1,4 @@
-"""Runs one call of one function of a tool file, as a process of its own."""
+"""Runs one call of a tool file's function, in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from sleipnir.worker.tools.result import decoded, decoded_end, failure, status_t
 from sleipnir.worker.tools.sanitize import cleaned, without_escapes
 from sleipnir.worker.tools.validate import ArgumentsRefused, prepare
 
-# What a tool that ignores SIGTERM still gets before SIGKILL.
+# Time between SIGTERM and SIGKILL for a tool.
 GRACE_S = 5.0
-# How the helpers end a tool that asks: exit code 75, from within a subshell the signal.
+# How the helpers end a tool that asks: exit code 75, or the signal if in a subshell.
 _ASKING = (75, -signal.SIGTERM)
-_NARRATED_CHARACTERS = 2_000  # of a line
+_NARRATED_CHARACTERS = 2_000  # in a narrated line
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The call is over."""
+    """The call has finished."""
 
-    value: Any  # JSON for the model; of a failure {"tool_call_error": …}
+    value: Any  # JSON for the model; for a failure {"tool_call_error": …}
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsConfirmation:
-    """The tool wants a person's consent before it goes on; it has changed nothing yet."""
+    """The tool needs a person's consent before it goes on; it has changed nothing yet."""
 
     question: str
 
@@ -48,10 +48,10 @@ def call_function(
     approvals: Sequence[str] = (),
     timeout_s: float | None = None,
 ) -> Completed | NeedsConfirmation:
-    """Call a function once. What goes wrong is a value for the model, never an exception.
+    """Call a function once. Failures are returned as values for the model, never raised.
 
-    `approvals` are the questions of this call that were answered with yes before: the tool runs
-    again from its start. `timeout_s` is what the run has left.
+    `approvals` are this call's questions that were already answered with yes: the tool runs again
+    from the start. `timeout_s` is the time that the run has left.
     """
     call = _Call(function, arguments, context, idempotency_key, timeout_s)
     approved = tuple(approvals)
@@ -62,14 +62,14 @@ def call_function(
         shown = call.shown(outcome.question)
         if shown not in approvals or outcome.question in approved:
             return NeedsConfirmation(shown)
-        # Consent was to what people may see of the question; the tool looks for all of it.
+        # Consent was given to the masked question, but the tool looks for the full one.
         approved += (outcome.question,)
 
 
 def call_at_terminal(
     function: Function, context: ToolContext, *, idempotency_key: str
 ) -> Completed | NeedsConfirmation:
-    """Call a function without arguments once, which may talk to whoever sits at our terminal."""
+    """Call a function without arguments once; it may talk to the person at this terminal."""
     return _Call(function, {}, context, idempotency_key, None, at_terminal=True).run(())
 
 
@@ -83,7 +83,7 @@ class _Call:
     at_terminal: bool = False
 
     def run(self, approvals: Sequence[str]) -> Completed | NeedsConfirmation:
-        """Run the process to its end."""
+        """Run the process until it exits."""
         try:
             with call_directory() as directory:
                 return self._run(directory, approvals)
@@ -94,11 +94,11 @@ class _Call:
             return self._failed(f"cannot start: {missing}")
         except OSError as error:
             return self._failed(f"cannot start: {error.strerror or error}")
-        except ValueError as error:  # NaN, a variable with a NUL, what no bytes stand for
+        except ValueError as error:  # NaN, a variable with a NUL, or text that cannot be encoded
             return self._failed(f"cannot start: {error}")
 
     def shown(self, text: str) -> str:
-        """The text as people may see it."""
+        """Return the text as people may see it."""
         return mask(without_escapes(text), self.context.secrets)
 
     def _run(

@@ -1,4 +1,4 @@
-"""What all calls of one visit have in common."""
+"""What all tool calls of one visit have in common."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from sleipnir.worker.visit.cancellation import Cancellation
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Where tools run, what they may know, and who hears of them. All paths are absolute."""
+    """Where tools run, and what they may know and report. All paths are absolute."""
 
     run_id: str
-    agent: str  # empty: no agent calls
+    agent: str  # empty if no agent makes the call
     agent_directory: Path
-    root: Path  # the unpacked bundle, laid out like a config directory
+    root: Path  # the unpacked bundle, laid out as a configuration directory
     workdir: Path
-    cache: Path  # of this machine; each tool gets a directory in it
+    cache: Path  # on this machine; each tool gets a directory in it
     variables: Mapping[str, str] = field(default_factory=dict)  # of the agent
     secrets: tuple[str, ...] = ()  # values that nobody may see
-    tool_env: tuple[str, ...] = ()  # more of the worker's variables that tools may see
-    tool_root: Path | None = None  # the shipped tools leave it alone outside of this
-    allow_private_addresses: bool = False  # the shipped tools may reach them
-    output_limit_bytes: int = 8 * 1024 * 1024  # of a stream, and of a result
-    timeout_s: float = 1800.0  # of one call; 0: none
+    tool_env: tuple[str, ...] = ()  # additional variables of the worker's that tools may see
+    tool_root: Path | None = None  # the only directory in which the shipped tools change files
+    allow_private_addresses: bool = False  # for the shipped tools
+    output_limit_bytes: int = 8 * 1024 * 1024  # for each stream, and for the result
+    timeout_s: float = 1800.0  # for one call; 0: unlimited
     limits: ProgramLimits = NO_LIMITS
     auto_confirm: bool = False
     cancellation: Cancellation = field(default_factory=Cancellation)
-    narrate: Callable[[str], None] = lambda _line: None  # a masked line of a tool's stdout
-    log: Callable[[str, str], None] = lambda _stream, _text: None  # kept for `logs`
+    narrate: Callable[[str], None] = lambda _line: None  # gets masked lines of a tool's stdout
+    log: Callable[[str, str], None] = lambda _stream, _text: None  # keeps texts for `logs`
 
     def under(self, settings: Settings) -> ToolContext:
-        """The same, with all that the engine's settings say about calls."""
+        """Return a copy with everything that the settings say about calls."""
         return replace(
             self,
             tool_env=settings.tool_env,
@@ -49,16 +49,16 @@ class ToolContext:
         )
 
     def home_of(self, function: Function) -> Path:
-        """The directory a function belongs to: its agent's, or the one of all global tools."""
+        """Return a function's home directory: its agent's, or that of all global tools."""
         return self.agent_directory if function.own else self.root / "functions" / "tools"
 
     def cache_of(self, function: Function) -> Path:
-        """The writable directory that a function finds again on this machine."""
+        """Return the writable directory that a function finds again on this machine."""
         if function.own:
             return self.cache / "agents" / self.agent
         return self.cache / "tools" / function.name
 
     def limit_s(self, left_s: float | None) -> float | None:
-        """How long a call may take when its run has that much left; None: no limit."""
+        """Return how long a call may take if its run has that much time left; None: unlimited."""
         limits = [limit for limit in (self.timeout_s or None, left_s) if limit is not None]
         return min(limits) if limits else None

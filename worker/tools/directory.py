@@ -1,4 +1,4 @@
-"""The directory of one call: what lies in it for the wrapper, and what the tool leaves there."""
+"""The directory of one call: files for the wrapper, and those that the tool leaves there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.graphs.files import UnusableFile, open_plain
 from sleipnir.records import dataclass
 from sleipnir.scheduler.temporary import scratch
 
-# What another program compiled into bash files for its own use.
+# Code that another program has compiled into a bash file, for its own use.
 _COMPILED = re.compile(
     rb"^[ \t]*# ARGC-BUILD \{[ \t]*$.*?(?:^[ \t]*# ARGC-BUILD \}[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -22,7 +22,7 @@ _SOURCE = re.compile(rb"(\$\{?)BASH_SOURCE(?:\[0\])?(?![\[\w])")
 
 @dataclass(frozen=True, slots=True)
 class CallDirectory:
-    """Files of one call; `wrappers/call.sh` knows their names too."""
+    """The files of one call; `wrappers/call.sh` uses the same names."""
 
     path: Path
 
@@ -33,48 +33,50 @@ class CallDirectory:
 
     @property
     def output(self) -> Path:
-        """Where the tool writes its result."""
+        """The file to which the tool writes its result."""
         return self.path / "output"
 
     @property
     def guard(self) -> Path:
-        """Where the tool writes the question it needs answered."""
+        """The file to which the tool writes the question it needs answered."""
         return self.path / "guard.json"
 
     @property
     def approvals(self) -> Path:
-        """The questions a person said yes to."""
+        """The questions that a person has answered with yes."""
         return self.path / "approvals"
 
     @property
     def parameters(self) -> Path:
-        """The names of the parameters in order. A wrapper that needs them takes the file away."""
+        """The parameter names in order. The TypeScript wrapper removes the file once it has
+        started.
+        """
         return self.path / "parameters"
 
     def write_fields(self, name: str, fields: Iterable[str]) -> None:
-        """Lay out texts for bash, which can hold anything but the NUL that ends each."""
+        """Write texts for bash, each terminated by a NUL, the one character they cannot contain."""
         text = "".join(field + "\0" for field in fields)
         (self.path / name).write_bytes(text.encode(errors="replace"))
 
     def copy_without_compiled(self, file: Path) -> None:
-        """Where a bash file has compiled code of others in it, lay out one without."""
+        """If a bash file contains compiled code of another program, write a copy without it."""
         source = file.read_bytes()
         if b"# ARGC-BUILD {" not in source:
             return
-        # As many lines as before, so that errors name the right one; and the copy still finds
-        # what lies beside the original.
+        # Keep the number of lines, so that errors have the right line numbers. The copy still finds
+        # the files beside the original.
         source = _COMPILED.sub(lambda match: b"\n" * match[0].count(b"\n"), source)
         source = _SOURCE.sub(rb"\1_sleipnir_file", source)
         (self.path / "tool.sh").write_bytes(source)
 
     def written(self, limit_bytes: int) -> bytes:
-        """What the tool wrote as its result, one byte more than the limit at most."""
+        """Read what the tool wrote as its result, at most one byte more than the limit."""
         return _read(self.output, limit_bytes + 1)
 
     def question(self, limit_bytes: int) -> str | None:
-        """What the tool asks, if it does."""
+        """Read the tool's question, if it asked one."""
         try:
-            # Not strict: the bash helper leaves control characters as they are.
+            # Not strict: the bash helper does not escape control characters.
             asked = json.loads(
                 _read(self.guard, limit_bytes).decode(errors="replace"), strict=False
             )
@@ -86,7 +88,7 @@ class CallDirectory:
 
 @contextmanager
 def call_directory() -> Iterator[CallDirectory]:
-    """A directory that exists for the block."""
+    """Yield a directory that exists for the block."""
     with scratch("call") as name:
         directory = CallDirectory(Path(name))
         directory.output.touch()
@@ -97,5 +99,6 @@ def _read(file: Path, size: int) -> bytes:
     try:
         with open_plain(file) as stream:
             return stream.read(size)
-    except (UnusableFile, FileNotFoundError, NotADirectoryError):  # the tool may have done anything
+    # the tool may have tampered with it
+    except (UnusableFile, FileNotFoundError, NotADirectoryError):
         return b""

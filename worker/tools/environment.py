@@ -16,10 +16,10 @@ from sleipnir.worker.tools.directory import CallDirectory
 
 WRAPPERS = Path(__file__).with_name("wrappers")
 
-# Like the other name below, a setting of the engine: no agent and no tool makes it for itself.
+# A setting of the engine, as is `ALLOW_PRIVATE_ADDRESSES`: no agent or tool may set it itself.
 _TOOL_ROOT = "LLM_TOOL_ROOT"
 
-# Linux caps one variable at 128 KiB, and all of them together with argv.
+# Linux caps one variable at 128 KiB, and all variables together with argv.
 _INLINE_ARGUMENTS_BYTES = 32 * 1024
 
 
@@ -30,7 +30,7 @@ def call_environment(
     arguments: str,
     idempotency_key: str,
 ) -> dict[str, str]:
-    """All variables of a call: ours win over the worker's, and those over `.env`."""
+    """Return the variables of a call: ours override the worker's, and those override `.env`."""
     declared = function.bash.variables
     passed_on = (*context.tool_env, *(variable.name for variable in declared))
     environment = _env_files(function, context) | base_environment(passed_on)
@@ -69,7 +69,7 @@ def call_environment(
 
 
 def _env_files(function: Function, context: ToolContext) -> dict[str, str]:
-    """An agent's own file holds for all that runs for it, also for the global tools."""
+    """Read the `.env` files; an agent's own also applies to the global tools that it uses."""
     of_agent = read_env_file(context.agent_directory / ENV_FILE)
     if function.own:
         return of_agent
@@ -94,6 +94,6 @@ def _of_function(function: Function, context: ToolContext) -> dict[str, str]:
 
 
 def _with_helpers(python_path: str | None) -> str:
-    """Where `import sleipnir.tool` is found."""
+    """Return a PYTHONPATH on which `import sleipnir.tool` works."""
     helpers = str(SHIPPED_LIBRARY)
     return f"{helpers}{os.pathsep}{python_path}" if python_path else helpers

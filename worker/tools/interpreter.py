@@ -1,4 +1,4 @@
-"""Which program runs a function, and what it is given."""
+"""The program that runs a function, and its command line."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sleipnir.worker.tools.environment import WRAPPERS
 
 
 class ProgramMissing(Exception):
-    """This worker lacks what runs a tool; the text says what."""
+    """This worker lacks a program that a tool needs; the text says which."""
 
 
 def command_of(
     function: Function, context: ToolContext, environment: Mapping[str, str]
 ) -> list[str]:
-    """The argv of a call; nothing in it comes from a model.
+    """Return the argv of a call; nothing in it comes from a model.
 
     Raises:
-        ProgramMissing: if there is no such program.
+        ProgramMissing: there is no such program.
     """
     match function.language:
         case "bash":
@@ -41,14 +41,14 @@ def command_of(
 
 
 def missing_tsx(function: Function, directory: CallDirectory) -> str | None:
-    """Why a failed call of TypeScript never reached its wrapper, if that is so."""
+    """Return the reason if a failed TypeScript call never reached its wrapper, else None."""
     if function.language != "typescript" or not directory.parameters.exists():
         return None
     return f"cannot start: {typescript.NO_TSX}"
 
 
 def _python(context: ToolContext) -> str:
-    """Of a virtual environment where there is one, else the worker's own."""
+    """Return the Python of a virtual environment if there is one, else the worker's own."""
     for directory in (context.workdir, context.agent_directory):
         python = directory / ".venv" / "bin" / "python3"
         if python.is_file():

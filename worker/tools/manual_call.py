@@ -1,4 +1,4 @@
-"""An agent's functions without a run: what there is, and calls exactly as a run makes them."""
+"""An agent's functions outside of a run, called exactly as a run calls them."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from sleipnir.worker.tools.context import ToolContext
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """One agent, or the global tools by themselves, on this machine."""
+    """One agent, or the global tools alone, on this machine."""
 
     agent: Agent
     settings: Settings
     search: AgentSearch
-    is_agent: bool = True  # False: an empty one that only holds the global tools
+    is_agent: bool = True  # False: an empty agent that only holds the global tools
 
     def toolbox(self) -> Toolbox:
-        """The functions of its files, where the files are."""
+        """The functions in its files, with the paths of the originals."""
         return Toolbox(self.agent.global_tools, self._library(), self.agent.directory)
 
     def errors(self) -> list[Finding]:
-        """What is wrong with its tools."""
+        """Return the errors of its tools."""
         found = validate(self.agent, resources_of(self.settings, self.search))
         tools = ("E209", "E210", "E6")
         return [finding for finding in found if finding.code.startswith(tools)]
 
     @contextmanager
     def servers(self, workdir: Path) -> Iterator[McpServers]:
-        """Its MCP servers; those that were started end with the block."""
+        """Yield its MCP servers; those that were started end with the block."""
         settings = self.settings
         pool = McpPool(McpLimits.of(settings), settings.tool_env)
         try:
@@ -71,7 +71,8 @@ class Workbench:
 
     @contextmanager
     def calls(self, given: Mapping[str, str], workdir: Path) -> Iterator[Calls]:
-        """Calls of the functions in its files, from a bundle as a worker unpacks it.
+        """Yield the functions in its files, ready to be called from a bundle unpacked as by a
+        worker.
 
         Args:
             given: values of its variables.
@@ -79,8 +80,8 @@ class Workbench:
 
         Raises:
             BundleError: it cannot be packed.
-            MissingVariables: one has no value.
-            SecretsMissing, SecretsUnusable: a default names a secret that cannot be had.
+            MissingVariables: a variable has no value.
+            SecretsMissing, SecretsUnusable: a default names a secret that is not available.
         """
         variables, secrets = self._variables(given)
         parts = parts_of(self.agent, self.settings, self._library(), NO_SKILLS)
@@ -109,12 +110,12 @@ class Workbench:
         return resources_of(self.settings, self.search).library()
 
     def _variables(self, given: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The values that functions get, and those of them that nobody may see."""
+        """Return the values that functions get, and the secret ones among them."""
         described = self.agent.graph or self.agent.normal
         if described is None:
             return {}, ()
         values = {
-            # Who gives a value must not be able to name a secret.
+            # Secrets are not resolved in given values, whose author must not be able to read them.
             name: value if name in given else self.settings.secrets.resolve(value)
             for name, value in resolve_variables(described, given).items()
         }
@@ -126,7 +127,7 @@ class Calls:
     """The functions of an unpacked agent, ready to be called."""
 
     functions: Mapping[str, Function]
-    instructions: Function | None  # `_instructions`, which models are not offered
+    instructions: Function | None  # `_instructions`, which is not offered to models
     context: ToolContext
 
     def call(
@@ -138,14 +139,14 @@ class Calls:
         narrate: Callable[[str], None],
         log: Callable[[str, str], None],
     ) -> Any:
-        """What a model would get of a call.
+        """Call a function and return what a model would get.
 
         Args:
             function: one of `functions`.
             arguments: by name.
             consents: asked whether a guarded function may go ahead; None: it may.
             narrate: gets each line of its stdout.
-            log: gets its stderr, each time it ran.
+            log: gets its stderr, each time it has run.
         """
         context = replace(self.context, auto_confirm=consents is None, narrate=narrate, log=log)
         approvals: tuple[str, ...] = ()
@@ -166,7 +167,7 @@ class Calls:
 
 @contextmanager
 def global_tools(settings: Settings, search: AgentSearch) -> Iterator[Workbench]:
-    """All global tools that agents may use, as if one agent had them and nothing else."""
+    """Yield all global tools that agents may use, as if one agent had them and nothing else."""
     library = resources_of(settings, search).library()
     entries = sorted(library.names() - library.aliases.keys())
     entries = [entry for entry in entries if library.resolve(entry).files]

@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 from sleipnir.worker.tools.sanitize import without_escapes
 
-# More than this nobody follows; each line is an event.
+# Each line is an event, and nobody follows more than this many.
 _LINES_NARRATED = 1_000
-# Of a line that is longer only the beginning is looked at.
+# Longer lines are cut.
 _LINE_BYTES = 64 * 1024
 
 
 class Stdout:
-    """Narrates its lines as they come and keeps its beginning."""
+    """Narrates lines as they come, and keeps the beginning."""
 
     def __init__(self, narrate: Callable[[str], None], limit_bytes: int) -> None:
         self._narrate = narrate
         self._limit_bytes = limit_bytes
-        self._line = b""  # what came of the line that did not end yet
+        self._line = b""  # the incomplete last line
         self._lines = 0
         self.kept = bytearray()
         self.cut = False
 
     def take(self, chunk: bytes) -> None:
-        """Take what the tool just printed."""
+        """Take a piece of the output."""
         room = self._limit_bytes - len(self.kept)
         self.kept += chunk[:room]
         self.cut = self.cut or len(chunk) > room
@@ -34,7 +34,7 @@ class Stdout:
         self._line = rest[:_LINE_BYTES]
 
     def end(self) -> None:
-        """There is no more."""
+        """Narrate the last line, as the output is complete."""
         self._tell(self._line)
 
     def _tell(self, line: bytes) -> None:

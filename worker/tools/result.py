@@ -1,4 +1,4 @@
-"""What the model gets of a call: the tool's result, or why there is none."""
+"""What the model gets from a call: the tool's result, or why there is none."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 from sleipnir.worker.tools.sanitize import cleaned, without_escapes
 
-DONE = "DONE"  # shown for a call without a result
+DONE = "DONE"  # stands for an empty result
 
 
 def value_of(written: bytes, limit_bytes: int, secrets: Sequence[str]) -> Any:
-    """A result as a JSON value, whatever the tool wrote."""
+    """Return the result as a JSON value, whatever the tool wrote."""
     text = without_escapes(decoded(written, limit_bytes, len(written) > limit_bytes))
     if not text.strip():
         return DONE
@@ -26,13 +26,13 @@ def value_of(written: bytes, limit_bytes: int, secrets: Sequence[str]) -> Any:
 
 
 def decoded(content: bytes, limit_bytes: int, cut: bool) -> str:
-    """The text of what was kept of a stream's beginning, with a note where there was more."""
+    """Decode the beginning of a stream, with a note if the rest was cut."""
     text = content[:limit_bytes].decode(errors="replace")
     return text + _note("the rest", limit_bytes) if cut else text
 
 
 def decoded_end(content: bytes, limit_bytes: int, cut: bool) -> str:
-    """The same, where the end was kept."""
+    """Decode the end of a stream, with a note if the beginning was cut."""
     text = content.decode(errors="replace")
     return _note("the beginning", limit_bytes) + text if cut else text
 
@@ -40,19 +40,19 @@ def decoded_end(content: bytes, limit_bytes: int, cut: bool) -> str:
 def failure(
     function: str, reason: str, *, stderr: str = "", stdout: str = "", output: str = ""
 ) -> dict[str, str]:
-    """The value that stands for a failed call; blank texts are left out."""
+    """Return the value for a failed call; blank texts are left out."""
     texts = {"stderr": stderr, "stdout": stdout, "output": output}
     said = {name: text for name, text in texts.items() if text.strip()}
     return {"tool_call_error": f"{function}: {reason}", **said}
 
 
 def status_text(returncode: int) -> str:
-    """An exit status in words."""
+    """Return an exit status in words."""
     if returncode >= 0:
         return f"exit code {returncode}"
     try:
         return f"signal {-returncode} ({signal.Signals(-returncode).name})"
-    except ValueError:  # a real-time signal has no name
+    except ValueError:  # real-time signals have no names
         return f"signal {-returncode}"
 
 

@@ -1,4 +1,4 @@
-"""Makes what a tool printed fit to be shown: no escape sequences, no secrets."""
+"""Makes what a tool printed fit to be shown: without escape sequences and secrets."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 from sleipnir.worker.masking import mask_values
 
 _ESCAPE = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
-    # Titles, links. A search for an end that never comes stops at the next sequence.
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movements
+    # Titles, links. The search for a terminator that is missing stops at the next sequence.
     r"|\x1b[\]PX^_][^\x07\x1b]*+(?:\x07|\x1b\\)"
     r"|\x1b[ -/]*[0-~]"
 )
 
 
 def without_escapes(text: str) -> str:
-    """The text without what it tells a terminal to do."""
+    """Return the text without terminal escape sequences."""
     return _ESCAPE.sub("", text) if "\x1b" in text or "\x9b" in text else text
 
 
 def cleaned(value: Any, secrets: Sequence[str]) -> Any:
-    """A JSON value whose texts, keys included, hold neither escape sequences nor secrets."""
+    """Return a JSON value whose strings, keys included, have no escape sequences or secrets."""
     match value:
         case str():
             return mask_values(without_escapes(value), secrets)

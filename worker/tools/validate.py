@@ -1,4 +1,4 @@
-"""Everything that must be so before a tool's process starts."""
+"""Checks and prepares everything that a tool's process needs before it starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sleipnir.worker.tools.environment import call_environment
 
 
 class ArgumentsRefused(Exception):
-    """The call cannot begin; `violations` are all the reasons."""
+    """The call must not be made; `violations` are all the reasons."""
 
     def __init__(self, violations: Sequence[str]) -> None:
         self.violations = violations
@@ -34,11 +34,11 @@ def prepare(
     idempotency_key: str,
     approvals: Collection[str],
 ) -> dict[str, str]:
-    """Check a call and lay out its files; returns its environment.
+    """Check a call and write its files; return its environment.
 
     Raises:
         ArgumentsRefused: naming everything that is wrong.
-        OSError: if a directory cannot be made or a file not be written.
+        OSError: a directory or file cannot be written.
     """
     if not function.file.is_file():
         raise ArgumentsRefused([f"there is no file {function.file}"])
@@ -69,6 +69,6 @@ def prepare(
 def _by_declared_names(
     aliases: Mapping[str, str], arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The arguments without other names for them; the declared name wins where both are given."""
+    """Rename aliased arguments; the declared name wins if both are given."""
     renamed = {aliases[name]: value for name, value in arguments.items() if name in aliases}
     return renamed | {name: value for name, value in arguments.items() if name not in aliases}

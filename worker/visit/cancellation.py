@@ -1,4 +1,4 @@
-"""Tells a running visit that its result has become void."""
+"""Tells an executing visit that its result has become void."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Cancellation(threading.Event):
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Run `callback` if the event is set before the block ends, at once if it is set."""
+        """Run `callback` if the event is set before the block ends; at once if already set."""
         with self._lock:
             already = self.is_set()
             self._callbacks.append(callback)

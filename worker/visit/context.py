@@ -1,4 +1,4 @@
-"""What an executor gets: one visit, its node, the state it may read and the time it has."""
+"""What an executor gets: a visit, its node, the state it may read and the time it has."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ NOTHING_ARRIVED: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class VisitLimits:
-    """The engine's settings that executors heed."""
+    """The engine's settings that apply to executors."""
 
-    output_bytes: int = 8 * 1024 * 1024  # of a script, per stream
+    output_bytes: int = 8 * 1024 * 1024  # of a script's output, per stream
     value_bytes: int = 8 * 1024 * 1024  # of one value of a state
     conversation_bytes: int = 32 * 1024 * 1024  # of one attempt of an llm node
     map_items: int = 100_000
-    calls: int = 128  # of one reply of a model
-    log_bytes: int = 16 * 1024 * 1024  # of what is kept for `logs`
-    call_threads: int = 16  # that carry out the calls of one reply
-    tool_env: tuple[str, ...] = ()  # more variables that programs may see
-    allow_private_addresses: bool = False  # scripts that use our fetcher may reach them
+    calls: int = 128  # in one reply of a model
+    log_bytes: int = 16 * 1024 * 1024  # of what `logs` shows of a run
+    call_threads: int = 16  # for the calls of one reply
+    tool_env: tuple[str, ...] = ()  # additional variables that programs may see
+    allow_private_addresses: bool = False  # for scripts that use the shipped fetcher
     programs: ProgramLimits = NO_LIMITS
-    check_s: float = DEFAULT_LIMIT_S  # of processor time, to check a value against a schema
-    retry_base_s: float = 0.5  # first pause before a model call is repeated; it doubles
+    check_s: float = DEFAULT_LIMIT_S  # processor time to check a value against a schema
+    retry_base_s: float = 0.5  # first pause before a model call is retried; it doubles
     retry_max_s: float = 30.0
-    agent_turns: int = 0  # of a normal agent's run; 0: as many as it takes
-    compression_tokens: int = 4_000  # of a session, above which it is compressed; 0: never
-    # Of normal agents that name neither a model nor these.
+    agent_turns: int = 0  # turns of a normal agent's run; 0: unlimited
+    compression_tokens: int = 4_000  # size of a session above which it is compressed; 0: never
+    # For normal agents that name neither a model nor these parameters.
     temperature: float | None = None
     top_p: float | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> VisitLimits:
-        """The limits that the settings name."""
+        """Return the limits that the settings give."""
         return cls(
             output_bytes=settings.output_limit_bytes,
             value_bytes=settings.value_limit_bytes,
@@ -73,9 +73,9 @@ class VisitLimits:
         )
 
 
-# A tuple, for it is made once a node: a frozen dataclass takes more than twice as long to make.
+# A tuple, as one is made per node: a frozen dataclass takes more than twice as long to make.
 class Visit(NamedTuple, Generic[N]):
-    """One try of one visit: the facts, and the services that executors may use meanwhile."""
+    """One try of a visit: its facts, and the services that executors may use."""
 
     run_id: str
     visit_id: str
@@ -83,21 +83,21 @@ class Visit(NamedTuple, Generic[N]):
     node_id: str
     node: N
     agent: LoadedAgent
-    state: Snapshot  # for a map's invocation `as` included
-    context: RunContext  # of the run
+    state: Snapshot  # in a map's invocation, with its `as` value
+    context: RunContext
     services: VisitServices
     limits: VisitLimits
-    scratch: Path  # holds a directory per run that brought none
+    scratch: Path  # parent of the working directories of runs submitted without one
     # Set by the heartbeat when the run was closed or the lease lost: stop, the result is void.
     cancelled: Cancellation
-    began_at: float  # instant of the `monotonic` clock, as `run_ends_at`
-    run_ends_at: float | None = None  # when the run's time is over
-    item_index: int | None = None  # in an invocation of a map's branch
-    attempt: int = 1  # one more after each `Postponed`
-    age_s: float = 0.0  # since the visit first began, earlier tries and parking included
-    # What the visit parked for: {"answer": …}, the child's result, or the fields of a map.
+    began_at: float  # on the `monotonic` clock, as is `run_ends_at`
+    run_ends_at: float | None = None
+    item_index: int | None = None  # set in an invocation of a map's branch
+    attempt: int = 1  # goes up with each `Postponed`
+    age_s: float = 0.0  # time since the visit first began, including earlier tries and parking
+    # What the visit was parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None
-    # What came of what calls of a model wait for, by their ids; "" where nothing did in time.
+    # Results of what a model's calls were waiting for, by call id; "" if the time ran out first.
     arrived: Mapping[str, str] = NOTHING_ARRIVED
     secrets: tuple[str, ...] = ()  # values that nobody may see
 
@@ -107,24 +107,25 @@ class Visit(NamedTuple, Generic[N]):
 
     @property
     def directory(self) -> Path:
-        """The agent's, as unpacked on this worker; read-only."""
+        """The agent's directory, as unpacked on this worker; read-only."""
         return self.agent.directory
 
     @property
     def idempotency_key(self) -> str:
-        """Equal for every try of this visit."""
+        """A key that is the same for every try of this visit."""
         return f"{self.run_id}:{self.visit_id}"
 
     def workdir(self) -> Path:
-        """Where its programs run: the submitter's directory, or a scratch one of the run."""
+        """Return where its programs run: the submitter's directory, or a scratch one of the run."""
         return workdir_of(self.context.workdir, self.scratch, self.run_id)
 
     def exported_variables(self) -> dict[str, str]:
-        """The agent's variables as its programs get them: secrets in defaults are filled in.
+        """Return the agent's variables as its programs get them, with secrets in defaults resolved.
+
+        Secrets in submitted values are not resolved, as those may come from anybody.
 
         Raises:
-            SecretsMissing, SecretsUnusable: a default names a secret that cannot be had. A
-                value given at submission never names one: it may come from anybody.
+            SecretsMissing, SecretsUnusable: a default names a secret that is not available.
         """
         given, resolve = self.context.submitted_vars, self.services.secrets.resolve
         return {
@@ -134,11 +135,13 @@ class Visit(NamedTuple, Generic[N]):
 
     @property
     def is_strict(self) -> bool:
-        """Whether a failure that its graph would outlive ends the run."""
+        """Whether a failure that the graph would otherwise tolerate ends the run."""
         return self.context.strict or not self.graph.settings.tolerate_failures
 
     def mask(self, text: str) -> str:
-        """Text fit for people's eyes: secrets replaced, files of the agent named as its own."""
+        """Return text that is fit to be shown: secrets masked, the agent's files with relative
+        paths.
+        """
         text = mask(text, self.secrets)
         bundle = str(self.agent.root)
         if bundle not in text:
@@ -146,11 +149,13 @@ class Visit(NamedTuple, Generic[N]):
         return text.replace(f"{self.directory}/", "").replace(f"{bundle}/", "")
 
     def elapsed_s(self) -> float:
-        """Since the visit first began, earlier tries and parking included."""
+        """Return the time since the visit first began, including earlier tries and parking."""
         return self.age_s + monotonic() - self.began_at
 
     def seconds_left(self, node_timeout: float | None) -> float | None:
-        """What remains of the node's limit and the run's, in seconds; None without either."""
+        """Return what remains of the node's timeout and the run's, in seconds; None if neither is
+        set.
+        """
         left = []
         if node_timeout is not None:
             left.append(node_timeout - self.elapsed_s())

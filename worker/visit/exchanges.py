@@ -1,4 +1,4 @@
-"""What models were sent and what they replied in one attempt of a visit, until it is kept."""
+"""What models were sent and replied in one attempt of a visit, until it is stored."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sleipnir.worker.visit.run_log import head_and_tail
 if TYPE_CHECKING:
     from sleipnir.worker.llm.client import Message, ModelRequest, Reply
 
-# At least so many full texts fit into what is kept of a run.
+# At least this many texts of full length fit into an entry.
 _TEXTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
     request: ModelRequest
-    messages: Sequence[Message]  # what was new to the model
+    messages: Sequence[Message]  # those that were new to the model
     reply: Reply
-    seconds: float | None  # None: it was in the visit's record
+    seconds: float | None  # None: the reply came from the visit's record
 
 
 class Exchanges:
@@ -29,13 +29,13 @@ class Exchanges:
 
     def __init__(self) -> None:
         self._all: list[_Exchange] = []
-        self._told: list[Message] = []  # what the latest reply's model knows, that reply included
+        self._told: list[Message] = []  # what the latest model has seen, its reply included
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def add(self, request: ModelRequest, reply: Reply, seconds: float | None) -> None:
-        """Note an exchange; of messages that go on from the latest one only the new ones."""
+        """Add an exchange; if its messages continue the latest one, only the new ones are kept."""
         messages, known = list(request.messages), len(self._told)
         goes_on = known > 0 and messages[:known] == self._told
         new = messages[known:] if goes_on else messages
@@ -43,11 +43,11 @@ class Exchanges:
         self._told = [*messages, reply.message]
 
     def entry(self, place: Mapping[str, Any], mask: Callable[[str], str], limit_bytes: int) -> str:
-        """JSON text of all of them, long texts cut, secrets masked.
+        """Return all exchanges as JSON text, with long texts cut and secrets masked.
 
         Args:
-            place: what else the entry says.
-            limit_bytes: what it may take, about.
+            place: further fields of the entry.
+            limit_bytes: the approximate size limit.
         """
         text = self._encoded(place, mask, limit_bytes // _TEXTS)
         if len(text) <= limit_bytes:

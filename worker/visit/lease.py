@@ -1,4 +1,4 @@
-"""The leases this worker holds, and the one heartbeat thread that renews them all."""
+"""The leases that this worker holds, and the one heartbeat thread that renews them all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Leases:
     def __init__(
         self, renew: Callable[[Sequence[Lease]], Sequence[Lease]], interval_s: float
     ) -> None:
-        """`renew` takes the leases held and returns those that are gone."""
+        """`renew` takes the leases held and returns those that are lost."""
         self._renew = renew
         self._interval_s = interval_s
         self._held: dict[str, tuple[Lease, Cancellation]] = {}
@@ -34,17 +34,17 @@ class Leases:
         self._taken = 0
         self._taken_at: float | None = None
         self._thread: threading.Thread | None = None
-        self.closed = False  # no visit is to be started any more
+        self.closed = False  # no more visits may be started
 
     def new_token(self) -> str:
-        """A token no other delivery has, on any machine."""
+        """Return a token that no other delivery has, on any machine."""
         return f"{self._worker_id}.{next(self._counter):x}"
 
     @contextmanager
     def holding(self, lease: Lease) -> Iterator[Cancellation]:
         """Renew the lease until the block ends; the cancellation is set if it is lost.
 
-        It must have been taken already: one that nobody took is lost at the next heartbeat.
+        The lease must have been taken already: one that was not is lost at the next heartbeat.
         """
         cancellation = Cancellation()
         with self._changed:
@@ -66,16 +66,18 @@ class Leases:
                     self._changed.notify_all()
 
     def latest(self) -> tuple[float | None, int]:
-        """When the latest lease was taken, as `monotonic` tells, and how many there were."""
+        """Return when the latest lease was taken, on the `monotonic` clock, and how many there
+        were.
+        """
         return self._taken_at, self._taken
 
     def held(self) -> list[tuple[Lease, Cancellation]]:
-        """What is held right now."""
+        """Return the leases held right now."""
         with self._changed:
             return list(self._held.values())
 
     def wait_until_idle(self, timeout_s: float) -> bool:
-        """Wait until no lease is held; False if that took too long."""
+        """Wait until no lease is held; return False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._held, timeout_s)
 
@@ -90,7 +92,8 @@ class Leases:
         try:
             lost = set(self._renew([lease for lease, _ in held]))
         except RedisError as error:
-            # The next beat tries again; if none succeeds the leases lapse and others take over.
+            # The next heartbeat tries again; if none succeeds, the leases expire and other workers
+            # take over.
             logger.warning("cannot renew %d leases: %s", len(held), error)
             return
         for lease, cancellation in held:

@@ -1,4 +1,4 @@
-"""An agent as a visit has it: its graph, and its files on this machine."""
+"""An agent as a visit sees it: its graph, and its files on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.worker.masking import secrets_among
 
-# Few agents have them all.
+# Lazy, as few agents have all of them.
 with lazy_imports():
     from sleipnir.graphs import skills as skill_files
     from sleipnir.graphs.knowledge import plan as knowledge_plans
@@ -33,38 +33,38 @@ if TYPE_CHECKING:
     from sleipnir.graphs.tools.toolbox import Toolbox
 
 
-# Without slots: the toolbox is kept in the instance.
+# Without slots, as `cached_property` stores its values in the instance.
 @dataclass(frozen=True)
 class LoadedAgent:
     """An agent's graph and its files on this machine."""
 
-    digest: str  # of its bundle
+    digest: str
     graph: Graph
-    root: Path  # of the bundle: a configuration directory in miniature
-    directory: Path  # the agent's own, in there
+    root: Path  # of the bundle; laid out as a configuration directory
+    directory: Path  # the agent's own, below `root`
     _keys: dict[str, frozenset[str] | None] = field(default_factory=dict)
     _skills: dict[str, tuple[Skill, tuple[Function, ...]]] = field(default_factory=dict)
 
     @cached_property
     def toolbox(self) -> Toolbox:
-        """The functions its nodes may name, read off its tool files when first needed."""
+        """The functions its nodes may name, read from its tool files when first needed."""
         return toolboxes.Toolbox(self.graph.global_tools, library_of(self.root), self.directory)
 
     @cached_property
     def servers(self) -> McpConfig:
-        """The MCP servers its bundle brought, secrets unresolved."""
+        """The MCP servers in its bundle, with secrets unresolved."""
         return mcp_config.read_mcp_config(self.root)[0]
 
     @cached_property
     def skills(self) -> SkillLibrary:
-        """The skills its bundle brought."""
+        """The skills in its bundle."""
         return skills_of(self.root)
 
     def skill(self, name: str) -> tuple[Skill, tuple[Function, ...]]:
-        """A skill, and the functions of its tools.
+        """Return a skill, and the functions of its tools.
 
         Raises:
-            UnusableSkill: it cannot be used, or the bundle does not have it.
+            UnusableSkill: it cannot be used, or is not in the bundle.
         """
         found = self._skills.get(name)
         if found is None:
@@ -86,27 +86,27 @@ class LoadedAgent:
         """The knowledge bases of its nodes, by node id.
 
         Raises:
-            BundleError: its bundle does not say.
+            BundleError: the bundle does not say which they are.
         """
         return knowledge_plans.read_plans(self.root)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """What its programs get from `.env` files under the name of a key."""
+        """The values its programs get from `.env` files under names that look like keys."""
         files = (self.directory / ENV_FILE, self.root / "functions" / "tools" / ENV_FILE)
         return tuple(value for file in files for value in secrets_among(read_env_file(file)))
 
     def executed_node(self, visit: str) -> str:
-        """The node a visit executes: in a map's invocation the branch."""
+        """Return the node that a visit executes; for a map's invocation, the branch."""
         _, node_id, index = parse_visit_id(visit)
         node = self.graph.nodes[node_id]
         return node.branch if index is not None and isinstance(node, MapNode) else node_id
 
     def keys_for(self, node_id: str) -> frozenset[str] | None:
-        """The state's keys a visit of the node needs; None for all of them.
+        """Return the keys of the state that a visit of the node needs; None for all of them.
 
-        Those it reads, and those it writes: to see what did not change, and what reducers
-        start from.
+        These are the keys it reads and those it writes: the old values tell what has changed, and
+        reducers start from them.
         """
         try:
             return self._keys[node_id]
@@ -118,11 +118,11 @@ class LoadedAgent:
 def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:
     node = graph.nodes[node_id]
     if is_normal(graph):
-        return None  # every turn before it
+        return None  # it needs all earlier turns
     if isinstance(node, LlmNode | AgentNode) and node.output_schema is not None:
         return None  # it may write keys that the schema does not list
     if isinstance(node, MapNode):
-        # What its branch reads, each invocation fetches for itself.
+        # What the branch reads is fetched by each invocation itself.
         roots = {reference.root for reference in references(node.over)}
         return frozenset(root for root in roots if root is not None) | declared_writes(node)
     read = reads(graph, node_id)

@@ -1,7 +1,7 @@
-"""What an executor returns: how the visit went, before anything of it is committed.
+"""What an executor returns: how the visit went, before anything is committed.
 
-An executor returns one of these, or raises: `sleipnir.graphs.errors.NodeFailed` ends the run with
-its code, any other exception is an internal error (R023). Tolerated failures of `llm` and
+An executor returns one of these records or raises: `sleipnir.graphs.errors.NodeFailed` ends the run
+with its code, any other exception is an internal error (R023). Tolerated failures of `llm` and
 `script` nodes are not exceptions: they are `Wrote` with `failure` set.
 """
 
@@ -28,18 +28,18 @@ NOTHING = Nothing()
 
 @dataclass(frozen=True, slots=True)
 class Wrote:
-    """The node is done: what it wrote and where it goes."""
+    """The node is done: what it wrote, and where the run goes next."""
 
     writes: dict[str, Any]
     targets: tuple[str, ...] = ()
-    # The node's output value (`{{output}}`): what a map collects from its branch.
+    # The node's output value (`{{output}}`), which a map collects from its branch.
     output: Any = NOTHING
     # The reason of a tolerated failure; the visit still commits and routes.
     failure: str | None = None
-    # Of a map that goes on without them: index and reason of the first items that failed.
+    # For a map that tolerates failed items: index and reason of the first of them.
     failed_items: tuple[tuple[int, str], ...] = ()
-    failed_count: int = 0  # of all of them
-    # Without what its conversation has recorded: that is counted already.
+    failed_count: int = 0  # of all failed items
+    # Excludes what the conversation has recorded, which is counted already.
     usage: Usage = NO_USAGE
     warnings: tuple[str, ...] = ()
 
@@ -50,11 +50,11 @@ class Ended:
 
     writes: dict[str, Any]
     output: str
-    usage: Usage = NO_USAGE  # as of `Wrote`
+    usage: Usage = NO_USAGE  # as in `Wrote`
     warnings: tuple[str, ...] = ()
 
 
-# What stands for the answer to a question that had its time.
+# Takes the place of an answer that did not come in time.
 NOT_IN_TIME = "not answered in time"
 
 
@@ -62,61 +62,61 @@ NOT_IN_TIME = "not answered in time"
 class Asked:
     """The visit parks until a person answers."""
 
-    kind: str  # "approval" or "input"; of a model's call "confirm", "ask", "checkbox"
+    kind: str  # "approval" or "input"; for a model's call "confirm", "ask" or "checkbox"
     text: str
     options: tuple[str, ...] = ()
     default: str | None = None
-    # `input` only: the condition a terminal checks before it accepts an answer.
+    # `input` only: the condition that a terminal checks before it accepts an answer.
     validation: str | None = None
-    # What the visit's conversation records of the question.
+    # What the visit's conversation records about the question.
     turn: dict[str, Any] | None = None
-    # Its id among what the visit waits for, and after what time the visit goes on without.
+    # The id of the wait, and the time after which the visit goes on without an answer.
     call: str = QUESTION
     allowed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChildEnd:
-    """The end of a child run that goes on by itself."""
+    """The visit parks until a child run, started earlier, has ended."""
 
     run_id: str
-    call: str = CHILD  # as of `Asked`
+    call: str = CHILD  # as in `Asked`
 
 
 @dataclass(frozen=True, slots=True)
 class FreePlace:
-    """Fewer than `most` of the children that the run's model has spawned are alive."""
+    """The visit parks until fewer than `most` of the children its run's model spawned are alive."""
 
     most: int
-    call: str = PLACE  # as of `Asked`
+    call: str = PLACE  # as in `Asked`
 
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """The visit parks until all of these have come about; with a `FreePlace` until the first."""
+    """The visit parks until all of these have closed; with a `FreePlace`, until the first has."""
 
     things: tuple[Asked | ChildEnd | FreePlace, ...]
-    # Calls that wait no more, whatever becomes of what they have waited for.
+    # Calls that wait no more: what they were waiting for is ignored.
     known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OwnAgent:
-    """A part of the engine that runs as an agent: no file of the run's names it."""
+    """A part of the engine that runs as an agent of its own; no file of the run names it."""
 
     bundle: Bundle
     run_id: str  # of the child
-    state: Mapping[str, Any]  # seeds
+    state: Mapping[str, Any]  # the child's initial state
 
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """The visit parks until a child run of `agent` has ended, at most `timeout_s` long."""
+    """The visit parks until a child run of `agent` has ended, at most for `timeout_s`."""
 
     agent: str
     prompt: str
     timeout_s: float
-    own: OwnAgent | None = None  # what runs under that name; None: an agent of the run's
+    own: OwnAgent | None = None  # the engine's agent of that name; None: one of the run's agents
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +138,12 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """The visit goes on where it is after `delay_s`: a limit makes it wait, nothing failed."""
+    """The visit goes on where it is after `delay_s`: a limit delays it, nothing failed."""
 
     delay_s: float
     reason: str
-    for_person: bool = False  # a person ends the wait; after `delay_s` it only looks
-    for_build: bool = False  # the build of another run does
+    for_person: bool = False  # a person ends the wait; `delay_s` is only the polling interval
+    for_build: bool = False  # likewise, the build of another run ends it
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,5 +161,5 @@ Outcome: TypeAlias = (
 
 
 def internal_error(node_id: str, reason: str) -> Failed:
-    """A fault of the engine, or of what it runs on; `reason` is fit for people's eyes."""
+    """Return the failure for a fault of the engine or its platform; `reason` must be masked."""
     return Failed("R023", f"internal error in node '{node_id}': {reason}")

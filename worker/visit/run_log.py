@@ -1,4 +1,4 @@
-"""What `logs` shows of one try of a visit, in bounded memory until it is kept with the run."""
+"""What `logs` shows of one try of a visit, in bounded memory until it is stored with the run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from threading import Lock
 
 from sleipnir.graphs.state import encode
 
-# At least so many full entries fit into a run's log, so one alone cannot drive out all others.
+# At least this many entries of full length fit into a run's log, so that no single one can push out
+# all others.
 _ENTRIES = 64
 
 
 class RunLog:
-    """Entries (stream, text) in order; of a long text head and tail, of many entries the newest.
+    """Entries (stream, text) in order: of a long text its head and tail, of many entries the
+    newest.
 
-    Calls of one turn may add to it side by side.
+    Thread-safe, as calls of one turn may add entries concurrently.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -23,7 +25,7 @@ class RunLog:
         self._entries: deque[tuple[str, str]] = deque()
         self._bytes = 0
         self._lock = Lock()
-        self.dropped = 0  # entries that had to make room
+        self.dropped = 0  # entries that were pushed out
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -32,7 +34,7 @@ class RunLog:
         return iter(self._entries)
 
     def take(self) -> tuple[list[tuple[str, str]], int]:
-        """All entries, and how many had to make room; from here on it is empty."""
+        """Take all entries, and how many were pushed out; the log is empty afterwards."""
         with self._lock:
             taken = list(self._entries), self.dropped
             self._entries.clear()
@@ -40,7 +42,7 @@ class RunLog:
         return taken
 
     def keep(self, stream: str, text: str) -> None:
-        """Keep a text, or its head and tail."""
+        """Add a text, or its head and tail."""
         text = head_and_tail(text, self._limit_bytes // _ENTRIES)
         with self._lock:
             self._entries.append((stream, text))
@@ -51,8 +53,8 @@ class RunLog:
 
 
 def head_and_tail(text: str, limit_bytes: int) -> str:
-    """A text of up to `limit_bytes`; of a longer one both ends, and how much is missing between."""
-    if 4 * len(text) <= limit_bytes:  # whatever its characters are
+    """Return a text of up to `limit_bytes`; of a longer one both ends and how much is left out."""
+    if 4 * len(text) <= limit_bytes:  # fits without encoding: a character takes at most 4 bytes
         return text
     encoded = text.encode(errors="replace")
     if len(encoded) <= limit_bytes:
@@ -64,5 +66,5 @@ def head_and_tail(text: str, limit_bytes: int) -> str:
 
 
 def log_entry(step: int, node: str, index: int | None, stream: str, text: str) -> str:
-    """An entry of the run's log, which `logs` shows, as JSON text."""
+    """Return an entry of the run's log as JSON text."""
     return encode({"step": step, "node": node, "index": index, "stream": stream, "text": text})

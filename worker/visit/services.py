@@ -1,4 +1,4 @@
-"""What an executor may use while it executes: as Protocols, so that a test needs no engine."""
+"""What an executor may use, as Protocols, so that its tests need no engine."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
 
 
 class ModelService(Protocol):
-    """The models, with all that stands between a node and a provider."""
+    """The models, with all that lies between a node and a provider."""
 
     @property
     def default(self) -> str | None:
-        """`provider:model` for nodes whose graph names none."""
+        """Return `provider:model` for nodes whose graph names none."""
 
     def lacks_functions(self, model: str) -> bool:
-        """Whether a model is known not to call functions."""
+        """Return whether a model is known not to support function calls."""
 
     def count_tokens(self, request: ModelRequest) -> int:
-        """The tokens of a prompt."""
+        """Count the tokens of a prompt."""
 
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
-        """The reply that is known without asking a model, if it is."""
+        """Return the reply if it is known without asking a model, such as a cached one."""
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
-        """The model's reply."""
+        """Ask a model and return its reply."""
 
 
 class ToolService(Protocol):
     """The functions of tool files and MCP servers."""
 
     def resolve(self, visit: Visit[Any]) -> Toolset:
-        """The functions that an llm node's model may call."""
+        """Return the functions that an llm node's model may call."""
 
     def resolve_all(self, visit: Visit[Any]) -> Toolset:
-        """All functions that an agent has."""
+        """Return all functions that an agent has."""
 
     def resolve_more(
         self,
@@ -59,50 +59,50 @@ class ToolService(Protocol):
         servers: Sequence[str],
         taken: Iterable[str],
     ) -> Toolset:
-        """Functions of tool files, and those of servers, beside what an agent has itself."""
+        """Return functions of tool files and of servers, in addition to the agent's own."""
 
     def make_instructions(self, visit: Visit[Any]) -> Completed | NeedsConfirmation:
-        """What the agent's function `_instructions` returns."""
+        """Call the agent's `_instructions` function and return its result."""
 
 
 class ConversationService(Protocol):
-    """The visit's conversation with a model as it survives its worker."""
+    """The visit's conversation with a model, recorded so that it survives its worker."""
 
     @property
     def recorded_usage(self) -> Usage:
-        """Of the entries that were read or recorded here, earlier attempts included."""
+        """Usage of the entries read or recorded here, including earlier attempts."""
 
     def entries(self) -> Sequence[Mapping[str, Any]]:
-        """The conversation so far, oldest first (see conversation/transcript.py)."""
+        """Return the conversation so far, oldest first (see conversation/transcript.py)."""
 
     def record(
         self, position: int, entry: Mapping[str, Any], event: Event | None, usage: Usage
     ) -> None:
-        """Add an entry; `position` is how many there were before."""
+        """Add an entry; `position` is the number of entries before it."""
 
 
 class TeamService(Protocol):
-    """The runs that this one works with."""
+    """The runs that this run works with."""
 
     def teammates(self) -> Sequence[Teammate]:
-        """Whom it may write to."""
+        """Return the runs that this one may write to."""
 
     def sending(self, letter: Letter) -> Recorder:
-        """What sends a letter with the record of the call that does.
+        """Return a recorder that sends a letter and records its call.
 
-        It raises `NotReachable` or `NotOpen` where it cannot.
+        It raises `NotReachable` or `NotOpen` if the letter cannot be sent.
         """
 
     def messages(self, first: int) -> Sequence[dict[str, Any]]:
-        """What others have sent it, from the `first` on, counted from 0."""
+        """Return the messages sent to this run, from number `first` on, counted from 0."""
 
     def escalations(self) -> Sequence[Escalation]:
-        """What runs below it ask, oldest first."""
+        """Return the questions of runs below this one, oldest first."""
 
     def replying(self, escalation: Escalation, reply: str) -> Recorder:
-        """What answers one of these with the record of the call that does.
+        """Return a recorder that answers a question and records its call.
 
-        It raises `NotWaiting` where it cannot.
+        It raises `NotWaiting` if the question is no longer open.
         """
 
 
@@ -110,35 +110,35 @@ class SecretService(Protocol):
     """The secrets of this machine."""
 
     def resolve(self, text: str) -> str:
-        """The text with secrets in place of their names."""
+        """Return the text with references to secrets replaced by their values."""
 
 
 class NarrationService(Protocol):
-    """Tells whoever watches the run."""
+    """Tells those who watch the run what happens."""
 
     def narrate(self, event: Event) -> None:
         """Append an event to the run's narration at once."""
 
     def note(self, event: Event) -> None:
-        """The same, with the commit of the visit, which is near."""
+        """Append an event with the visit's commit, which is near."""
 
     def take_noted(self) -> Sequence[Event]:
-        """What was noted, once."""
+        """Take the noted events; each is taken only once."""
 
     def stream(self, text: str) -> None:
-        """Pass on what a model says."""
+        """Stream what a model says."""
 
 
 class Passages(Protocol):
-    """What a search in a knowledge base gave."""
+    """The result of a search in a knowledge base."""
 
     @property
     def output(self) -> dict[str, Any]:
-        """The context, and the sources."""
+        """The context and its sources, as the node's output."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What people should know of it."""
+        """Warnings that users should see."""
 
 
 class KnowledgeService(Protocol):
@@ -152,35 +152,35 @@ class KnowledgeService(Protocol):
         timeout_s: float,
         transcript: Transcript | None = None,
     ) -> Passages:
-        """The best passages of a knowledge base of the visit's agent."""
+        """Return the best passages of a knowledge base of the visit's agent."""
 
     def build(self, visit: Visit[Any]) -> StageDone:
-        """Do a stage of a build."""
+        """Execute one stage of a build."""
 
 
 class ChildService(Protocol):
     """The children that the run's model starts."""
 
     def spawn(self, order: SpawnOrder) -> int | None:
-        """Start a child, once; or tell how many are alive, if they are too many for another one.
+        """Start a child, at most once; return how many are alive if another would be too many.
 
         Raises:
             IdTaken: another child has an id with the same last digits.
-            NestedTooDeep: it would lie too deep.
+            NestedTooDeep: the child would be nested too deep.
             SubmissionRefused, BundleError: it cannot start.
         """
 
     def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
-        """The statuses of children; None of one whose record is gone."""
+        """Return the statuses of children; None for one whose record is gone."""
 
     def result(self, run_id: str) -> Mapping[str, Any] | None:
-        """What has become of a child that is over, as one that waits for it is told; or None."""
+        """Return the result of a child that has ended, as a waiting call receives it; or None."""
 
     def texts(self, run_id: str) -> str | None:
-        """All that the model of a child has said, if that is more than its output."""
+        """Return everything a child's model has said, if that is more than its output."""
 
     def cancel(self, run_id: str) -> None:
-        """Cancel a child with all below it, if it is not over."""
+        """Cancel a child and all runs below it, if it has not ended."""
 
 
 class SpawnOrder(NamedTuple):
@@ -189,13 +189,13 @@ class SpawnOrder(NamedTuple):
     run_id: str
     agent: str
     prompt: str
-    model: str | None  # of agents that name none
+    model: str | None  # for agents that name none
     deepest: int
-    most: int  # alive at once
+    most: int  # children alive at once
 
 
 class VisitServices(NamedTuple):
-    """The services of one try of one visit."""
+    """The services of one try of a visit."""
 
     models: ModelService
     tools: ToolService
@@ -205,5 +205,5 @@ class VisitServices(NamedTuple):
     knowledge: KnowledgeService
     children: ChildService
     team: TeamService
-    run_log: RunLog  # what `logs` shows of this try, kept with the run when it commits
-    exchanges: Exchanges  # the same of its model calls
+    run_log: RunLog  # what `logs` shows of this try, stored at its commit
+    exchanges: Exchanges  # likewise for its model calls

@@ -1,4 +1,4 @@
-"""Turns what an executor returned into the transition that makes it count."""
+"""Commit: turn what an executor returned into the transition that records it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ logger = logging.getLogger(__name__)
 
 
 def commit(delivery: Delivery, outcome: Outcome) -> str | None:
-    """Make the outcome count, once; one that cannot be written down fails the run at once.
+    """Commit the outcome, at most once; one that cannot be encoded fails the run.
 
     Returns:
-        the code of a failure, one that the run outlives too.
+        the code of the node's failure, even of one that the run tolerates; None without a failure.
 
     Raises:
-        TransitionRefused: the visit is not ours any more; the outcome is void.
-        RedisError: Redis is away; the visit's timer brings it back.
+        TransitionRefused: the visit is no longer ours; the outcome is void.
+        RedisError: Redis is unavailable; the visit's timer will redeliver it.
     """
     visit = delivery.visit
     failed = _note_failure(visit, outcome)
@@ -57,7 +57,7 @@ def commit(delivery: Delivery, outcome: Outcome) -> str | None:
 
 
 def _note_failure(visit: Visit[Any], outcome: Outcome) -> str | None:
-    """A failure stands in the log, whatever the run makes of it; returns its code."""
+    """Log a failure, tolerated or not, and return its code."""
     match outcome:
         case Failed(code, message):
             pass
@@ -66,19 +66,19 @@ def _note_failure(visit: Visit[Any], outcome: Outcome) -> str | None:
         case _:
             return None
     if isinstance(visit.node, ScriptNode):
-        message = message.partition("\n")[0]  # the rest is there: its stderr
+        message = message.partition("\n")[0]  # the log already holds the rest: the script's stderr
     visit.services.run_log.keep("failure", f"{code}: {message}")
     return code
 
 
 def _is_one_step(delivery: Delivery, outcome: Outcome) -> bool:
-    """Whether its commit is one transition, and takes along what is kept of it."""
+    """Return whether the commit is a single transition, which also carries logs and events."""
     is_over = isinstance(outcome, Wrote | Ended | Failed)
     return is_over and delivery.begun.width == 1 and delivery.visit.item_index is None
 
 
 def _keep_transcript(delivery: Delivery, outcome: Outcome) -> None:
-    """What models were sent and replied, once an attempt of an `llm` node is over."""
+    """Store what models were sent and replied, once an attempt of an `llm` node is over."""
     visit, settings = delivery.visit, delivery.services.settings
     failed = isinstance(outcome, Failed | Postponed) or (
         isinstance(outcome, Wrote) and outcome.failure is not None
@@ -102,7 +102,7 @@ def _commit(delivery: Delivery, outcome: Outcome) -> None:
     try:
         _make_transition(delivery, outcome)
     except StepFailing:
-        # What the visit was to wait for is of no use: its step or its map has failed for good.
+        # The step or the map has failed for good, so there is nothing left to wait for.
         if delivery.visit.item_index is None:
             step.discard(delivery)
         else:

@@ -1,4 +1,4 @@
-"""A visit's part of its step, as the store keeps it: writes as JSON texts, time, cost."""
+"""A visit's part of its step, as the store keeps it: writes as JSON texts, time and cost."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
 from sleipnir.worker.visit.run_log import log_entry
 
-# Writes of so many times what a state may hold cannot fit, whatever they replace.
+# Writes this many times larger than a state may be cannot fit, whatever they replace.
 _FAR_TOO_MUCH = 4
 
 
 class _ValueTooLarge(Exception):
-    """A value, or all of them together, is over its limit."""
+    """A single value, or all writes of the visit together, exceed the limit."""
 
 
 def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
-    """The outcome as the store keeps it; failed where a value is over the limit."""
-    # A normal agent has no nodes, as its people see it.
+    """Return the outcome as the store keeps it; a failure if its writes are over the limit."""
+    # Users of a normal agent see no nodes, so its failures name none.
     blamed = None if is_normal(delivery.visit.graph) else delivery.visit.node_id
     timing = _timing(delivery, usage_of(outcome))
     if isinstance(outcome, Failed):
@@ -55,7 +55,7 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
 
 
 def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:
-    """What went wrong in a visit that counts all the same."""
+    """Return the failures of a visit that is committed all the same."""
     if outcome.failed_count:
         return of_items(visit.node_id, visit.step, outcome.failed_items, outcome.failed_count)
     if outcome.failure is None:
@@ -67,7 +67,7 @@ def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:
 
 
 def failure_code(node: BaseNode) -> str:
-    """What a node that failed would have ended its run with."""
+    """Return the code a failed node ends its run with when its failure is not tolerated."""
     return "R013" if isinstance(node, ScriptNode) else "R014"
 
 
@@ -78,12 +78,12 @@ def _log_failure(delivery: Delivery, text: str) -> None:
 
 
 def usage_of(outcome: Wrote | Ended | Failed) -> Usage:
-    """What the visit used and the run does not count yet."""
+    """Return the usage that the run does not count yet."""
     return outcome.usage
 
 
 def counted_usage(visit: Visit[Any]) -> Usage:
-    """What the run counts of the visit already: what was recorded, and what a child used."""
+    """Return the usage that the run counts already: recorded turns, and a child's."""
     used, child = visit.services.conversation.recorded_usage, visit.resumed_with
     if child and "usage" in child:
         used += Usage.from_text(child["usage"])
@@ -91,7 +91,7 @@ def counted_usage(visit: Visit[Any]) -> Usage:
 
 
 def _texts(visit: Visit[Any], outcome: Wrote | Ended, settings: Settings) -> dict[str, str]:
-    """The writes as JSON texts, without those that leave a key as it was."""
+    """Return the writes as JSON texts, without those that leave their key unchanged."""
     texts = {}
     total = 0
     for key, value in outcome.writes.items():
@@ -102,13 +102,13 @@ def _texts(visit: Visit[Any], outcome: Wrote | Ended, settings: Settings) -> dic
                 f"node '{visit.node_id}' wrote {size} bytes to '{key}'; the limit of a "
                 f"value is {settings.value_limit_bytes} (value_limit_bytes)"
             )
-        # Failed scripts' `error` texts are joined: a repeated one counts as well.
+        # `error` texts of failed scripts are appended, so a repeated one must be written as well.
         is_error = isinstance(outcome, Wrote) and outcome.failure and key == "error"
         if key in visit.graph.reducers or is_error or not _unchanged(visit.state, key, text):
             texts[key] = text
             total += size
         if total > _FAR_TOO_MUCH * settings.state_limit_bytes:
-            # No need to make all the others: one value may stand for many keys.
+            # Stop before encoding the rest: one large value may be shared by many keys.
             raise _ValueTooLarge(
                 f"node '{visit.node_id}' wrote more than a state may hold: "
                 f"{settings.state_limit_bytes} bytes (state_limit_bytes)"
@@ -117,11 +117,11 @@ def _texts(visit: Visit[Any], outcome: Wrote | Ended, settings: Settings) -> dic
 
 
 def _unchanged(state: Snapshot, key: str, text: str) -> bool:
-    """Whether writing `text` would leave the key's JSON value and type as they are."""
+    """Return whether writing `text` would leave the key's JSON value and type as they are."""
     old = state.text(key)
     if old is None or old == text:
         return old is not None
-    # Only objects and texts with escapes have more than one spelling.
+    # Equal values can differ in spelling only for objects, arrays and strings with escapes.
     return (old[0] == text[0] == "{" or old[0] == text[0] == "[" or "\\" in old) and same_json(
         state[key], Snapshot({key: text})[key]
     )
@@ -143,7 +143,7 @@ def _timing(delivery: Delivery, usage: Usage) -> dict[str, Any]:
 
 
 def _branch_timing(node: MapNode, fields: Mapping[str, str]) -> dict[str, Any]:
-    """What a map's invocations took together, for the branch's row in summaries."""
+    """Return the totals of a map's invocations, for the branch's row in summaries."""
     usage = NO_USAGE
     for name, text in fields.items():
         if name.startswith("usage:"):

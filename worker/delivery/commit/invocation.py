@@ -1,4 +1,4 @@
-"""Commits one invocation of a map's branch: its result is put aside for the map to collect."""
+"""Commits an invocation of a map's branch: stages its result for the map to collect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
 
 
 def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
-    """Put the invocation's result aside; the last one wakes the map."""
+    """Stage the invocation's result; the last one wakes the map."""
     visit = delivery.visit
     _, map_id, index = parse_visit_id(delivery.lease.visit)
     map_node = visit.graph.nodes[map_id]
@@ -43,7 +43,7 @@ def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
 
 
 def discard(delivery: Delivery) -> None:
-    """End an invocation of a map that has failed for good: what it made is of no use."""
+    """End an invocation of a map that has failed for good, dropping its result."""
     delivery.services.store.parking.stage_item(
         delivery.lease,
         encode({"discarded": True, "value": None}),
@@ -54,7 +54,7 @@ def discard(delivery: Delivery) -> None:
 
 
 def _result(map_node: MapNode, visit: Visit[Any], outcome: Wrote | Failed) -> dict[str, Any]:
-    """`{"value": …}`, or why there is none."""
+    """Return `{"value": …}`, or the error if there is none."""
     if isinstance(outcome, Failed):
         return {"error": outcome.message, "code": "R011"}
     key = map_node.output_key

@@ -1,4 +1,4 @@
-"""What is told and kept of a visit beside its outcome: with its commit, where that is one step."""
+"""Events and log entries of a visit, sent with its commit where that is one transition."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sleipnir.worker.visit.run_log import log_entry
 
 
 def taken(delivery: Delivery) -> list[Queued]:
-    """All that there is of it so far; what was taken is not taken again."""
+    """Take everything noted so far; each entry is taken only once."""
     return list(_taken(delivery))
 
 
 def keep(delivery: Delivery) -> None:
-    """Send it by itself."""
+    """Send what was noted so far, apart from the commit."""
     for each in taken(delivery):
         each.alone()
 

@@ -1,4 +1,6 @@
-"""Parks a visit: on a person, a child run, the items of a map, or its time. None holds a worker."""
+"""Parks a visit until an answer, a child run, a map's items or a timer; it holds no worker
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from sleipnir.worker.visit.outcome import (
     Spawned,
 )
 
-# Few visits start another run.
+# Lazy, as few visits start another run.
 with lazy_imports():
     from sleipnir.scheduler.runs import submit
 
@@ -39,10 +41,10 @@ with lazy_imports():
 def wait(
     delivery: Delivery, *things: Asked | ChildEnd | FreePlace, known: Sequence[str] = ()
 ) -> None:
-    """Put questions to people, and wait for the answers, ends of children, and places for more.
+    """Ask people questions, and park until their answers, ends of children or a free place.
 
     Args:
-        known: calls that have their results; the visit waits for nothing of theirs any more.
+        known: calls that have their results; their rows are dropped.
     """
     waits, events, turn = [], [], ""
     mode: WaitMode = "all"
@@ -60,7 +62,7 @@ def wait(
             QuestionAsked(question.node, question.text, question.options, question.default)
         )
         turn = encode(each.turn) if each.turn is not None else turn
-    for other in events[1:]:  # a transition tells one
+    for other in events[1:]:  # a transition carries only one event
         delivery.visit.services.narration.narrate(other)
     event = events[0] if events else None
     parking = delivery.services.store.parking
@@ -88,7 +90,7 @@ def _question(delivery: Delivery, asked: Asked, order: int) -> Question:
 
 
 def spawn(delivery: Delivery, spawned: Spawned) -> Failed | None:
-    """Start a child run and wait for its end; or tell why it cannot be started."""
+    """Start a child run and park until it ends; return the failure if it cannot start."""
     try:
         child = _child(delivery, spawned)
     except submit.NestedTooDeep as error:
@@ -118,7 +120,7 @@ def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
 
 
 def _own_child(delivery: Delivery, name: str, own: OwnAgent) -> NewRun:
-    """A run of the engine's own; any machine may have it, however deep it lies."""
+    """Return a run of an agent of the engine's own; any machine may execute it, at any depth."""
     services = delivery.services
     services.store.bundles.put(own.bundle.digest, own.bundle.data)
     return submit.child_run(
@@ -135,7 +137,7 @@ def _own_child(delivery: Delivery, name: str, own: OwnAgent) -> NewRun:
 
 
 def open_map(delivery: Delivery, mapped: Mapped) -> None:
-    """Start the first invocations of a map, and wait for the last one."""
+    """Start the first invocations of a map, and park until the last one is done."""
     node = delivery.visit.node
     assert isinstance(node, MapNode)
     items = [encode(item) for item in mapped.items]
@@ -143,7 +145,7 @@ def open_map(delivery: Delivery, mapped: Mapped) -> None:
 
 
 def postpone(delivery: Delivery, postponed: Postponed) -> None:
-    """Rest until the next attempt."""
+    """Park until the next attempt."""
     visit, usage = delivery.visit, postponed.usage
     event = RetryScheduled(
         visit.node_id,
@@ -156,7 +158,7 @@ def postpone(delivery: Delivery, postponed: Postponed) -> None:
     delivery.services.store.parking.postpone(
         delivery.lease,
         postponed.delay_s,
-        used=tuple(delivery.begun.results),  # the next attempt waits for things of its own
+        used=tuple(delivery.begun.results),  # the next attempt opens rows of its own
         event=event,
         turn=turn,
         usage=usage,
@@ -164,7 +166,7 @@ def postpone(delivery: Delivery, postponed: Postponed) -> None:
 
 
 def defer(delivery: Delivery, deferred: Deferred) -> None:
-    """Rest in the middle of this attempt: a limit makes it wait."""
+    """Park in the middle of this attempt, because a limit delays it."""
     event = VisitDelayed(
         delivery.visit.node_id,
         deferred.delay_s,

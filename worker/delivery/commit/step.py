@@ -1,4 +1,4 @@
-"""Commits a visit of a step: the only one advances it at once, of several the last one does."""
+"""Commits a visit of a step; the only visit, or the last of several, also advances the step."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
 
 
 def finish(delivery: Delivery, outcome: Wrote | Ended | Failed) -> None:
-    """Commit a visit that is over."""
+    """Commit a visit that has finished."""
     _finish(delivery, branch_of(delivery, outcome), usage_of(outcome))
 
 
 def discard(delivery: Delivery) -> None:
-    """Commit a visit of a step that has failed for good: what it made is of no use."""
+    """Commit a visit of a step that has failed for good, dropping its writes."""
     _finish(delivery, Branch({}, discarded=True), NO_USAGE)
 
 
@@ -40,7 +40,7 @@ def _finish(delivery: Delivery, branch: Branch, usage: Usage) -> None:
 
 
 def advance(delivery: Delivery) -> None:
-    """Advance a step whose visits have all been staged."""
+    """Advance a step whose visits are all staged."""
     reducer_keys = sorted(delivery.visit.graph.reducers)
     visits = delivery.services.store.visits
     branches, current = visits.read_step(delivery.lease.run_id, reducer_keys)
@@ -90,7 +90,7 @@ def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage
 
 
 def _failures(plan: Plan, branches: Mapping[str, Branch]) -> StepFailures:
-    """What the run outlives: nothing counts of a step that has failed."""
+    """Return the failures that the run tolerates; none of a step that has failed."""
     if plan.failure is not None:
         return NO_FAILURES
     return sum((each.failures for each in branches.values() if each.failures), NO_FAILURES)

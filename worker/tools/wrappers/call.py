@@ -1,7 +1,7 @@
 """Calls one function of a Python tool file: python3 call.py FILE FUNCTION
 
-Standard library only, and old Pythons too: it runs under whatever interpreter a tool brings.
-Loads little: pathlib or inspect alone would cost a third of what a short call takes.
+Standard library only, and fit for old Pythons: it runs under whatever interpreter a tool brings.
+Imports little: pathlib or inspect alone would cost a third of a short call's time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 def main() -> None:
     file, name = sys.argv[1:]
-    sys.path[0] = os.path.dirname(file)  # not ours: a tool may have a helper named `call`
-    # People follow it line by line.
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it is what Python made
+    sys.path[0] = os.path.dirname(file)  # replaces our own: a tool may have a helper named `call`
+    # Users follow it line by line.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # Python's own stream
     with open(os.environ["LLM_TOOL_DATA_FILE"], "rb") as data:
         arguments = json.load(data)
     try:
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def loaded(file: str) -> types.ModuleType:
-    """The tool as a module. Compiled in memory: what holds it may be read-only."""
+    """Load the tool as a module. Compiled in memory, as its directory may be read-only."""
     module = types.ModuleType(os.path.splitext(os.path.basename(file))[0])
     module.__file__ = file
     sys.modules[module.__name__] = module  # dataclasses and pickle look there
@@ -45,9 +45,9 @@ def loaded(file: str) -> types.ModuleType:
 
 
 def without_gaps(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, with None for those left out that are optional and have no default.
+    """Return the arguments with None for optional ones that were left out and have no default.
 
-    What is required was checked before.
+    Required ones have been checked before.
     """
     while hasattr(function, "__wrapped__"):
         function = function.__wrapped__
@@ -63,7 +63,7 @@ def without_gaps(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def finished(result: Any) -> Any:
-    """The result, once it is there."""
+    """Return the result, once it is awaited if need be."""
     if not hasattr(result, "__await__"):
         return result
     import asyncio
@@ -75,7 +75,7 @@ def finished(result: Any) -> Any:
 
 
 def text_of(result: object) -> str:
-    """What is written for the engine to read."""
+    """Return what is written for the engine to read."""
     if isinstance(result, (bool, int, float, dict, list)):
         return json.dumps(result, ensure_ascii=False, default=str)
     return str(result)
