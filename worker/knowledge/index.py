@@ -76,7 +76,7 @@ def write_index(
     Raises:
         VectorsUnusable: vectors differ in their dimension.
     """
-    vectors = _ChunkVectors(embed)
+    vectors = _ChunkVectors(directory / _VECTORS, embed)
     with (directory / _CHUNKS).open("w", encoding="utf-8", errors="surrogatepass") as file:
 
         def texts() -> Iterator[str]:
@@ -88,7 +88,7 @@ def write_index(
 
         (directory / _KEYWORDS).mkdir()
         write_keywords(directory / _KEYWORDS, texts())
-    vectors.write(directory / _VECTORS)
+    vectors.write()
     size = IndexSize(vectors.chunks, vectors.dimension)
     manifest = {
         "format": INDEX_FORMAT,
@@ -108,10 +108,10 @@ def write_index(
 class _ChunkVectors:
     """Has chunks embedded as they come, so many at a time that the rest need not be kept."""
 
-    def __init__(self, embed: EmbedChunks | None) -> None:
+    def __init__(self, file: Path, embed: EmbedChunks | None) -> None:
         self.chunks = 0
         self._embed = embed
-        self._writer = VectorWriter()
+        self._writer = VectorWriter(file)
         self._waiting: list[Chunk] = []
 
     @property
@@ -125,10 +125,9 @@ class _ChunkVectors:
             if len(self._waiting) == _EMBEDDED_AT_ONCE:
                 self._flush()
 
-    def write(self, file: Path) -> None:
+    def write(self) -> None:
         self._flush()
-        if self._writer.dimension is not None:
-            self._writer.write(file)
+        self._writer.write()
 
     def _flush(self) -> None:
         if self._embed is not None and self._waiting:

@@ -17,6 +17,8 @@ _EXACT_UP_TO = 200_000
 _HNSW_LINKS = 32
 _HNSW_BUILD = 200
 _HNSW_SEARCH = 64
+_NUMBER_BYTES = 4
+_ADDED_AT_ONCE = 1000
 
 
 class VectorsUnusable(Exception):
@@ -52,46 +54,69 @@ def normalised(vectors: Sequence[Sequence[float]] | Matrix, dimension: int | Non
 
 
 class VectorWriter:
-    """Makes an index of normalised vectors; the order in which they come numbers them."""
+    """Makes an index of normalised vectors; the order in which they come numbers them.
 
-    def __init__(self) -> None:
-        self._index: Any = None
+    They wait in a file until all are there, so that the index gets its memory in one piece: one
+    that grows is copied again and again, and takes up to three times as much.
 
-    @property
-    def dimension(self) -> int | None:
-        """Of the vectors so far; None if there is none."""
-        return None if self._index is None else int(self._index.d)
+    Args:
+        file: what it writes.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._waiting = file.with_suffix(".waiting")
+        self.dimension: int | None = None  # of the vectors so far; None if there is none
+        self._count = 0
 
     def add(self, vectors: Matrix) -> None:
         """Add some more.
 
         Raises:
             VectorsUnusable: their dimension is another one.
+            OSError: they cannot be written.
         """
-        if self._index is None:
-            self._index = faiss.IndexFlatIP(vectors.shape[1])
-        if vectors.shape[1] != self._index.d:
+        count, dimension = vectors.shape
+        if self.dimension not in (None, dimension):
             raise VectorsUnusable("the vectors have different dimensions")
-        _use_one_thread()
-        self._index.add(vectors)
+        self.dimension = dimension
+        self._count += count
+        with self._waiting.open("ab") as waiting:
+            waiting.write(vectors.astype(np.float32).tobytes())
 
-    def write(self, file: Path) -> None:
-        """Write them down.
+    def write(self) -> None:
+        """Write them down, if there are any.
 
         Raises:
             OSError: it cannot be written.
         """
+        if self.dimension is None:
+            return
         _use_one_thread()
-        index = self._index
-        if index.ntotal > _EXACT_UP_TO:
-            index = faiss.IndexHNSWFlat(index.d, _HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
-            index.hnsw.efConstruction = _HNSW_BUILD
-            index.hnsw.efSearch = _HNSW_SEARCH
-            index.add(self._index.reconstruct_n(0, self._index.ntotal))
+        index = _empty_index(self.dimension, self._count)
+        with self._waiting.open("rb") as waiting:
+            while block := waiting.read(_ADDED_AT_ONCE * self.dimension * _NUMBER_BYTES):
+                index.add(np.frombuffer(block, np.float32).reshape(-1, self.dimension))
+        self._waiting.unlink()
         try:
-            faiss.write_index(index, str(file))
+            faiss.write_index(index, str(self._file))
         except RuntimeError as error:  # it does not say why the file could not be written
             raise OSError("no room for its vectors") from error
+
+
+def _empty_index(dimension: int, count: int) -> Any:
+    """An index with room for so many vectors."""
+    index: Any = faiss.IndexFlatIP(dimension)
+    flat = index
+    if count > _EXACT_UP_TO:
+        index = faiss.IndexHNSWFlat(dimension, _HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = _HNSW_BUILD
+        index.hnsw.efSearch = _HNSW_SEARCH
+        flat = faiss.downcast_index(index.storage)
+    # Its memory cannot be reserved otherwise: what is taken away again stays with it.
+    flat.codes.resize(count * dimension * _NUMBER_BYTES)
+    flat.codes.resize(0)
+    return index
 
 
 class Vectors:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sleipnir.graphs.files import MIB
 from sleipnir.graphs.knowledge.address import INDEX_FORMAT
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.worker.knowledge import vectors
@@ -184,9 +187,9 @@ def test_of_many_vectors_the_nearest_are_found_by_links_and_equal_ones_make_equa
     given = normalised(made)
 
     def write(name: str) -> bytes:
-        writer = VectorWriter()
+        writer = VectorWriter(tmp_path / name)
         writer.add(given)
-        writer.write(tmp_path / name)
+        writer.write()
         return (tmp_path / name).read_bytes()
 
     write("exact")
@@ -200,6 +203,33 @@ def test_of_many_vectors_the_nearest_are_found_by_links_and_equal_ones_make_equa
     both = [(exact.search(v[None], 5), linked.search(v[None], 5)) for v in given[:100]]
     found = [len(dict(right).keys() & dict(left).keys()) for right, left in both]
     assert sum(found) >= 0.95 * 500
+
+
+def test_writing_vectors_takes_the_memory_of_their_index_and_no_more(tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+import numpy as np
+from sleipnir.worker.knowledge.vectors import VectorWriter, Vectors
+
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+writer = VectorWriter(Path({str(tmp_path / "faiss.index")!r}))
+writer.add(np.ones((1, 256), np.float32))
+before = peak()
+for _ in range(65):  # just after a doubling
+    writer.add(np.ones((1000, 256), np.float32))
+writer.write()
+print(peak() - before)
+"""
+
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+    index_mib = 65 * 1000 * 256 * 4 / MIB
+    assert index_mib / 2 < float(done.stdout) < 1.25 * index_mib
+    assert Vectors(tmp_path / "faiss.index").count == 65_001
+    assert [file.name for file in tmp_path.iterdir()] == ["faiss.index"]
 
 
 def test_an_index_says_what_made_it(keywords: Index) -> None:
