@@ -20,7 +20,7 @@ from sleipnir.graphs.knowledge.pointer import (
 from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
+from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
 
 # What somebody has said of knowledge bases that their agents and the settings do not describe in
 # full: by the agent's directory and the node's id.
@@ -94,6 +94,13 @@ def unbuilt_bases(
             yield UnbuiltBase(
                 agent.directory, base.node_id, digest, plan.settings, documents, files
             )
+
+
+def built_bases(plans: Mapping[str, KnowledgePlan], digest: str) -> Iterator[BuiltBase]:
+    """Yield the knowledge bases that runs of a bundle find built."""
+    for node_id, plan in plans.items():
+        if plan.address is not None:
+            yield BuiltBase(node_id, digest, plan.address)
 
 
 def choices_for(

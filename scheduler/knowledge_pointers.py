@@ -1,10 +1,11 @@
-"""Notes, beside agents, of knowledge bases that their runs have built."""
+"""Notes, beside agents, of knowledge bases that were built; and what they keep."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,15 @@ class UnbuiltBase:
     files_hash: str
 
 
+@dataclass(frozen=True, slots=True)
+class BuiltBase:
+    """A knowledge base of an agent that has a pointer."""
+
+    node_id: str
+    bundle: str
+    address: str
+
+
 class KnowledgeNotes:
     """Those of the agents that one client has prepared."""
 
@@ -44,16 +54,23 @@ class KnowledgeNotes:
         self._store = store
         self._unbuilt: list[UnbuiltBase] = []
 
-    def add(self, bases: Iterable[UnbuiltBase]) -> None:
+    def add(self, unbuilt: Iterable[UnbuiltBase], built: Iterable[BuiltBase]) -> None:
         """Look after more of them; earlier runs may have built them."""
-        self._unbuilt += bases
+        self._unbuilt += unbuilt
         self.write()
+        for base in built:
+            self._indexes.note_address(base.bundle, base.node_id, base.address)
+            with suppress(ArtifactStoreFailed):  # a run will say so
+                self._indexes.point_at(base.address)
 
     def write(self) -> None:
         """Write down which of them have been built by now."""
         if self._unbuilt:
-            indexes = store.Indexes(self._store.client, self._store.settings)
-            self._unbuilt = [base for base in self._unbuilt if not _noted(base, indexes)]
+            self._unbuilt = [base for base in self._unbuilt if not _noted(base, self._indexes)]
+
+    @cached_property
+    def _indexes(self) -> Indexes:
+        return store.Indexes(self._store.client, self._store.settings)
 
 
 def _noted(base: UnbuiltBase, indexes: Indexes) -> bool:
@@ -73,8 +90,9 @@ def _noted(base: UnbuiltBase, indexes: Indexes) -> bool:
         files_hash=base.files_hash,
         built_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    with suppress(OSError):  # without it the next run looks again
+    with suppress(OSError, ArtifactStoreFailed):  # without it the next run looks again
         write_pointer(base.directory, base.node_id, built)
+        indexes.point_at(address)
     return True
 
 

@@ -39,12 +39,13 @@ from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.knowledge_plans import (
     BuildChoices,
     ChooseBuild,
+    built_bases,
     choices_for,
     plans_of,
     rag_defaults,
     unbuilt_bases,
 )
-from sleipnir.scheduler.knowledge_pointers import UnbuiltBase
+from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
 
 # Most agents have no knowledge base.
 with lazy_imports():
@@ -68,6 +69,7 @@ class PreparedAgent:
     converses: bool = False  # it, or what it may spawn, is a normal agent
     directory: str = ""  # of agents that models may start: a line for each
     unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs are to build
+    built: tuple[BuiltBase, ...] = ()  # others of its bundles
 
 
 class Preparation:
@@ -109,6 +111,7 @@ class Preparation:
         self._converses = False
         self._supervises = False  # one of them starts agents that its model names
         self._unbuilt: list[UnbuiltBase] = []
+        self._built: list[BuiltBase] = []
 
     def prepare(self, reference: str) -> PreparedAgent:
         """Find, validate and pack the agent, and store its bundles.
@@ -139,6 +142,7 @@ class Preparation:
             converses=self._converses,
             directory=self._directory_of_agents() if self._supervises else "",
             unbuilt=unbuilt,
+            built=tuple(self._built),
         )
 
     def _require_model(self, agent: Agent, normal: NormalAgent) -> None:
@@ -158,6 +162,7 @@ class Preparation:
         self._digests[agent.directory] = bundle.digest
         self._sizes[agent.name] = len(bundle.data)
         self._unbuilt += unbuilt_bases(agent, self._settings, plans, bundle.digest)
+        self._built += built_bases(plans, bundle.digest)
         if agent.runnable is not None:
             self._descriptions[agent.name] = agent.runnable.description
         self._converses = self._converses or agent.normal is not None

@@ -60,7 +60,7 @@ class Preparing:
         settings, put = self.store.settings, self.store.bundles.put
         preparing = preparation.Preparation(settings, self.search, put, workdir, choose)
         prepared = preparing.prepare(reference)
-        self.knowledge_notes.add(prepared.unbuilt)
+        self.knowledge_notes.add(prepared.unbuilt, prepared.built)
         return prepared
 
     @cached_property

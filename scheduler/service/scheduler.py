@@ -18,6 +18,7 @@ from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.service.clock_monitor import ClockMonitor
 from sleipnir.scheduler.service.sweeps import SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
+from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.store.connection import is_transient
 from sleipnir.scheduler.store.errors import RedisError
@@ -55,6 +56,7 @@ class Scheduler:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="scheduler", daemon=True)
         self._bundles = BundleSweep(store)
+        self._knowledge = KnowledgeSweep(store)
         self._stranded = StrandedSweep(store, monotonic)
 
     def start(self) -> None:
@@ -86,6 +88,7 @@ class Scheduler:
                     _look_after(tick, member)
         if due:
             self._bundles.run_if_due()
+            self._knowledge.run_if_due()
             self._stranded.run_if_due(list(due))
         return any(len(members) == _BATCH for members in due.values())
 

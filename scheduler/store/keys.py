@@ -89,8 +89,10 @@ Shared:
                                        the channel on which the batch's runs are named as they end
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:index:<address>   string  hash of a knowledge base's packed index, number of its parts
-    sleipnir:index:<address>:<n> string  a part of it; all expire the retention time after last use
-    sleipnir:index-of:<bundle> <node> string  its address, for runs of that bundle; expires
+    sleipnir:index:<address>:<digest>:<n> string  a part of it; all expire, later if something
+                                       names it
+    sleipnir:index-of          hash    bundle and node → address of the index that its runs search;
+                                       swept with the bundle
     sleipnir:build-claim:<name> string  the run that builds an index; expires
     sleipnir:build-file:<name>:<n> string  documents or texts of a build; expires in a day
     sleipnir:vector:<digest>   string  the vector of a text, by model and text; expires in a day
@@ -126,6 +128,7 @@ PARTITIONS = 64
 ALL_PARTITIONS = tuple(f"{{p{number:02d}}}" for number in range(PARTITIONS))
 
 BUNDLES = "sleipnir:bundles"
+INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"
 WORKERS = "sleipnir:workers"
 PROBE = "sleipnir:probe"
@@ -192,6 +195,10 @@ def index_key(address: str) -> str:
     return f"sleipnir:index:{address}"
 
 
+def index_part_key(address: str, digest: str, part: int) -> str:
+    return f"{index_key(address)}:{digest[:16]}:{part}"
+
+
 def vector_key(digest: str) -> str:
     return f"sleipnir:vector:{digest}"
 
@@ -210,10 +217,6 @@ def build_waiters_key(name: str) -> str:
 
 def build_file_key(name: str, part: int) -> str:
     return f"sleipnir:build-file:{name}:{part}"
-
-
-def index_of_key(bundle: str, node: str) -> str:
-    return f"sleipnir:index-of:{bundle} {node}"
 
 
 def recording_key(digest: str) -> str:

@@ -13,13 +13,15 @@ INDEXES = (
     *("open", "waiting", "failed", "cancelled", "timed_out"),
     *("batches", "batchtally", "tally"),
 )
-# Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept.
+# Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept, and
+# what they name.
 PERMANENT_OF_A_PARTITION = ("timers", "inbox", "bundles", "sessions", "owner", "swept", *INDEXES)
 # The broker's: its queues, and which queues its exchanges know.
 PERMANENT = (
     "sleipnir",
     "sleipnir:turns",
     "sleipnir:bundles",
+    "sleipnir:index-of",
     "sleipnir:audit",
     "{limits}:settings",
     "{limits}:ahead",

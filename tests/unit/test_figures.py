@@ -22,6 +22,7 @@ from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.store import connection
 from sleipnir.scheduler.store import runs as store
+from sleipnir.scheduler.store.knowledge.indexes import POINTED_AT_S
 from sleipnir.worker.delivery import isolated, isolation
 from sleipnir.worker.llm.provider import transport
 from tests.support.pages import ROOT, TEXTS
@@ -102,6 +103,7 @@ WORDS = [
     ("until five minutes after the last one", isolated._IDLE_S, 5 * MINUTE_S),
     ("still looks so a minute later", seconds_of(StrandedSweep, "apart"), MINUTE_S),
     ("is named in the scheduler's log once an hour", service._UNTIL_NEXT_ATTEMPT_S, HOUR_S),
+    ("a note counts for 90 days after", POINTED_AT_S, 90 * DAY_S),
     ("nobody submitted it for a day", seconds_of(BundleSweep, "unused_for"), DAY_S),
 ]
 

@@ -152,8 +152,10 @@ def rm(options: Options, agent: str, node: str | None) -> None:
     base = _base(options, agent, node)
     if not base.file.exists():
         raise knowledge_errors.KnowledgeFailed(f"'{base.node_id}' is not built")
-    base.file.unlink()
-    options.say(f"removed {base.file}")
+    file = base.file
+    with _indexes(options) as (indexes, _):
+        base.forget(indexes)
+    options.say(f"removed {file}")
 
 
 def _base(options: Options, agent: str, node: str | None) -> AgentBase:
@@ -190,9 +192,11 @@ def _asked(base: AgentBase) -> AgentBase:
 def _indexes(options: Options) -> Iterator[tuple[Indexes, ModelsByHand]]:
     """Where indexes are kept, and who asks models, while a client of the engine is open."""
     with open_client(options, workers=False) as client:
-        settings = client.store.settings
-        indexes = store.Indexes(client.store.client, settings)
-        yield indexes, by_hand.ModelsByHand(client.store)
+        yield _indexes_of(client), by_hand.ModelsByHand(client.store)
+
+
+def _indexes_of(client: Client) -> Indexes:
+    return store.Indexes(client.store.client, client.store.settings)
 
 
 def _build(options: Options, client: Client, base: AgentBase) -> None:
@@ -208,7 +212,7 @@ def _build(options: Options, client: Client, base: AgentBase) -> None:
         client.cancel(run_id)
         raise
     built = root_build.result_of(run)
-    pointer = base.note(order, built)
+    pointer = base.note(order, built, _indexes_of(client))
     for warning in built["warnings"]:
         options.say(f"warning: {printable(warning)}")
     used = run.usage

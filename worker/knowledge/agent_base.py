@@ -91,10 +91,7 @@ class AgentBase:
         Raises:
             KnowledgeFailed: its settings do not tell.
         """
-        try:
-            pointer = read_pointer(self.file)
-        except UnusablePointer:
-            pointer = None
+        pointer = self._usable_pointer()
         return BuildOrder(
             agent=self.agent.name,
             node=self.node_id,
@@ -109,11 +106,12 @@ class AgentBase:
         """Its local documents as they are now."""
         return self._load(self.documents)
 
-    def note(self, order: BuildOrder, built: Mapping[str, Any]) -> Pointer:
+    def note(self, order: BuildOrder, built: Mapping[str, Any], indexes: Indexes) -> Pointer:
         """Write down in its directory that it was built.
 
         Raises:
             KnowledgeFailed: the file cannot be written.
+            ArtifactStoreFailed: the index cannot be kept for it.
         """
         pointer = Pointer(
             address=built["address"],
@@ -126,7 +124,25 @@ class AgentBase:
             built_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
         self._write(pointer)
+        indexes.point_at(pointer.address)
+        if order.previous not in (None, pointer.address):
+            indexes.let_go(order.previous)
         return pointer
+
+    def forget(self, indexes: Indexes) -> None:
+        """Have it count as not built.
+
+        Raises:
+            KnowledgeFailed: the file cannot be removed.
+            ArtifactStoreFailed: its index cannot be let go.
+        """
+        pointer = self._usable_pointer()
+        try:
+            self.file.unlink()
+        except OSError as error:
+            raise KnowledgeFailed(f"cannot remove {self.file}: {reason(error)}") from error
+        if pointer is not None:
+            indexes.let_go(pointer.address)
 
     def search(self, indexes: Indexes, models: ModelsByHand, query: str, top_k: int) -> list[Hit]:
         """The best chunks for a query.
@@ -165,11 +181,14 @@ class AgentBase:
     @property
     def missing(self) -> tuple[str, ...]:
         """What nobody has said that it takes to build it."""
-        try:
-            found = effective(self.node, self._defaults(read_pointer(self.file)))
-        except UnusablePointer:
-            found = effective(self.node, self._defaults(None))
+        found = effective(self.node, self._defaults(self._usable_pointer()))
         return () if isinstance(found, BuildSettings) else found.missing
+
+    def _usable_pointer(self) -> Pointer | None:
+        try:
+            return read_pointer(self.file)
+        except UnusablePointer:
+            return None
 
     def _defaults(self, pointer: Pointer | None) -> dict[str, Any]:
         """What it is built with where its node does not say; as it was built, if nobody does."""
@@ -211,6 +230,7 @@ class AgentBase:
             raise KnowledgeFailed(
                 f"it is not built: `sleipnir kb build {self.agent.name} {self.node_id}`"
             )
+        indexes.point_at(pointer.address)
         found = self._cache(indexes).get(pointer.address)
         if found is None:
             raise KnowledgeFailed(

@@ -21,7 +21,13 @@ from sleipnir.scheduler.store.knowledge.build_files import BuildFileGone, BuildF
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
-from sleipnir.worker.knowledge.errors import BeingBuilt, BuildFailed, KnowledgeFailed, NotYet
+from sleipnir.worker.knowledge.errors import (
+    BeingBuilt,
+    BuildFailed,
+    KnowledgeFailed,
+    NotYet,
+    StoredDamaged,
+)
 from sleipnir.worker.knowledge.ledger import CallLedger
 from sleipnir.worker.knowledge.reading.reach import reach_here
 
@@ -36,7 +42,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.worker.knowledge.cache import IndexCache
-    from sleipnir.worker.knowledge.index import Chunk, EmbedChunks
+    from sleipnir.worker.knowledge.index import Chunk, EmbedChunks, Index
     from sleipnir.worker.knowledge.reading.documents import Documents, Loaded
     from sleipnir.worker.knowledge.vectors import Matrix, Vectors
     from sleipnir.worker.llm.models import Models
@@ -115,7 +121,7 @@ class BuildStages:
         if order.claim:
             self._stores.claims.take(order.claim, visit.run_id)
         info = self._stores.indexes.info(address)
-        if info is not None:
+        if info is not None and self._undamaged(address) is not None:
             return self._done(visit, order, address, {**info, "warnings": warnings})
         batches = self._batches(visit, order, documents)
         writes = {"address": address, "warnings": warnings, "batches": list(range(batches))}
@@ -241,13 +247,20 @@ class BuildStages:
 
     def _previous(self, order: BuildOrder) -> tuple[Vectors | None, dict[str, int]]:
         """The vectors of an earlier index of the same model, and where each text's is."""
-        found = None if order.previous is None else self._cache.get(order.previous)
+        found = None if order.previous is None else self._undamaged(order.previous)
         if found is None or found.vectors is None:
             return None, {}
         if found.settings.index_model != order.settings.index_model:
             return None, {}
         texts = (found.chunk(number).text for number in range(found.vectors.count))
         return found.vectors, {content_hash(text): number for number, text in enumerate(texts)}
+
+    def _undamaged(self, address: str) -> Index | None:
+        """An index as it was built before, if it can still be used."""
+        try:
+            return self._cache.get(address)
+        except StoredDamaged:
+            return None
 
     def _done(
         self, visit: Visit[Any], order: BuildOrder, address: str, info: Mapping[str, Any]

@@ -15,7 +15,7 @@ from sleipnir.graphs.bundles.archive import UNPACKED_LIMIT_BYTES, remove_unpacke
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import reason
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
-from sleipnir.worker.knowledge.errors import KnowledgeFailed
+from sleipnir.worker.knowledge.errors import KnowledgeFailed, StoredDamaged
 from sleipnir.worker.knowledge.index import Index, IndexUnusable, require_undamaged
 
 # In an archive: an index is a directory.
@@ -38,7 +38,8 @@ class IndexCache:
         """The index at an address, fetched and checked if need be; None if there is none.
 
         Raises:
-            KnowledgeFailed: what there is cannot be used.
+            StoredDamaged: it is damaged where it is stored.
+            KnowledgeFailed: it cannot be unpacked here.
         """
         with self._lock:
             found = self._opened.get(address)
@@ -79,7 +80,7 @@ class IndexCache:
                 if _is_from_disk(error.__cause__):
                     raise self._not_unpacked(error.__cause__) from error
                 if last:
-                    raise KnowledgeFailed(f"the stored index is damaged: {error}") from error
+                    raise StoredDamaged(str(error)) from error
             except OSError as error:
                 raise self._not_unpacked(error) from error
             else:

@@ -3,6 +3,7 @@
 KnowledgeFailed
 ├── BuildFailed    it cannot be built; the text names each document with its reason
 ├── IndexDamaged   its index was damaged on this machine, and is removed there
+├── StoredDamaged  its index is damaged where it is stored
 ├── NotBuilt       nobody has built it, or is at it: a run of its own may
 └── NotYet         it can be had later: a limit or a failure passes
     └── BeingBuilt    another run is at it
@@ -26,6 +27,15 @@ class BuildFailed(KnowledgeFailed):
 
 class IndexDamaged(KnowledgeFailed):
     """An index was whole when it came to this machine; once more fetches it anew."""
+
+
+class StoredDamaged(KnowledgeFailed):
+    """An index did not arrive whole, twice."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the stored index is damaged: {why}; build it again with `sleipnir kb build`"
+        )
 
 
 class NotBuilt(KnowledgeFailed):

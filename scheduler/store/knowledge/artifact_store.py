@@ -1,7 +1,7 @@
 """Packed indexes outside of Redis: in a directory, or wherever fsspec finds its way.
 
-Of each there are two files: the archive, and after it a record that others find it by. A use renews
-the record now and then, so what nobody uses any more is told by its age.
+Of each there are two files: the archive, and after it a record that others find it by. It says
+until when the index is kept; a use renews it now and then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ with lazy_imports():
     import fsspec
 
 _RECORD = ".json"
-_RENEWALS_PER_RETENTION = 4
+_RENEWALS = 4  # in the time that an index is kept
 _BLOCK_BYTES = 1024 * 1024
 
 
@@ -56,19 +56,31 @@ class OutsideIndexes:
             packed.content.seek(0)
             self._write(address, packed.content)
             record = {"digest": packed.digest, "info": dict(packed.info)}
-            self._write_record(address, record)
+            self._write_record(address, record, self._now_s() + self._retention_s)
         with suppress(ArtifactStoreFailed):  # the next one will
             self._remove_unused()
 
-    def record(self, address: str) -> Mapping[str, Any] | None:
-        """What is kept of an index; None if it is not there."""
+    def record(self, address: str, keep_s: float = 0.0) -> Mapping[str, Any] | None:
+        """Return what is kept of an index, None if it is not there, and keep it for longer.
+
+        Args:
+            keep_s: it stays that long, if that is longer.
+        """
+        keep_s = max(keep_s, self._retention_s)
         with self._told():
             record = self._read_record(address)
             if record is None or not self._files.exists(self._path(address)):
                 return None
-            if record["used_at"] < self._now_s() - self._retention_s / _RENEWALS_PER_RETENTION:
-                self._write_record(address, record)
+            if record["until"] < self._now_s() + keep_s * (1 - 1 / _RENEWALS):
+                self._write_record(address, record, self._now_s() + keep_s)
         return record
+
+    def let_go(self, address: str) -> None:
+        """Have it stay for another retention time, and no longer."""
+        with self._told():
+            record = self._read_record(address)
+            if record is not None:
+                self._write_record(address, record, self._now_s() + self._retention_s)
 
     def fetch(self, address: str, into: IO[bytes]) -> str | None:
         """Write an index to an empty file; its hash, None if it is not there.
@@ -93,15 +105,7 @@ class OutsideIndexes:
                     return str(record["digest"])
                 into.write(block)
 
-    def remove(self, address: str) -> None:
-        """Forget an index."""
-        with self._told():
-            for path in (self._path(address + _RECORD), self._path(address)):
-                with suppress(FileNotFoundError):
-                    self._files.rm_file(path)
-
     def _remove_unused(self) -> None:
-        before = self._now_s() - self._retention_s
         with self._told():
             names = [Path(path).name for path in self._files.ls(self._root, detail=False)]
         for name in names:
@@ -110,18 +114,23 @@ class OutsideIndexes:
             address = name.removesuffix(_RECORD)
             with self._told():
                 record = self._read_record(address)
-            if record is not None and record["used_at"] < before:
-                self.remove(address)
+                if record is not None and record["until"] < self._now_s():
+                    self._remove(address)
+
+    def _remove(self, address: str) -> None:
+        for path in (self._path(address + _RECORD), self._path(address)):
+            with suppress(FileNotFoundError):
+                self._files.rm_file(path)
 
     def _read_record(self, address: str) -> dict[str, Any] | None:
         try:
             record = json.loads(self._files.cat_file(self._path(address + _RECORD)))
-            return {name: record[name] for name in ("digest", "info", "used_at")}
-        except FileNotFoundError:
+            return {name: record[name] for name in ("digest", "info", "until")}
+        except (FileNotFoundError, ValueError, KeyError, TypeError):  # none that is of use
             return None
 
-    def _write_record(self, address: str, record: Mapping[str, Any]) -> None:
-        text = json.dumps({**record, "used_at": self._now_s()})
+    def _write_record(self, address: str, record: Mapping[str, Any], until_s: float) -> None:
+        text = json.dumps({**record, "until": until_s})
         self._write(address + _RECORD, BytesIO(text.encode()))
 
     def _write(self, name: str, content: IO[bytes]) -> None:

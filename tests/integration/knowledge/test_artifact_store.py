@@ -42,7 +42,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     fsspec.filesystem("memory").store.clear()
 
 
-def test_what_is_put_is_found_and_can_be_removed(url: str) -> None:
+def test_what_is_put_is_found(url: str) -> None:
     indexes = OutsideIndexes(url, 60)
     assert (fetched(indexes, "a"), indexes.record("a")) == ((None, b""), None)
 
@@ -50,9 +50,15 @@ def test_what_is_put_is_found_and_can_be_removed(url: str) -> None:
     indexes.put("a", PACKED)
 
     assert fetched(OutsideIndexes(url, 60), "a") == ("d1", CONTENT)
-    indexes.remove("a")
-    indexes.remove("a")
-    assert fetched(indexes, "a") == (None, b"")
+
+
+def test_a_record_that_says_nothing_is_as_none(tmp_path: Path) -> None:
+    indexes = OutsideIndexes(str(tmp_path), 60)
+    for text in ("", "[]", "{}", '{"digest": "d1", "info": {}}'):
+        indexes.put("a", PACKED)
+        (tmp_path / "a.json").write_text(text)
+
+        assert indexes.record("a") is None
 
 
 @pytest.mark.parametrize("kind", ["directory", "redis"])

@@ -142,9 +142,10 @@ def test_a_disk_without_room_for_its_note_is_told(tmp_path: Path) -> None:
     (tmp_path / "graph.yaml").write_text(f"name: pets\n{BY_WORDS}")
     base = base_of(load_agent(tmp_path), None, Settings())
     built = {"address": ADDRESS, "files": 1, "chunks": 1, "dimension": None}
+    indexes: Any = None  # it does not come to them
 
     with full_disk.here(10), pytest.raises(KnowledgeFailed, match=f"cannot write {tmp_path}/.*: "):
-        base.note(base.order("a"), built)
+        base.note(base.order("a"), built, indexes)
 
     assert base.pointer() is None
 

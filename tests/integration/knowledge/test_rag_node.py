@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.runs.events import VisitDelayed
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.knowledge import building
+from sleipnir.worker.knowledge.agent_base import base_of
+from sleipnir.worker.knowledge.root_build import submit_build
 from tests.support.engine import Engine
 from tests.support.keys import leaked_keys
 
@@ -209,15 +214,31 @@ def test_what_only_one_machine_has_is_built_anew_there(engine: Engine, tmp_path:
 
 def test_a_damaged_archive_is_an_error_and_a_lost_part_is_built_anew(engine: Engine) -> None:
     state_of(engine, "cats")
-    [record] = [key for key in engine.redis.keys("sleipnir:index:*") if key.count(":") == 2]
-    content = engine.redis.execute_command("GET", f"{record}:0", NEVER_DECODE=True)
+    [part] = engine.redis.keys("sleipnir:index:*:0")
+    content = engine.redis.execute_command("GET", part, NEVER_DECODE=True)
     engine._directory = engine._directory / "another"
     engine.configure()
-    engine.redis.set(f"{record}:0", content[:-9], ex=100)
+    engine.redis.set(part, content[:-9], ex=100)
     assert "the stored index is damaged" in message_of(engine, DOCS)
 
-    engine.redis.delete(f"{record}:0")
+    engine.redis.delete(part)
 
+    assert state_of(engine, "cats")["sources"] == ["./docs/cats.md"]
+
+
+def test_a_damaged_archive_is_mended_by_building_again(engine: Engine) -> None:
+    state_of(engine, "cats")
+    [part] = engine.redis.keys("sleipnir:index:*:0")
+    engine.redis.set(part, "damaged", ex=100)
+    engine._directory = engine._directory / "another"
+    engine.configure()
+    base = base_of(load_agent(engine.write("tested", GRAPH, DOCS)), None, engine.store.settings)
+    order = replace(base.order(run_id := new_run_id()), previous=part.split(":")[2])
+
+    submit_build(engine.client, order, base.load(), run_id)
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded"
     assert state_of(engine, "cats")["sources"] == ["./docs/cats.md"]
 
 

@@ -1,0 +1,45 @@
+"""Indexes of knowledge bases that runs name, however long they wait before they search."""
+
+from __future__ import annotations
+
+import logging
+from threading import Thread
+from time import monotonic
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import ArtifactStoreFailed
+from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.run_store import RunStore
+
+# Most engines have no knowledge base.
+with lazy_imports():
+    from sleipnir.scheduler.store.knowledge import indexes
+
+logger = logging.getLogger("sleipnir.scheduler")
+
+_EVERY_S = 3600.0
+_RENEWALS = 4  # in the time that an index is kept without
+
+
+class KnowledgeSweep:
+    """Keeps the indexes of packed agents that are stored, since their runs may yet search them."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._interval_s = min(_EVERY_S, store.settings.retention_s / _RENEWALS)
+        self._last = monotonic()
+        self._thread = Thread()
+
+    def run_if_due(self) -> None:
+        """Sweep in the background, if the interval has passed: a remote store may be slow."""
+        if monotonic() - self._last >= self._interval_s and not self._thread.is_alive():
+            self._last = monotonic()
+            self._thread = Thread(target=self.run_once, name="indexes", daemon=True)
+            self._thread.start()
+
+    def run_once(self) -> None:
+        """Renew all of them."""
+        try:
+            indexes.Indexes(self._store.client, self._store.settings).keep_named()
+        except (RedisError, ArtifactStoreFailed) as error:
+            logger.warning("cannot renew the indexes of knowledge bases: %s", error)
