@@ -115,7 +115,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "the message has what it printed",
         ),
         "R603": Code(
-            "a normal agent still calls tools in its last turn",
+            "a normal agent is not done after its last turn",
             "raise `agent_max_turns`",
         ),
     },

@@ -205,7 +205,12 @@ def _go_on(
     message: str,
     compressed: Compressed = NOTHING_COMPRESSED,
 ) -> Wrote:
-    """Commit the turn, and begin another one with a message of the engine's."""
+    """Commit the turn, and begin another one with a message of the engine's.
+
+    Raises:
+        NodeFailed: R603, there were too many.
+    """
+    _require_another_turn(visit, calls)
     writes = _writes(visit, added, notebook) | compressed.writes
     said = [*writes[turn_key(visit.step)], {"role": "user", "content": message}]
     writes[turn_key(visit.step)] = said
@@ -222,9 +227,7 @@ def _texts(visit: Visit[TurnNode], messages: Sequence[Message], output: str) -> 
 def _require_another_turn(visit: Visit[TurnNode], calls: ModelCalls) -> None:
     most = visit.limits.agent_turns
     if 0 < most <= visit.step:
-        raise NodeFailed(
-            "R603", f"still calling tools after {most} turns (agent_max_turns)", calls.usage
-        )
+        raise NodeFailed("R603", f"not done after {most} turns (agent_max_turns)", calls.usage)
 
 
 def _after_failure(

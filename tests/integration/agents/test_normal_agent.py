@@ -402,6 +402,19 @@ def test_turns_have_a_limit_if_one_is_set(engine: Engine, server: ModelServer) -
     assert engine.queries.steps(run_id) == 1
 
 
+def test_being_told_to_go_on_takes_a_turn_like_any_other(
+    engine: Engine, server: ModelServer
+) -> None:
+    engine.configure(agent_max_turns=2)
+    server.script.add(calls(("todo__add", {"task": "boil"})), says("Soon."), says("Boiled."))
+
+    run_id = engine.submit_normal(CONFIG + "auto_continue: true\n")
+    engine.drive()
+
+    assert engine.failure(run_id).code == "R603"
+    assert len(server.requests) == 2
+
+
 def test_a_run_past_its_deadline_is_timed_out_whoever_it_waits_for(
     engine: Engine, server: ModelServer
 ) -> None:
