@@ -247,10 +247,11 @@ def _told_so_far(records: RunQueries, run_id: str) -> Iterator[tuple[str, Narrat
 
 def explain(options: Options, question: Question) -> None:
     """Say what a run waits for, and how to go on."""
-    text = printable(question.text)
+    text = printable(question.text).replace("\n", "\n  ")
     options.say(f"run {question.run_id} waits for an answer at '{question.node}': {text}")
     if question.options:
-        options.say(f"  options: {printable(', '.join(question.options))}")
+        choices = ", ".join(" ".join(option.split()) for option in question.options)
+        options.say(f"  options: {printable(choices)}")
     if question.default:
         options.say(f"  default: {printable(question.default)}")
     options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}")

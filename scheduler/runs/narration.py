@@ -43,9 +43,7 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case RunSubmitted():
             yield from _submitted(event)
         case RunForked():
-            yield f"graph: {event.agent} (fork of {event.run_id} after step {event.step})"
-            yield from _changed(event.changed, event.digests)
-            yield from _following(event.next)
+            yield from _forked(event)
         case RunRetried():
             nodes = ", ".join(event.nodes)
             yield f"retry: from step {event.step} ({nodes}), try {event.number}"
@@ -93,6 +91,17 @@ def _submitted(event: RunSubmitted) -> Iterator[str]:
         yield f"warning {warning}"
     if node_type != _TURN:
         yield f"{start} ({node_type})"
+
+
+def _forked(event: RunForked) -> Iterator[str]:
+    converses = bool(event.next) and event.next[0][1] == _TURN
+    what, unit = ("agent", "turn") if converses else ("graph", "step")
+    yield f"{what}: {event.agent} (fork of {event.run_id} after {unit} {event.step})"
+    yield from _changed(event.changed, event.digests)
+    if converses:
+        yield f"turn {event.step + 1}"
+    else:
+        yield from _following(event.next)
 
 
 def _step(event: StepCommitted) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.events import RetryScheduled, RunEnded, StepCommitted
+from sleipnir.scheduler.runs.events import RetryScheduled, RunEnded, RunForked, StepCommitted
 from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.errors import RedisError
 from tests.support.engine import Engine
@@ -368,6 +368,8 @@ def test_a_fork_is_a_conversation_of_its_own(engine: Engine, server: ModelServer
     assert engine.run(run_id).output == "4."
     assert engine.run(fork).output == "Two."
     assert results(server) == ["2"]
+    told = [line for event in engine.events(fork, RunForked) for line in render(event)]
+    assert told == [f"▸ agent: talker (fork of {run_id} after turn 1)", "▸ turn 2"]
 
 
 def test_what_was_said_cannot_be_changed(engine: Engine, server: ModelServer) -> None:
