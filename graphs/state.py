@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from itertools import chain
+from math import isfinite
+from typing import Any, NoReturn
+
+# Levels of lists and objects in a value from outside; what reads and writes JSON recurses.
+DEEPEST = 200
 
 # `json.dumps` makes an encoder each time.
 _compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -25,6 +30,43 @@ def encode(value: Any) -> str:
     except UnicodeEncodeError:  # lone surrogates exist in JSON text only as escapes
         return _compact_ascii(value)
     return text
+
+
+def decode(text: str) -> Any:
+    """Read a JSON value from a text that comes from outside; `encode` can write it again.
+
+    Raises:
+        ValueError: it is not JSON, is nested too deeply, or has a number that JSON cannot hold.
+    """
+    too_deep = f"it is nested more than {DEEPEST} levels deep"
+    try:
+        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+    except RecursionError:
+        raise ValueError(too_deep) from None
+    if text.count("[") + text.count("{") > DEEPEST and _is_too_deep(value):
+        raise ValueError(too_deep)
+    return value
+
+
+def _refuse_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a valid JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if isfinite(number) else _refuse_number(text)
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner = (
+            each.values() if isinstance(each, dict) else each
+            for each in level
+            if isinstance(each, dict | list)
+        )
+        level = list(chain.from_iterable(inner))
+    return bool(level)
 
 
 class Snapshot(Mapping[str, Any]):

@@ -30,6 +30,7 @@ SleipnirError
     ├── IdTaken           another child of the run has an id with the same last digits
     ├── NotReachable      a message is addressed to a run that this one may not write to
     ├── NotOpen           a message is addressed to a run that is over
+    ├── InboxFull         a message is addressed to a run that has many to read already
     ├── NotWaiting        the visit does not wait for that (any more)
     ├── StepFailing       a sibling failed for good; this visit must not park any more
     └── StateTooLarge     the state would exceed its limit; nothing was written
@@ -236,6 +237,10 @@ class NotReachable(TransitionRefused):
 
 class NotOpen(TransitionRefused):
     """The run that is written to is over."""
+
+
+class InboxFull(TransitionRefused):
+    """The run that is written to has many messages to read already."""
 
 
 class StepFailing(TransitionRefused):

@@ -6,7 +6,6 @@ The name of each begins with the agent's, in capitals and with `_` for `-`: `COD
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 from sleipnir.graphs.document.document import Document
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.normal_agent import NormalAgent
+from sleipnir.graphs.state import decode
 
 CONFIG_FILE = "CONFIG_FILE"  # is read instead of the directory's own
 _UNSET = "null"
@@ -72,8 +72,8 @@ def _number(text: str) -> float:
 
 def _names(text: str) -> list[str]:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = decode(text)
+    except ValueError:
         found = None
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise ValueError(f"expected a JSON array of strings, got '{text}'")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+from sleipnir.graphs.state import decode
 from sleipnir.scheduler.runs.consent import consent
 
 AskKind: TypeAlias = Literal["ask", "confirm", "input", "checkbox"]
@@ -46,8 +46,8 @@ def chosen(options: Sequence[str], answer: str) -> list[str]:
 
 def _json_array(text: str) -> list[str] | None:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = decode(text)
+    except ValueError:
         return None
     is_array = isinstance(found, list) and all(isinstance(item, str) for item in found)
     return found if is_array else None

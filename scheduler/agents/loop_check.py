@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 
 
@@ -38,6 +39,9 @@ def bounds_at(depth: int) -> Bounds:
     return OF_CHILD if depth else OF_ROOT
 
 
+# Of earlier calls: the model has them before it anyway.
+_MOST_SHOWN_CHARACTERS = 10_000
+
 _HINT = (
     "You have made this call with the same arguments before and have its result. Use that "
     "result, call another tool or call it with other arguments, or ask for help."
@@ -58,9 +62,10 @@ def alert(call: Call, recorded: Sequence[Call], bounds: Bounds) -> dict[str, Any
         "this call was not carried out"
     )
     found: dict[str, Any] = {"error": {"message": message, "code": 400, "hint": _HINT}}
-    if len(recorded) >= bounds.shown:
-        found["call_history"] = [
-            {"name": earlier.name, "parameters": dict(earlier.arguments)}
-            for earlier in recorded[-bounds.shown :]
-        ]
+    history = [
+        {"name": earlier.name, "parameters": dict(earlier.arguments)}
+        for earlier in recorded[-bounds.shown :]
+    ]
+    if len(history) == bounds.shown and len(encode(history)) <= _MOST_SHOWN_CHARACTERS:
+        found["call_history"] = history
     return {"tool_call_loop_alert": found}

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+
+# Together they fit into one value of a state: whoever looks gets all that it has not read.
+MOST_UNREAD = 200
+LARGEST_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,11 @@ class Letter:
     to: str
     sender: str
     text: str
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its text, as JSON."""
+        return len(encode(self.text).encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, TypeAlias
@@ -10,6 +11,9 @@ from typing import Any, Literal, TypeAlias
 from sleipnir.records import dataclass
 
 TaskStatus: TypeAlias = Literal["pending", "blocked", "in_progress", "completed", "failed"]
+
+# In one queue: it is written anew with each change.
+MOST_TASKS = 10_000
 
 _FINAL = ("completed", "failed")
 _ID = re.compile(r"(?:task_)?(\d{1,9})")
@@ -68,6 +72,10 @@ class TaskQueue:
 
     def shown(self) -> list[dict[str, Any]]:
         """As models and people see it."""
+        blocks = defaultdict[int, list[str]](list)
+        for task in self.tasks:
+            for number in task.blocked_by:
+                blocks[number].append(task.id)
         return [
             {
                 "id": task.id,
@@ -75,7 +83,7 @@ class TaskQueue:
                 "status": task.status,
                 "owner": task.owner,
                 "blocked_by": [task_id(number) for number in task.blocked_by],
-                "blocks": [other.id for other in self._dependents(task)],
+                "blocks": blocks[task.number],
                 "agent": task.agent,
                 "prompt": task.prompt,
             }
@@ -87,8 +95,13 @@ class TaskQueue:
 
         Args:
             task: its number and status follow from the queue.
+
+        Raises:
+            TaskRefused: there are too many already.
         """
         number, waits_for, warnings = len(self.tasks) + 1, list[int](), list[str]()
+        if number > MOST_TASKS:
+            raise TaskRefused(f"the queue has {MOST_TASKS:,} tasks already: it takes no more")
         for name in dict.fromkeys(blocked_by):
             other = self._find(name)
             if other is not None and other.status != "completed":

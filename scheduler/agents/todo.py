@@ -8,6 +8,13 @@ from typing import Any
 
 from sleipnir.records import dataclass
 
+# On one list: a model is shown all of it when it is told to go on.
+MOST_TODOS = 1_000
+
+
+class ListFull(Exception):
+    """There are too many items already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Todo:
@@ -56,7 +63,13 @@ class TodoList:
         return self._changed(goal=goal, todos=())
 
     def with_task(self, desc: str) -> tuple[TodoList, int]:
-        """Return the list with one more item, and that item's id."""
+        """Return the list with one more item, and that item's id.
+
+        Raises:
+            ListFull: there are too many already.
+        """
+        if len(self.todos) >= MOST_TODOS:
+            raise ListFull
         number = max((each.id for each in self.todos), default=0) + 1
         return self._changed(todos=(*self.todos, Todo(number, desc))), number
 

@@ -8,15 +8,14 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 from itertools import chain
-from math import isfinite
 from pathlib import PurePath
-from typing import Any, Literal, NoReturn, TextIO, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.files import MIB
-from sleipnir.graphs.state import encode
+from sleipnir.graphs.state import decode, encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.submit import Request
@@ -198,8 +197,8 @@ def _json_lines(stream: _Bounded) -> Iterator[Line | BadLine]:
 
 def _json_line(number: int, text: str) -> Line:
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
+        value = decode(text)
+    except ValueError as error:
         raise _Malformed(f"this is not JSON ({error})") from error
     if isinstance(value, str):
         return Line(number, prompt=value)
@@ -226,15 +225,6 @@ def _json_line(number: int, text: str) -> Line:
         },
         labels=entry.labels or {},
     )
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a valid JSON number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _no_number(text)
 
 
 def _first_problem(error: ValidationError) -> str:

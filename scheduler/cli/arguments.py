@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from sleipnir.graphs.files import MIB
+from sleipnir.graphs.state import decode
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.errors import SleipnirError
@@ -188,18 +188,9 @@ def piped_text() -> str:
 def json_or_text(text: str) -> Any:
     """Return the JSON value that a text is, else the text itself."""
     try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError):
+        return decode(text)
+    except ValueError:
         return text
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _refuse(text)
 
 
 def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:

@@ -49,6 +49,7 @@ from redis.exceptions import NoScriptError
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import (
     IdTaken,
+    InboxFull,
     NotOpen,
     NotOver,
     NotReachable,
@@ -74,6 +75,7 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "not_waiting": NotWaiting,
     "not_reachable": NotReachable,
     "not_open": NotOpen,
+    "inbox_full": InboxFull,
     "not_due": TransitionRefused,
     "not_over": NotOver,
     "run_gone": RunGone,

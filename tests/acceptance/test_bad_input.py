@@ -278,7 +278,7 @@ def test_every_line_of_a_batch_that_cannot_be_used_is_named(
     for part in (
         "9 lines of ",
         "line 2: this is not JSON (1e400 is not a valid JSON number)",
-        "line 3: this is not JSON (maximum recursion depth",
+        "line 3: this is not JSON (it is nested more than 200 levels deep)",
         "line 4: expected a string or an object",
         "line 5: unknown field 'promt' (known: id, prompt, state, vars, answers, labels)",
         "line 6: 'prompt': input should be a valid string",

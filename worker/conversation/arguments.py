@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from sleipnir.graphs.state import decode
 from sleipnir.worker.llm.client import ToolCall
 
 
@@ -18,8 +18,8 @@ def parse_arguments(call: ToolCall) -> dict[str, Any]:
     for _ in range(2):
         if isinstance(value, str):
             try:
-                value = json.loads(value)
-            except (ValueError, RecursionError) as error:
+                value = decode(value)
+            except ValueError as error:
                 raise ValueError(f"its arguments are not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise ValueError("its arguments are not a JSON object")

@@ -108,17 +108,7 @@ def carry_out(
     Raises:
         ConversationTooLarge, Parked: as `converse`.
     """
-    reply = _without_repeated_ids(reply)
     return [reply.message, *_Turn(calls, toolset, reply, refused, finally_).results()]
-
-
-def _without_repeated_ids(reply: Reply) -> Reply:
-    """Return the reply with one call per id: the last one."""
-    calls = reply.message.get("tool_calls") or ()
-    distinct = {call["id"]: call for call in calls}
-    if len(distinct) == len(calls):
-        return reply
-    return replace(reply, message={**reply.message, "tool_calls": list(distinct.values())})
 
 
 class _Turn:

@@ -7,11 +7,11 @@ asked to find the value in the text, and once more with the errors of its first 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
+from sleipnir.graphs.state import decode
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, pool
 from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
 from sleipnir.worker.llm.client import Message, ModelCallFailed
@@ -152,20 +152,9 @@ def _ask_twice(schema: dict[str, Any], output: str, ask_extractor: Ask, limit_s:
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
-    except (ValueError, RecursionError) as error:
+        return decode(text)
+    except ValueError as error:
         raise Unfit(f"not valid JSON: {error}") from error
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite_float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is out of range")
-    return value
 
 
 def _problem(path: str, message: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from math import isfinite
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from sleipnir.graphs.env_file import read_env_file
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import ScriptNode
+from sleipnir.graphs.state import decode
 from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
 from sleipnir.graphs.variables import environment_name
 from sleipnir.scheduler.config.directories import config_dir
@@ -144,8 +144,8 @@ def _object_from(visit: Visit[ScriptNode], finished: Finished) -> dict[str, Any]
     if not text:
         raise ScriptFailed("produced no output")
     try:
-        found = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
+        found = decode(text)
+    except ValueError as error:
         raise _no_object(visit, text, str(error)) from error
     if not isinstance(found, dict):
         raise _no_object(visit, text, f"it is a JSON {_kind(found)}")
@@ -159,15 +159,6 @@ def _no_object(visit: Visit[ScriptNode], stdout: str, why: str) -> ScriptFailed:
     reason = f"stdout is not a JSON object: {why}"
     quoted = shown if len(shown) <= _STDOUT_QUOTED else shown[:_STDOUT_QUOTED] + "…"
     return ScriptFailed(reason, f"{reason}; it printed: {quoted}")
-
-
-def _refuse_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number that JSON can hold")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _refuse_number(text)
 
 
 def _kind(value: Any) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Sequence
-from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
+from sleipnir.graphs.state import decode
 from sleipnir.worker.tools.sanitize import cleaned, without_escapes
 
 DONE = "DONE"  # stands for an empty result
@@ -19,8 +18,8 @@ def value_of(written: bytes, limit_bytes: int, secrets: Sequence[str]) -> Any:
     if not text.strip():
         return DONE
     try:
-        value = cleaned(_parsed(text), secrets)
-    except (ValueError, RecursionError):
+        value = cleaned(decode(text), secrets)
+    except ValueError:
         return {"output": cleaned(text, secrets)}
     return DONE if value is None else value
 
@@ -58,16 +57,3 @@ def status_text(returncode: int) -> str:
 
 def _note(what: str, limit_bytes: int) -> str:
     return f"\n[{what} was cut off: more than {limit_bytes:,} bytes]\n"
-
-
-def _parsed(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number that JSON can hold")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if isfinite(number) else _refuse(text)

@@ -90,7 +90,7 @@ class TeamService(Protocol):
     def sending(self, letter: Letter) -> Recorder:
         """Return a recorder that sends a letter and records its call.
 
-        It raises `NotReachable` or `NotOpen` if the letter cannot be sent.
+        It raises `NotReachable`, `NotOpen` or `InboxFull` if the letter cannot be sent.
         """
 
     def messages(self, first: int) -> Sequence[dict[str, Any]]:

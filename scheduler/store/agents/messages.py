@@ -39,6 +39,7 @@ class Messages:
         Raises:
             NotReachable: it is addressed to nobody that the run may write to.
             NotOpen: it is addressed to a run that is over.
+            InboxFull: it is addressed to a run that has many to read already.
             RunClosed, StaleVisit: it is somebody else's to go on.
         """
         self._store.call(
@@ -50,6 +51,7 @@ class Messages:
             turn,
             self._store.event(event),
             letter.to,
+            messages.MOST_UNREAD,
             encode({"from": letter.sender, "text": letter.text}),
         )
 

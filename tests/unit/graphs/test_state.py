@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleipnir.graphs.state import Snapshot, encode, same_json
+from sleipnir.graphs.state import DEEPEST, Snapshot, decode, encode, same_json
 
 JSON = st.recursive(
     st.none()
@@ -49,6 +49,37 @@ def test_every_value_survives_its_text(value: Any) -> None:
 
     assert same_json(json.loads(text), value)
     assert text.encode()
+
+
+@given(JSON)
+def test_what_is_written_can_be_read(value: Any) -> None:
+    assert same_json(decode(encode(value)), value)
+
+
+@pytest.mark.parametrize("brackets", ["[]", '{"":}'])
+def test_a_text_is_read_as_deep_as_it_may_be_nested(brackets: str) -> None:
+    start, end = brackets[:-1], brackets[-1]
+
+    for depth in (1, DEEPEST):
+        text = start * depth + "1" + end * depth
+        assert encode(decode(text)) == text
+    for depth in (DEEPEST + 1, 950, 100_000):
+        with pytest.raises(ValueError, match=f"nested more than {DEEPEST} levels"):
+            decode(start * depth + "1" + end * depth)
+    flat = f"[{','.join(['[1]'] * 1_000)}]"
+    assert encode(decode(flat)) == flat
+
+
+@pytest.mark.parametrize("text", ["NaN", "[-Infinity]", "1e400", "-1e400"])
+def test_numbers_that_json_cannot_hold_are_not_read(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a valid JSON number"):
+        decode(text)
+
+
+@pytest.mark.parametrize("text", ["", "{", "5 6", "'a'"])
+def test_what_is_not_json_is_not_read(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError):
+        decode(text)
 
 
 def test_a_snapshot_decodes_only_what_is_looked_at() -> None:

@@ -7,9 +7,16 @@ from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.messages import Letter, addressed, delivered, unreachable
+from sleipnir.scheduler.agents.messages import (
+    LARGEST_BYTES,
+    MOST_UNREAD,
+    Letter,
+    addressed,
+    delivered,
+    unreachable,
+)
 from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.errors import NotOpen, NotReachable
+from sleipnir.scheduler.errors import InboxFull, NotOpen, NotReachable
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.agents.builtin.declaring import Parameter, checked
@@ -53,10 +60,12 @@ class _Acts:
     visit: Visit[TurnNode]
     notebook: Notebook
 
-    def send(self, invocation: ToolInvocation) -> Effect:
+    def send(self, invocation: ToolInvocation) -> Effect | Completed:
         team, name = self.visit.services.team, invocation.arguments["id"]
         to = addressed(name, team.teammates())
         letter = Letter(to, self._own_name(), invocation.arguments["message"])
+        if letter.size_bytes > LARGEST_BYTES:
+            return Completed(_error(f"the message is larger than {LARGEST_BYTES // 1024} KiB"))
         sent = {"status": "ok", "message": f"The message is in the inbox of {name}."}
         return Effect(sent, self._sending(letter, name))
 
@@ -71,6 +80,9 @@ class _Acts:
                 raise _refused(unreachable(name, team.teammates())) from None
             except NotOpen:
                 raise _refused(f"{name} has ended and reads no messages any more") from None
+            except InboxFull:
+                reason = f"{name} has {MOST_UNREAD} messages to read already; try again later"
+                raise _refused(reason) from None
 
         return record
 
@@ -90,4 +102,8 @@ class _Acts:
 
 
 def _refused(reason: str) -> EffectRefused:
-    return EffectRefused({"status": "error", "message": reason})
+    return EffectRefused(_error(reason))
+
+
+def _error(reason: str) -> dict[str, str]:
+    return {"status": "error", "message": reason}

@@ -57,9 +57,12 @@ class _Acts:
             return Completed({"tool_call_error": f"{CREATE}: 'agent' needs a 'prompt'"})
         number = len(self.notebook.tasks.tasks) + 1
         task = Task(number, given["subject"], given.get("description"), agent=agent, prompt=prompt)
-        self.notebook.tasks, warnings = self.notebook.tasks.with_task(
-            task, given.get("blocked_by") or ()
-        )
+        try:
+            self.notebook.tasks, warnings = self.notebook.tasks.with_task(
+                task, given.get("blocked_by") or ()
+            )
+        except TaskRefused as refused:
+            return _refused(refused)
         result: dict[str, Any] = {"status": "ok", "task_id": task.id}
         if agent is not None:
             result["auto_dispatch"] = True

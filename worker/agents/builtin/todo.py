@@ -7,6 +7,7 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.scheduler.agents.todo import MOST_TODOS, ListFull
 from sleipnir.worker.agents.builtin.declaring import Arguments, Parameter, builtin
 from sleipnir.worker.conversation.tool_set import ResolvedTool
 
@@ -38,7 +39,10 @@ class _Acts:
         task = arguments["task"]
         if not task.strip():
             return {"error": "the task is empty"}
-        self.notebook.todos, number = self.notebook.todos.with_task(task)
+        try:
+            self.notebook.todos, number = self.notebook.todos.with_task(task)
+        except ListFull:
+            return {"error": f"the list has {MOST_TODOS:,} items already: it takes no more"}
         return {"status": "ok", "id": number}
 
     def done(self, arguments: Arguments) -> dict[str, Any]:

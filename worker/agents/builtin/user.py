@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.graphs.state import decode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.asking import (
     PREFIX,
@@ -101,6 +102,6 @@ def _with_list(arguments: Arguments) -> Arguments:
     if not isinstance(options, str):
         return arguments
     try:
-        return {**arguments, "options": json.loads(options)}
-    except (ValueError, RecursionError):
+        return {**arguments, "options": decode(options)}
+    except ValueError:
         return arguments

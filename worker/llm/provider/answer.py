@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from math import isfinite
 from typing import Any, Protocol
 
@@ -159,7 +160,9 @@ def _with_thoughts_apart(message: Mapping[str, Any], text: str) -> dict[str, Any
 
 def _by_id(calls: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Of two calls with the same id the last one counts; some servers give no ids at all."""
-    ids = [str(call.get("id") or f"call_{position}") for position, call in enumerate(calls)]
+    given = {str(call.get("id")) for call in calls}
+    made_up = (each for each in (f"call_{number}" for number in count()) if each not in given)
+    ids = [str(call.get("id") or next(made_up)) for call in calls]
     return {
         call_id: {**_without_index(call), "id": call_id, "function": _named(call)}
         for call_id, call in zip(ids, calls, strict=True)

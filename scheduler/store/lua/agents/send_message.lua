@@ -1,12 +1,14 @@
 -- Put a message into a teammate's inbox, and record the result of the call that sends it: once.
 -- KEYS partition
--- ARGV run_id visit token position turn event target message
+-- ARGV run_id visit token position turn event target most message
 -- position: how many entries of its conversation the caller knows of
+-- most: how many messages the target may have to read
 -- message: a JSON object with fields, which gets `at` in front
 -- USES store
 -- ERR  run_closed stale_visit
 -- ERR  not_reachable  the target is neither a child of the run nor another child of its parent
 -- ERR  not_open       the target is over
+-- ERR  inbox_full     it has `most` messages to read already
 local status, parent = unpack(redis.call('HMGET', key('run', run_id), 'status', 'parent'))
 local refusal, v = check_holder(run_id, visit, token, status)
 if refusal then return refusal end
@@ -23,6 +25,11 @@ then
 end
 if is_over(unpack(redis.call('HMGET', key('run', target), 'status', 'deadline'))) then
   return {'not_open'}
+end
+-- What an agent has read it has in its state; a graph reads nothing.
+local read = tonumber(redis.call('HGET', key('state', target), 'messages_read') or 0) or 0
+if redis.call('LLEN', key('messages', target)) - read >= tonumber(most) then
+  return {'inbox_full'}
 end
 push('RPUSH', key('messages', target), {string.format('{"at":%.0f,', now_ms)
   .. string.sub(message, 2)})

@@ -47,6 +47,21 @@ def test_calls_get_ids_names_and_arguments() -> None:
     ]
 
 
+def test_ids_that_are_made_up_are_nobodys() -> None:
+    calls = [{"function": {"name": name}} for name in "fgh"]
+    calls[1]["id"] = ""
+    given = {"id": "call_1", "function": {"name": "i"}}
+
+    found = assistant_message({"tool_calls": [*calls, given]})["tool_calls"]
+
+    assert [(call["id"], call["function"]["name"]) for call in found] == [
+        ("call_0", "f"),
+        ("call_2", "g"),
+        ("call_3", "h"),
+        ("call_1", "i"),
+    ]
+
+
 @pytest.mark.parametrize(
     "said",
     [{"content": 5}, {"content": [5]}, {"tool_calls": 5}, {"tool_calls": [{"function": 5}]}],
