@@ -129,7 +129,7 @@ class StillRunning(SleipnirError, TimeoutError):
 
     def __init__(self, run_id: str, timeout_s: float) -> None:
         self.run_id = run_id
-        super().__init__(f"run {run_id} was not over within {timeout_s:g} s; it goes on")
+        super().__init__(f"run {run_id} did not finish within {timeout_s:g} s; it continues")
 
 
 class RunNotFound(SleipnirError):
@@ -158,8 +158,8 @@ class BadCursor(SleipnirError):
         self.cursor = cursor
         shown = cursor if len(cursor) <= 60 else f"{cursor[:60]}…"
         super().__init__(
-            f"{shown!a} is not a valid cursor of a list of {kind}; "
-            "use the one that the page before it ended with, or none to begin"
+            f"{shown!a} is not a valid cursor for a list of {kind}; "
+            "use the one that the previous page ended with, or none to start"
         )
 
 

@@ -221,8 +221,8 @@ class Preparation:
             if len(self._agents) > most or sum(self._sizes.values()) > most_bytes:
                 largest = max(self._sizes, key=lambda each: self._sizes[each])
                 raise SubmissionRefused(
-                    f"an agent with can_spawn_agents takes all agents along that it may start: "
-                    f"more than {most} (spawn_bundle_limit) or {most_bytes} bytes "
+                    f"an agent with can_spawn_agents is packed with all agents that it may start: "
+                    f"these are more than {most} (spawn_bundle_limit) or {most_bytes} bytes "
                     f"(spawn_bundle_limit_bytes); the largest is '{largest}', with "
                     f"{self._sizes[largest]} bytes"
                 )

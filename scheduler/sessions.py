@@ -45,12 +45,12 @@ class Sessions:
             if request.session is not None:
                 raise SubmissionRefused(
                     f"sessions are for normal agents, and '{agent.name}' is a graph agent: "
-                    "each of its runs is on its own; leave out --session"
+                    "its runs are independent; leave out --session"
                 )
             return None
         if request.batch is not None:
             if request.session is not None:
-                raise SubmissionRefused("the runs of a batch are on their own; leave out 'session'")
+                raise SubmissionRefused("the runs of a batch are independent; leave out 'session'")
             return None
         name = request.session or config.agent_session or self.store.settings.agent_session
         if name is None or name == sessions.TEMPORARY:

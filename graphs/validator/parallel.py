@@ -50,7 +50,7 @@ def steps_are_not_too_wide(context: Context) -> Iterator[Finding]:
         if len(group) > most:
             source = group[0].source
             message = f"node '{source}': 'next' lists {len(group)} targets; at most {most}"
-            hint = "use a map, which has as many items as you like"
+            hint = "use a map, which takes any number of items"
             yield context.finding("E307", message, "nodes", source, "next", hint=hint)
 
 

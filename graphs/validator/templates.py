@@ -79,7 +79,7 @@ def _literal(context: Context, node_id: str, template: Template, text: str) -> F
         hint = "a reference holds only A-Z a-z 0-9 _ and .key or [number] after the first key"
         return context.finding("W008", message, *path, hint=hint)
     is_known = found[0].root in _readable_keys(context, node_id, template)
-    hint = f"write {meant}" if is_known else "remove the blanks"
+    hint = f"write {meant}" if is_known else "remove the spaces"
     return replace(context.finding("W008", message, *path, hint=hint), lasting=is_known)
 
 

@@ -52,8 +52,8 @@ class Session:
         for name, value in given.items():
             if kept[name] != value:
                 raise SubmissionRefused(
-                    f"session '{self.name}' keeps the variables that it began with; leave out "
-                    f"--var {printable(name)}, or begin another session"
+                    f"session '{self.name}' keeps the variables that it started with; leave out "
+                    f"--var {printable(name)}, or start another session"
                 )
         return {**given, **before}
 
@@ -75,6 +75,6 @@ def require_session_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise SubmissionRefused(
-            f"'{printable(name)}' cannot be the name of a session; use up to 64 letters, digits "
+            f"'{printable(name)}' is not a valid session name; use up to 64 letters, digits "
             "and . _ @ + -"
         )

@@ -35,7 +35,7 @@ TAKEN = (
 
 _KEYS = frozenset(name for names in PROVIDER_KEYS.values() for name in names)
 _INSTEAD: Mapping[str, str] = {
-    "clients": "name the servers and keys in `models.providers` of our config.yaml",
+    "clients": "name the servers and keys in `models.providers` of Sleipnir's config.yaml",
 }
 
 
@@ -76,12 +76,14 @@ def _why_not(name: str, value: Any, ours: Mapping[str, Any], now: Settings) -> s
         if name in _INSTEAD:
             return _INSTEAD[name]
         if name in FIELDS:
-            return (
-                "there is a setting of this name here: set it in our config.yaml if it shall hold"
-            )
+            return "Sleipnir has a setting of this name: set it in its config.yaml if you want it"
         return "it has no counterpart here"
     if name in ours:
-        return None if ours[name] == value else "our config.yaml says something else, and stays"
+        return (
+            None
+            if ours[name] == value
+            else "Sleipnir's config.yaml has another value, which is kept"
+        )
     try:
         checked_setting(name, now.secrets.resolve(value), "config.yaml")
     except (SettingInvalid, SecretsMissing, SecretsUnusable) as error:
@@ -106,7 +108,7 @@ def servers_from(theirs: McpConfig, ours: McpConfig, secrets: Secrets) -> Added:
         elif ours.entries[name] == entry:
             parts.append(Imported("MCP server", name, Fate.UNCHANGED, _missing(entry, secrets)))
         else:
-            note = "our mcp.json has another server of this name, which stays"
+            note = "Sleipnir's mcp.json has another server of this name, which is kept"
             parts.append(Imported("MCP server", name, Fate.KEPT, (note,)))
     if not new:
         return Added(tuple(parts))
@@ -118,7 +120,7 @@ def _missing(entry: Any, secrets: Secrets) -> tuple[str, ...]:
     try:
         secrets.resolve(entry)
     except SecretsMissing as error:
-        return (f"to be put into {secrets.file.name}: {listing(error.names)}",)
+        return (f"add to {secrets.file.name}: {listing(error.names)}",)
     return ()
 
 
@@ -164,7 +166,7 @@ def _appended(
         fits = False
     if fits:
         return Added(tuple(parts), whole)
-    note = "our file is not written line by line: add it there yourself"
+    note = "Sleipnir's file cannot be edited line by line: add it yourself"
     return Added(
         tuple(
             replace(part, fate=Fate.KEPT, notes=(note,)) if part.fate is Fate.COPIED else part

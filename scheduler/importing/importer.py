@@ -46,7 +46,7 @@ _MCP_FILE = Path("functions", "mcp.json")
 _LOOKED_AT = frozenset({_AGENTS.name, "functions", CONFIG, _MCP_FILE.name})
 _INSTEAD = {
     "roles": "write a normal agent for each, with its text as `instructions`",
-    "rags": "knowledge bases are built anew: `sleipnir kb build`",
+    "rags": "rebuild knowledge bases: `sleipnir kb build`",
 }
 
 
@@ -206,7 +206,7 @@ class Importer:
         notes = [*part.notes, *_told(read_tool_file(path, own=False).findings, path.parent)]
         shipped = {file.stem for file in SHIPPED_TOOLS.iterdir()}
         if path.stem in shipped:
-            notes.append(f"it takes the place of the shipped {path.stem}: remove it to use that")
+            notes.append(f"it replaces the shipped {path.stem}: remove it to use that")
         return replace(part, notes=tuple(notes))
 
     def _tree(self, kind: str, path: Path) -> Imported:

@@ -43,7 +43,7 @@ def tree(kind: str, source: Path, target: Path, limit_bytes: int) -> Imported:
         return Imported(kind, source.name, Fate.COPIED, tuple(notes))
     if not differing:
         return Imported(kind, source.name, Fate.UNCHANGED, tuple(notes))
-    note = f"{target} is there and differs ({differing[0]}): rename it, and import again"
+    note = f"{target} exists and differs ({differing[0]}): rename it, and import again"
     return Imported(kind, source.name, Fate.KEPT, (note,))
 
 
@@ -73,7 +73,7 @@ def _files_of(source: Path) -> tuple[list[Path], list[str]]:
     for path in _walk(source):
         relative = path.relative_to(source)
         if inside(root, str(relative)) is None:
-            notes.append(f"{_shown(relative)} is left out: it leads out of the directory")
+            notes.append(f"{_shown(relative)} is left out: it points outside the directory")
         elif stat.S_ISREG(path.stat().st_mode):
             files.append(relative)
         else:

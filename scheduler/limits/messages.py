@@ -44,7 +44,7 @@ def reason(delay: Delay, reservation: Reservation | None = None, rules: Rules | 
             return f"{name} is limited to {limit} {words}"
 
 
-_OF_ONE_RUN = ", or go on with more for this run: sleipnir retry RUN --budget USD"
+_OF_ONE_RUN = ", or continue this run with more: sleipnir retry RUN --budget USD"
 
 
 def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservation) -> str:

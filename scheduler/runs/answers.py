@@ -35,7 +35,7 @@ def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Ques
 def none_open(run: Run, node: str | None) -> AnswerRefused:
     """Return why there is nothing to answer."""
     if run.is_final:
-        return AnswerRefused(f"run {run.run_id} is over ({run.status}); it accepts no answers")
+        return AnswerRefused(f"run {run.run_id} has ended ({run.status}); it accepts no answers")
     if node is not None and run.visits.get(node, 0) > 0:
         return AnswerRefused(f"the question of node '{node}' was already answered")
     where = f" at node '{node}'" if node is not None else ""

@@ -143,8 +143,8 @@ def _request_in(session: Session, run_id: str, request: Request) -> Request:
 def _require_no_seeds(agent: str, state: Mapping[str, Any]) -> None:
     if state:
         raise SubmissionRefused(
-            f"--set gives a state to begin with; '{agent}' is a normal agent, which has none: "
-            "say it in the prompt, or in a variable (--var)"
+            f"--set sets the initial state; '{agent}' is a normal agent, which has none: "
+            "use the prompt, or a variable (--var)"
         )
 
 
@@ -164,7 +164,9 @@ def _require_asking(graph: Graph, answers: Iterable[str]) -> None:
                 f"--answer names node '{printable(node_id)}', which does not exist"
             )
         if not isinstance(graph.nodes[node_id], ApprovalNode | InputNode):
-            raise SubmissionRefused(f"--answer names node '{node_id}', which asks nothing")
+            raise SubmissionRefused(
+                f"--answer names node '{node_id}', which does not ask a question"
+            )
 
 
 def _context(
@@ -364,7 +366,7 @@ def seed_text(key: str, value: Any) -> str:
     except (ValueError, TypeError, RecursionError) as error:
         raise SubmissionRefused(
             f"the value of '{printable(key)}' cannot be stored: {error}; "
-            "give what JSON can hold: texts, finite numbers, true, false, null, lists and objects"
+            "use JSON values: strings, finite numbers, true, false, null, lists and objects"
         ) from error
 
 

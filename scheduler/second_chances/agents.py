@@ -43,8 +43,8 @@ def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> C
             return ChosenAgent(client.graph_of(run), run.digest, run.context, None)
         except BundleError as error:
             raise SubmissionRefused(
-                f"run {run.run_id} cannot go on as it was: {error}; `--agent current` goes on "
-                "with the agent as it is now"
+                f"run {run.run_id} cannot continue as it was: {error}; use `--agent current` "
+                "to continue with the agent as it is now"
             ) from error
     if isinstance(choice, str):
         choice = client.prepare(run.agent if choice == CURRENT else choice)
@@ -72,8 +72,9 @@ def require_changeable(run: Run, changes: Collection[str], step: int) -> None:
     allowed = {"initial_prompt"} if step == 0 else set()
     if run.context.converses and not allowed.issuperset(changes):
         raise SubmissionRefused(
-            f"run {run.run_id} is of a normal agent: what was said after its first turn has begun "
-            "cannot be changed (--set, --prompt); run it anew, or fork it with --step 0 --prompt"
+            f"run {run.run_id} is of a normal agent: its conversation cannot be changed (--set, "
+            "--prompt) once its first turn has started; start a new run, or fork it with "
+            "--step 0 --prompt"
         )
 
 
@@ -93,5 +94,5 @@ def require_place(graph: Graph, agent: str, visits: Mapping[str, int]) -> None:
         if count > cap:
             raise SubmissionRefused(
                 f"node '{node}' was visited {count - 1} times, and max_loop_iterations is {cap}: "
-                "go on from an earlier step, or with `--agent current` and a higher cap"
+                "continue from an earlier step, or with `--agent current` and a higher cap"
             )

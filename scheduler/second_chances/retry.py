@@ -83,7 +83,9 @@ def retry_run(client: ClientCore, run: Run, request: RetryRequest) -> None:
     try:
         client.store.runs.retry(again)
     except NotOver as error:
-        raise ActionRefused(f"run {run.run_id} was retried by somebody else meanwhile") from error
+        raise ActionRefused(
+            f"run {run.run_id} was retried by someone else in the meantime"
+        ) from error
     except RunGone as error:
         raise RunNotFound(run.run_id) from error
 
@@ -101,7 +103,7 @@ def _begin_budget(client: ClientCore, run: Run, budget_usd: float) -> None:
     if spent >= budget_usd:
         raise SubmissionRefused(
             f"run {run.run_id} has used {dollars(spent)} in all its tries, so a budget of "
-            f"{dollars(budget_usd)} leaves nothing; --budget takes the sum of all tries"
+            f"{dollars(budget_usd)} leaves nothing; --budget is the total of all tries"
         )
     commands.limiter.begin_own_budget(run.run_id, used)
 
@@ -149,14 +151,14 @@ def require_over(run: Run, from_step: int | None) -> None:
     """
     if run.parent is not None:
         raise ActionRefused(
-            f"run {run.run_id} is a child of run {run.parent}, which decides what becomes of it: "
+            f"run {run.run_id} is a child of run {run.parent} and cannot be retried on its own: "
             f"retry run {run.context.root}"
         )
     if not run.is_final:
-        raise ActionRefused(f"run {run.run_id} is not over: it is {run.status}")
+        raise ActionRefused(f"run {run.run_id} has not ended: it is {run.status}")
     if run.status == Status.SUCCEEDED and from_step is None:
         raise ActionRefused(
-            f"run {run.run_id} has succeeded; say with --from which step to go on from"
+            f"run {run.run_id} has succeeded; say with --from which step to continue from"
         )
 
 
@@ -171,7 +173,7 @@ def _place(client: ClientCore, run: Run, from_step: int | None) -> _Place:
     last = run.step + (1 if run.capped else 0)
     if from_step > last:
         raise SubmissionRefused(
-            f"run {run.run_id} has no step {from_step} to begin with; its last one is {last}"
+            f"run {run.run_id} has no step {from_step} to start from; its last one is {last}"
         )
     try:
         moment = client.queries.moment(run.run_id, from_step - 1)

@@ -102,7 +102,7 @@ def _part(place: str, expected: Any, got: Any) -> Iterator[str]:
             if key in got:
                 yield from _part(f"{place}.{key}", value, got[key])
             else:
-                yield f"{place}.{key}: expected {_shown(value)}, and it is not there"
+                yield f"{place}.{key}: expected {_shown(value)}, but it is missing"
     elif not same_json(expected, got):
         yield f"{place}: expected {_shown(expected)}, got {_shown(got)}"
 

@@ -57,7 +57,7 @@ def perform(commands: LimitCommands, act: LimitAct) -> None:
 
 def _reason(text: str) -> str:
     if not text.strip():
-        raise SettingInvalid("a pause takes a reason: it is told to whoever waits")
+        raise SettingInvalid("a pause needs a reason; it is shown to those who wait")
     if len(text) > _MOST_REASON:
         raise SettingInvalid(f"the reason is longer than {_MOST_REASON} characters")
     return text.strip()

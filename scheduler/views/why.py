@@ -32,7 +32,7 @@ def _why(client: Client, run: Run) -> tuple[str | None, int | None]:
     event = None if newest is None else newest.event
     if newest is not None and isinstance(event, VisitDelayed | RetryScheduled):
         until = newest.at + int(event.delay_s * 1000)
-        return f"'{event.node}' rests: {event.reason}", until
+        return f"'{event.node}' is waiting: {event.reason}", until
     if not Machines(client.store.client).workers():
         return "no worker is running; start one with `sleipnir worker`", None
     if run.status == Status.QUEUED:

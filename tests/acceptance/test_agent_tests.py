@@ -107,7 +107,7 @@ def test_cases_that_pass_end_with_zero_and_a_count(sleipnir: Sleipnir) -> None:
         ("visits: {words: 2}", "visits of 'words': expected 2, got 0"),
         ("state: {kind: ham}", 'state.kind: expected "ham", got "spam"'),
         ("state: {seen: {at: 1}}", "state.seen.at: expected 1, got null"),
-        ("state: {other: 1}", "state.other: expected 1, and it is not there"),
+        ("state: {other: 1}", "state.other: expected 1, but it is missing"),
         ("output: 'ham, sure'", "output: - expected, + got\nE    - ham, sure\n"),
         ("output: {contains: ham}", 'output: expected it to contain "ham", got "spam, sure"'),
         ("output: {matches: '^ham'}", "output: expected it to match ^ham"),

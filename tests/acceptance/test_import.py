@@ -83,17 +83,17 @@ def test_settings_and_keys_are_taken_over_and_the_rest_is_listed(
     kept = {name: part["notes"][0] for name, part in parts.items() if part["fate"] != "copied"}
     assert kept == {
         "stream": "config.yaml:9: it has no counterpart here",
-        "rag_top_k": "config.yaml:10: there is a setting of this name here: "
-        "set it in our config.yaml if it shall hold",
+        "rag_top_k": "config.yaml:10: Sleipnir has a setting of this name: "
+        "set it in its config.yaml if you want it",
         "clients": "config.yaml:11: name the servers and keys in `models.providers` "
-        "of our config.yaml",
+        "of Sleipnir's config.yaml",
         "THEME": ".env: set it where workers are started; for programs of agents also "
         "`tool_env: [THEME]` in config.yaml",
         "bin": "it has no counterpart here",
         "notes.txt": "it has no counterpart here",
         "roles": "write a normal agent for each, with its text as `instructions`",
     }
-    assert parts["almanac"]["notes"] == ["to be put into secrets.yaml: ALMANAC_TOKEN"]
+    assert parts["almanac"]["notes"] == ["add to secrets.yaml: ALMANAC_TOKEN"]
     told = sleipnir("doctor", "--json").stdout
     assert "gpt-4o-mini" in told
     assert "sk-of-theirs" not in told + json.dumps(parts)
@@ -186,7 +186,7 @@ def test_links_that_lead_out_of_an_agent_are_left_out(sleipnir: Sleipnir, theirs
 
     parts = imported(sleipnir, theirs)
 
-    assert parts["soil-lab"]["notes"] == ["passwords is left out: it leads out of the directory"]
+    assert parts["soil-lab"]["notes"] == ["passwords is left out: it points outside the directory"]
     assert not (config_of(sleipnir) / "agents" / "soil-lab" / "passwords").exists()
 
 

@@ -122,7 +122,7 @@ def test_a_second_answer_is_refused(sleipnir: Sleipnir) -> None:
     refused = sleipnir("answer", run_id, "yes")
 
     assert refused.returncode == 1
-    assert refused.stderr == f"error: run {run_id} is over (succeeded); it accepts no answers\n"
+    assert refused.stderr == f"error: run {run_id} has ended (succeeded); it accepts no answers\n"
 
 
 def test_a_childs_question_is_told_with_the_id_to_answer(sleipnir: Sleipnir) -> None:

@@ -73,7 +73,7 @@ def too_long(visit: Visit[TurnNode], reason: str) -> str:
         )
     return (
         f"{text}lower compression_threshold (now {_threshold(visit)} tokens; 0: never compressed), "
-        "let tools return less, or begin another session"
+        "let tools return less, or start another session"
     )
 
 

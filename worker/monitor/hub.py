@@ -91,7 +91,7 @@ class Hub:
             Refused: too many do.
         """
         if self.streams >= MOST_STREAMS:
-            raise Refused(Problem(503, "streams", f"{MOST_STREAMS} pages are open already"))
+            raise Refused(Problem(503, "streams", f"{MOST_STREAMS} pages are already open"))
         watcher = Watcher(topics)
         for topic in topics:
             self._watchers.setdefault(topic, set()).add(watcher)

@@ -139,7 +139,7 @@ def test_a_session_keeps_its_variables_and_its_instructions(
 
     engine.submit_normal(config, {"tools.py": tools}, session="ada", variables={"plot": "north"})
     engine.drive()
-    with pytest.raises(SubmissionRefused, match="keeps the variables that it began with"):
+    with pytest.raises(SubmissionRefused, match="keeps the variables that it started with"):
         engine.client.submit("talker", Request(session="ada", variables={"plot": "south"}))
     engine.client.submit("talker", Request(session="ada"))
     engine.drive()
@@ -199,9 +199,9 @@ def test_agents_and_settings_name_sessions(
     assert engine.run(engine.submit(graph)).context.session is None
     with pytest.raises(SubmissionRefused, match="'tested' is a graph agent"):
         engine.submit(graph, session="ada")
-    with pytest.raises(SubmissionRefused, match="runs of a batch are on their own"):
+    with pytest.raises(SubmissionRefused, match="runs of a batch are independent"):
         engine.submit_normal(CONFIG, session="ada", batch="b")
-    with pytest.raises(SubmissionRefused, match="cannot be the name of a session"):
+    with pytest.raises(SubmissionRefused, match="is not a valid session name"):
         engine.submit_normal(CONFIG, session="a/b")
 
 

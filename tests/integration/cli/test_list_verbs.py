@@ -141,7 +141,7 @@ def test_a_bad_cursor_is_refused_in_one_line(engine: Engine, call: Call) -> None
         done = call(verb, "--cursor", "later")
 
         assert done.return_value == 2
-        assert done.stderr.startswith(f"error: 'later' is not a valid cursor of a list of {what};")
+        assert done.stderr.startswith(f"error: 'later' is not a valid cursor for a list of {what};")
         assert len(done.stderr.splitlines()) == 1
 
 

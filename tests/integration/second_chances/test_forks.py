@@ -139,7 +139,7 @@ def test_what_cannot_be_forked_is_refused_with_the_reason(engine: Engine) -> Non
     with pytest.raises(SubmissionRefused, match="cannot be stored"):
         engine.client.fork(before.run_id, 1, state={"x": float("nan")})
     engine.redis.delete(f"sleipnir:bundle:{before.digest}")
-    with pytest.raises(SubmissionRefused, match="no longer stored; `--agent current`"):
+    with pytest.raises(SubmissionRefused, match="no longer stored; use `--agent current`"):
         engine.client.fork(before.run_id, 1)
     assert len(engine.newest_runs()) == 1
 

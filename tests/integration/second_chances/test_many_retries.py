@@ -118,7 +118,7 @@ def test_one_that_is_refused_keeps_no_other_back(engine: Engine, call: Any) -> N
     assert said.exit_code == 2
     assert said.stdout == f"{failed}\n"
     assert f"error: run {done} has succeeded; say with --from" in said.stderr
-    assert f"error: run {gone} cannot go on as it was" in said.stderr
+    assert f"error: run {gone} cannot continue as it was" in said.stderr
     assert "1 of 3 runs continue" in said.stderr
 
 

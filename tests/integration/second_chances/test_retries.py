@@ -169,7 +169,7 @@ def test_what_cannot_be_retried_is_refused(engine: Engine, shop: Shop) -> None:
         ):
             engine.client.retry(failed.run_id, beyond)
     engine.client.retry(failed.run_id)
-    with pytest.raises(ActionRefused, match="is not over: it is queued"):
+    with pytest.raises(ActionRefused, match="has not ended: it is queued"):
         engine.client.retry(failed.run_id)
     engine.drive()
     engine.redis.delete(run_key("state", failed.run_id))
@@ -489,7 +489,7 @@ def test_watching_goes_on_over_a_retry(
 
     assert json.loads(said.stdout)["try"] == 2
     assert (again.exit_code, again.stdout) == (1, "")
-    assert "is not over: it is running" in again.stderr
+    assert "has not ended: it is running" in again.stderr
     assert (watched.exit_code, watched.stdout) == (0, "root(middle(p pp))\n")
     lines = watched.stderr.splitlines()
     assert "▸ retry: from step 2 (sub), try 2" in lines

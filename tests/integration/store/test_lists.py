@@ -266,7 +266,7 @@ def test_a_cursor_of_another_list_is_refused(engine: Engine) -> None:
     cursor = engine.queries.list_batches(1).next
     assert cursor is not None
 
-    with pytest.raises(BadCursor, match="not a valid cursor of a list of runs"):
+    with pytest.raises(BadCursor, match="not a valid cursor for a list of runs"):
         engine.queries.list_runs(RunFilter(), 1, cursor)
 
 

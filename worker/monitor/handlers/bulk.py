@@ -48,7 +48,7 @@ class BulkActHandler(ActingHandler, RunsHandler):
     def begin(self, act: ActName, run_ids: Sequence[str], reason: str) -> BulkAct:
         """Begin; each run is noted with what came of it."""
         if not run_ids:
-            raise bad_request("no run is marked, or none matches")
+            raise bad_request("no run is selected, or none matches")
         note = self.noting(act, reason)
         return self.site.bulk.start(act, run_ids, reason or CANCEL_REASON, note)
 

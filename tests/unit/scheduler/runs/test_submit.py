@@ -120,7 +120,7 @@ def test_a_value_for_no_variable_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "message"), [("gone", "which does not exist"), ("a", "which asks nothing")]
+    ("node", "message"), [("gone", "which does not exist"), ("a", "which does not ask a question")]
 )
 def test_an_answer_for_a_node_that_does_not_ask_is_refused(node: str, message: str) -> None:
     with pytest.raises(SubmissionRefused, match=message):

@@ -144,7 +144,7 @@ def test_any_text_is_a_cursor_or_is_refused(kind: ListKind, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "=", "é", "cnVuczoxOmE" * 1000, "cnVuczp4OmE", "a\nb"])
 def test_bad_cursors(text: str) -> None:
-    with pytest.raises(BadCursor, match="is not a valid cursor of a list of runs") as refused:
+    with pytest.raises(BadCursor, match="is not a valid cursor for a list of runs") as refused:
         from_cursor("runs", text)
 
     assert len(str(refused.value).splitlines()) == 1
@@ -154,5 +154,5 @@ def test_bad_cursors(text: str) -> None:
 def test_the_cursor_of_one_kind_of_list_does_not_fit_another() -> None:
     cursor = to_cursor("batches", Position(1, "night"))
 
-    with pytest.raises(BadCursor, match="cursor of a list of runs"):
+    with pytest.raises(BadCursor, match="cursor for a list of runs"):
         from_cursor("runs", cursor)

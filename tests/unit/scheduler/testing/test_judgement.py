@@ -50,7 +50,7 @@ def test_what_is_as_expected_is_no_problem(expected: dict[str, Any]) -> None:
         ({"state": {"n": 1.0}}, "state.n: expected 1.0, got 1"),
         ({"state": {"on": 1}}, "state.on: expected 1, got true"),
         ({"state": {"deep": {"x": [1]}}}, "state.deep.x: expected [1], got [1,2]"),
-        ({"state": {"deep": {"w": 1}}}, "state.deep.w: expected 1, and it is not there"),
+        ({"state": {"deep": {"w": 1}}}, "state.deep.w: expected 1, but it is missing"),
         ({"cost": CostFields(max_usd=0.01)}, "cost: expected at most 0.01 USD, got 0.02"),
         (
             {"output": OutputFields(json_schema={"properties": {"n": {"type": "string"}}})},
