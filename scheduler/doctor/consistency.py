@@ -20,7 +20,7 @@ from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.store.connection import RedisClient
 from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, AUDIT, BUNDLES
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS, AUDIT, BUNDLES, INDEX_OF
 
 _AT_ONCE = 50  # runs read in one round trip
 # Longer than any transition of several calls, such as storing a bundle and its place.
@@ -30,7 +30,7 @@ _OF_A_PARTITION = ("timers", "inbox", "bundles", "owner", "swept", "batches", "t
 # Kinds of indexes of runs: one of each in a partition, or one for each of many names.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
-_PERMANENT = (AUDIT, BUNDLES)
+_PERMANENT = (AUDIT, BUNDLES, INDEX_OF)
 
 _Named = dict[str, set[str]]  # by run
 

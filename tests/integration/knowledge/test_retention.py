@@ -17,6 +17,7 @@ from sleipnir.scheduler.store.knowledge.indexes import POINTED_AT_S, Indexes
 from sleipnir.worker.knowledge.agent_base import AgentBase, base_of
 from tests.integration.knowledge.test_artifact_store import PACKED
 from tests.support.engine import Engine
+from tests.support.invariants import assert_consistent
 from tests.support.keys import leaked_keys
 from tests.support.knowledge import BY_WORDS, PETS
 
@@ -67,6 +68,7 @@ def test_an_index_is_kept_while_a_pointer_names_it_and_then_for_the_retention_ti
     engine.client.prepare("tested")  # reads the note
     engine.finish(BY_WORDS, PETS, prompt="dogs")  # uses it, which is no reason to keep it less long
     assert all(map(about(POINTED_AT_S), kept_s(engine, built)))
+    assert_consistent(engine.redis, runs=1)
 
     base_here(engine).forget(indexes_of(engine))
 
