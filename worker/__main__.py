@@ -11,7 +11,7 @@ with lazy_imports():
     from sleipnir.worker import process
 
 if __name__ == "__main__":
-    # What is imported stays: looking for garbage in it takes a sixth of the start. Once it takes
-    # messages, the worker collects as usual.
+    # Do not collect garbage during the start: scanning what is imported, which stays anyway, takes
+    # a sixth of it. The worker enables collection again before it takes messages.
     gc.disable()
     sys.exit(process.main())

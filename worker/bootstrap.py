@@ -1,4 +1,4 @@
-"""One worker process: wires the parts together, and drains them when it is told to stop."""
+"""One worker process: creates its parts and connects them, and drains it on a signal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from sleipnir.worker.services import Services
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 
-# One worker of a machine has the scheduler beside itself; the others come with what needs them.
+# Lazy: one worker per machine has the scheduler, and the others import what they need later.
 with lazy_imports():
     from sleipnir.scheduler.service import scheduler as scheduling
     from sleipnir.scheduler.store import recordings
@@ -60,18 +60,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("sleipnir.worker")
 
-# Renewing once a second costs one small pipeline, and makes a cancel reach scripts as fast.
+# One small pipeline a second; a cancellation reaches scripts as fast.
 _HEARTBEAT_S = 1.0
 
-# Where the system allows it: most begin processes with 1,024, which 300 threads use up.
+# If the system allows it: most start processes with 1,024, which 300 threads use up.
 _FILES = 65_536
 
-# What is read from in there must be nobody else's.
+# Directories that must belong to this user, as code and data are read from them.
 _OWN = ("bundles", "scratch", "cache", "kb-cache")
 
 
 def make_services(settings: Settings) -> Services:
-    """Connect, and put together what visits need.
+    """Connect, and create what visits need.
 
     Raises:
         EngineUnreachable: no Redis, or one that may lose runs.
@@ -123,23 +123,23 @@ def _make_tools(store: RunStore, cache: Path) -> ToolResolver:
 
 
 def close_servers(services: Services) -> None:
-    """End the MCP servers of a worker, if any of its nodes has used tools."""
+    """End a worker's MCP servers, if any of its nodes has used tools."""
     if is_made(services.tools):
         services.tools.mcp.close()
 
 
 def import_all() -> None:
-    """Import what services and nodes would bring when first used: for whoever forks later."""
+    """Import what services and nodes would import on first use, for a process that forks later."""
     for module in (recordings, tool_recording, tool_resolver, bases, model_calls, gates, mcp_pool):
         load(module)
     import_executors(EXECUTORS)
 
 
 def _writable_home() -> Path:
-    """The data directory, with what workers keep in there for themselves.
+    """Return the data directory, after creating the directories that workers need in it.
 
     Raises:
-        SettingInvalid: it cannot be used, or somebody else has prepared it for us.
+        SettingInvalid: it cannot be used, or one of these belongs to another user.
     """
     home = data_dir()
     for directory in (home, *(home / name for name in _OWN)):
@@ -148,7 +148,7 @@ def _writable_home() -> Path:
             owner = directory.stat().st_uid
         except OSError as error:
             raise _unusable(directory, error.strerror or str(error)) from error
-        # What runs here is read from there. A volume as a whole may well be somebody else's.
+        # Code is executed from these; the volume itself may well belong to another user.
         if owner != os.geteuid() and directory != home:
             raise _unusable(directory, f"it belongs to user id {owner}, not to {os.geteuid()}")
     return home
@@ -170,7 +170,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     if settings.model is not None:
         services.models.prepare([None])
     app = _make_app(services)
-    # One that hangs is as dead as one that died: its visits are lost, and found.
+    # A worker that hangs is ended, so that its visits are redelivered as if it had died.
     Watched(2 * settings.lease_s, marks())
     scheduler = scheduling.Scheduler(services.store) if with_scheduler else None
     if scheduler is not None:
@@ -186,7 +186,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
 
 
 def _make_app(services: Services) -> Celery:
-    """The app of this worker, whose messages run visits."""
+    """Return this worker's app, whose messages run visits."""
     settings = services.settings
     assert settings.redis_url is not None
     queues = [QUEUE]
@@ -202,7 +202,7 @@ def _make_app(services: Services) -> Celery:
 
 def _start(app: Celery) -> None:
     """Take messages until the worker is told to stop."""
-    # One line per message and node would cost more than many a node.
+    # A log line per message would cost more than many a node.
     for chatty in ("celery.worker.strategy", "celery.app.trace"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     worker = app.Worker(
@@ -217,13 +217,15 @@ def _start(app: Celery) -> None:
 
 @worker_ready.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
 def _collect_garbage(**_: Any) -> None:
-    """From here on, and not in what the start has made: that is there to stay."""
+    """Enable collection now, for everything but what the start has created, which stays."""
     gc.freeze()
     gc.enable()
 
 
 def _allow_many_files() -> None:
-    """Each thread may hold a connection to Redis, to a model and the pipes of a program."""
+    """Raise the limit: each thread may hold connections to Redis and a model, and a program's
+    pipes.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < allowed:
@@ -241,10 +243,10 @@ def _own_temporary_files() -> OwnDirectory:
 
 
 def _drain(services: Services, scheduler: Scheduler | None, temporary: OwnDirectory) -> None:
-    """Give running visits their time, requeue the others, and leave.
+    """Give running visits time to finish, requeue the others, and exit.
 
-    Celery has stopped fetching when this runs. Leaving by `os._exit` saves its slow stop;
-    nothing is lost by it, since all that matters is in Redis.
+    Celery has stopped fetching when this runs. `os._exit` avoids its slow shutdown; nothing is
+    lost, as everything that matters is in Redis.
     """
     services.leases.closed = True
     if not services.leases.wait_until_idle(services.settings.drain_s):
@@ -255,14 +257,14 @@ def _drain(services: Services, scheduler: Scheduler | None, temporary: OwnDirect
                 continue
             finally:
                 cancellation.set()
-        # Programs that ignore SIGTERM must not outlive us.
+        # Wait for programs that ignore SIGTERM to be killed: they must not outlive the worker.
         services.leases.wait_until_idle(2 * GRACE_S)
     if scheduler is not None:
         scheduler.stop()
     close_servers(services)
     end_all()
     temporary.close()
-    with suppress(RedisError):  # else it is forgotten in some seconds
+    with suppress(RedisError):  # otherwise the entry expires within seconds
         Machines(services.store.client).leave(services.settings.machine_name, os.getpid())
     logging.shutdown()
     os._exit(0)

@@ -1,4 +1,4 @@
-"""How workers talk to the broker: soon back after an outage, and no message can end them."""
+"""The worker's broker connection: reconnects quickly, and survives any message."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sleipnir.scheduler.store.keys import LANES, TURN_MARK, turns_key
 logger = logging.getLogger("sleipnir.worker")
 
 _TURN = TURN_MARK.encode()
-_LAST = LANES - 1  # the lane of marks
-# KEYS: lists in their order; then for each queue its last lane and its turns.
-# ARGV: number of lists; what a mark looks like.
+_LAST = LANES - 1  # the lane of the marks of batches' runs
+# KEYS: the lists in order; then for each queue its last lane and its sorted set of turns. ARGV: the
+# number of lists; the text of a mark.
 _NEXT_BY_TURN = """
 local lists = tonumber(ARGV[1])
 for i = 1, lists do
@@ -42,29 +42,29 @@ end
 return false
 """
 _WHILE_REFUSED_S = 1.0
-# Celery's pauses between attempts grow up to half a minute: runs would wait for workers for as
-# long after an outage.
+# Celery's pauses between attempts grow to half a minute, and runs would wait as long for workers
+# after an outage.
 _RECONNECT_S = 2.0
 
 
 class Credit(virtual.QoS):  # type: ignore[misc]  # kombu publishes no types
-    """How many more messages may be taken; any thread may return one.
+    """Counts how many more messages may be taken; any thread may return one.
 
-    Celery has the event loop do that, at the price of another turn of it for every message.
+    Celery leaves that to the event loop, at the price of another iteration of it per message.
     """
 
-    exhausted = False  # the loop takes no messages until it is woken
+    exhausted = False  # set when the loop takes no messages until it is woken
 
     def can_consume(self) -> bool:
-        """Whether another message may be taken."""
+        """Return whether another message may be taken."""
         if super().can_consume():
             return True
         self.exhausted = True
-        # A thread that returned one just before did not see that.
+        # Check again: a thread that returned one just before did not see `exhausted`.
         return bool(super().can_consume())
 
     def return_credit(self, tag: str) -> bool:
-        """A message is done with; tells whether the loop must be woken."""
+        """Return the credit of a finished message; return whether the loop must be woken."""
         self.ack(tag)
         if not self.exhausted:
             return False
@@ -73,12 +73,12 @@ class Credit(virtual.QoS):  # type: ignore[misc]  # kombu publishes no types
 
 
 class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
-    """Takes messages off the list; one that cannot be read would end the worker."""
+    """Takes messages off the lists, and drops unreadable ones, which would end the worker."""
 
-    # What was taken needs no return to the queue when the connection goes: visits have timers.
+    # Messages need not be restored when the connection is lost: visits have timers.
     do_restore = False
-    # Whether runs of batches are what there was last: only a script can take them by turn, and only
-    # BRPOP can wait.
+    # Whether a run of a batch came last: only the script can take these in order, and only BRPOP
+    # can wait.
     _by_turn = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -86,9 +86,9 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         self.QoS = Credit
 
     def _restore(self, message: Any, leftmost: bool = False) -> None:
-        """Put back, first in line, a message that came when nothing here consumes any more.
+        """Put back, first in line, a message that arrived when nothing here consumes any more.
 
-        kombu's would write its body as bytes, which no worker reads.
+        kombu's own method would write its body as bytes, which no worker can read.
         """
         lane = self._get_message_priority(message._raw, reverse=False)
         to = message.delivery_info
@@ -97,7 +97,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
                 client.rpush(self._q_for_pri(queue, lane), json.dumps(message._raw))
 
     def _brpop_start(self, timeout: int | None = None) -> None:
-        """Ask for a message: as kombu does, or by turn."""
+        """Ask for a message, as kombu does or in the order of turns."""
         if not self._by_turn:
             super()._brpop_start(timeout)
             return
@@ -123,8 +123,8 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         except ResponseError as error:
             if not is_transient(error):
                 raise
-            # Celery would end the worker. A full disk, or being no primary any more, is reason
-            # enough for Redis not to give messages away.
+            # Otherwise Celery would end the worker. Redis refuses commands temporarily when its
+            # disk is full, or when it is no longer the primary.
             logger.warning("cannot receive messages: %s", error)
             pause(_WHILE_REFUSED_S)
             raise Empty from error
@@ -133,7 +133,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
             self._flush_brpop_reauth()
 
     def _read(self, **options: Any) -> bool:
-        """As kombu's `_brpop_read`, for both ways to ask."""
+        """Read like kombu's `_brpop_read`, for both ways of asking."""
         connection = self.client.connection
         try:
             command = "EVAL" if self._by_turn else "BRPOP"
@@ -142,7 +142,8 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
             connection.disconnect()
             raise
         if not found or found[1] == _TURN:
-            # One round trip a message either way, except where one way follows the other.
+            # Each way takes one round trip per message, except when switching from one to the
+            # other.
             self._by_turn = bool(found)
             raise Empty
         queue = found[0].decode().rsplit(self.sep, 1)[0]
@@ -152,7 +153,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
 
 
 class _Readers:
-    """An event loop to which a reader is added once."""
+    """An event loop that ignores readers it has already."""
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop
@@ -161,43 +162,42 @@ class _Readers:
         return getattr(self._loop, name)
 
     def add_reader(self, fd: int, callback: Any, *arguments: Any) -> None:
-        """Add one that is not there yet."""
+        """Add a reader unless it is registered already."""
         if self._loop.readers.get(fd) != (callback, arguments):
             self._loop.add_reader(fd, callback, *arguments)
 
 
 class Transport(redis.Transport):  # type: ignore[misc]  # kombu publishes no types
-    """kombu's, with our channel."""
+    """kombu's transport, with our channel."""
 
     Channel = Channel
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
-        """As kombu's, without asking the kernel again in every turn for what it watches already."""
+        """Register as kombu does, but do not re-register the same readers in every iteration."""
         super().register_with_event_loop(connection, _Readers(loop))
 
 
 class SentinelChannel(Channel, redis.SentinelChannel):  # type: ignore[misc]  # as above
-    """The same, with a primary that the sentinels name."""
+    """The same, for a primary named by sentinels."""
 
 
 class SentinelTransport(Transport, redis.SentinelTransport):  # type: ignore[misc]  # as above
-    """kombu's for Sentinel, with our channel."""
+    """kombu's Sentinel transport, with our channel."""
 
     Channel = SentinelChannel
 
 
 class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no types
-    """Tries again soon, however long the broker has been away."""
+    """A connection that retries soon, however long the broker has been away."""
 
     def ensure_connection(self, *arguments: Any, **options: Any) -> Any:
-        """As kombu's, with a bound on its pauses."""
+        """Connect as kombu does, with a limit on its pauses."""
         return super().ensure_connection(*arguments, **{"interval_max": _RECONNECT_S, **options})
 
     def info(self) -> dict[str, Any]:
-        """What Flower shows: without the passwords that Celery leaves in.
+        """Return what Flower shows, without the passwords that Celery leaves in.
 
-        One is a part of a socket's address; those of Sentinel are in what its sentinels are
-        asked with.
+        One is part of a socket's address; those of Sentinel are in the options for its sentinels.
         """
         found = super().info()
         options = {
@@ -215,12 +215,12 @@ class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no t
 
 
 class EagerAMQP(AMQP):  # type: ignore[misc]  # Celery publishes no types
-    """Celery's, with our connections."""
+    """Celery's AMQP, with our connections."""
 
     Connection = EagerConnection
 
 
 def use_tolerant_transport() -> None:
-    """Have kombu resolve Redis URLs to this transport, in this process."""
+    """Make kombu resolve Redis URLs to this transport, in this process."""
     TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = f"{__name__}:Transport"
     TRANSPORT_ALIASES["sentinel"] = f"{__name__}:SentinelTransport"

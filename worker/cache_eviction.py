@@ -1,4 +1,4 @@
-"""Removes what former runs left on this machine."""
+"""Evicts what earlier runs have left in this machine's caches."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sleipnir.graphs.bundles.archive import remove_unpacked
 
 
 def evict_unused(directory: Path, unused_for_s: float) -> int:
-    """Remove the entries of a cache that nobody touched for so long; returns how many.
+    """Remove a cache's entries that were not used for so long; return how many.
 
-    What is still wanted is fetched again. Ages are taken from the clock of the file system.
+    What is still needed is fetched again. Ages are measured by the file system's clock.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.utime(directory)
@@ -21,7 +21,7 @@ def evict_unused(directory: Path, unused_for_s: float) -> int:
         entry for entry in directory.iterdir() if now - entry.stat().st_mtime > unused_for_s
     ]
     for entry in leftovers:
-        # Another worker of this machine may be removing it as well.
+        # Another worker on this machine may be removing it too.
         with contextlib.suppress(FileNotFoundError):
             remove_unpacked(entry)
     return len(leftovers)

@@ -1,4 +1,4 @@
-"""The heartbeat of a worker: tells everybody that it and its machine are alive."""
+"""The heartbeat of a worker: announces that it and its machine are alive."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MEMORY = Path("/proc/self/statm")
 
 
 def announce(machines: Machines, settings: Settings, leases: Leases, *, with_queue: bool) -> None:
-    """Keep saying so, from a thread of its own, for the life of this process.
+    """Announce this worker periodically, from a thread of its own, while the process lives.
 
-    Runs that need a directory of one machine are pinned to it only while this is said.
+    Runs that need a directory of one machine are pinned to it only while it is announced.
 
     Args:
         with_queue: whether this worker takes such runs.
@@ -50,7 +50,7 @@ def announce(machines: Machines, settings: Settings, leases: Leases, *, with_que
 
 
 def _memory_bytes() -> int:
-    """What this process holds in memory; 0 where the system does not tell."""
+    """Return the memory of this process; 0 if the system does not tell."""
     try:
         return int(_MEMORY.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

@@ -11,37 +11,39 @@ from sleipnir.scheduler.config.secrets import hidden, lines_too
 # Shorter values would mask ordinary words.
 _SHORTEST = 6
 _KEY_SHAPES = re.compile(
-    # Names in programs may begin like keys, but have small letters only. The look ahead is bounded:
-    # a text that repeats the prefix would have it read the rest of the text at each of them.
+    # Identifiers in programs may begin like keys, but have lower-case letters only. The lookahead
+    # is bounded: otherwise a text that repeats the prefix would be scanned to its end at each of
+    # them.
     r"\bsk[-_][\w-]{8,}|\b(?:pk|rk|gsk|xai|hf|key)[-_](?=[\w-]{0,32}?[0-9A-Z])[\w-]{8,}"
     r"|\bAIza[\w-]{20,}|\bAKIA[A-Z0-9]{16}\b|\bgh[pousr]_\w{20,}|\bxox[abpr]-[\w-]{10,}"
 )
 _MASK = "***"
 
-# Other threads get no turn while a pattern is applied: to so many characters at once.
+# A match holds the interpreter, so other threads would wait: match at most this many characters at
+# once.
 _PIECE = 65_536
 _BETWEEN_KEYS = re.compile(r"[^\w-]")
 
 
 def secrets_among(environment: Mapping[str, str]) -> Iterator[str]:
-    """The values of variables that are named like keys."""
+    """Yield the values of variables whose names look like those of keys."""
     for name, value in environment.items():
         if name.endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")):
             yield value
 
 
 def mask_values(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without the given secrets, those resolved here, and the worker's own keys."""
+    """Mask the given secrets, those resolved here, and the worker's own keys."""
     return _without(hidden(text), _known(secrets))
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text as people may see it: also without what only looks like a key."""
+    """Mask everything that people must not see, including what only looks like a key."""
     return masker(secrets)(text)
 
 
 def masker(secrets: Iterable[str] = ()) -> Callable[[str], str]:
-    """`mask` for many texts: the worker's own keys are looked for only once."""
+    """Return `mask` for many texts: the worker's own keys are read only once."""
     known = _known(secrets)
 
     def masked(text: str) -> str:
@@ -52,7 +54,7 @@ def masker(secrets: Iterable[str] = ()) -> Callable[[str], str]:
 
 
 def _known(secrets: Iterable[str]) -> list[str]:
-    """What is to be masked, the longest first: one may be part of another."""
+    """Return what to mask, longest first, as one may be part of another."""
     known = lines_too((*secrets, *secrets_among(os.environ)))
     return sorted((each for each in known if len(each) >= _SHORTEST), key=len, reverse=True)
 
@@ -64,7 +66,7 @@ def _without(text: str, secrets: Iterable[str]) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces, cut where no key can be."""
+    """Yield the text in pieces, split where no key can be."""
     start = 0
     while len(text) - start > _PIECE and (cut := _BETWEEN_KEYS.search(text, start + _PIECE)):
         yield text[start : cut.start()]

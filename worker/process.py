@@ -1,4 +1,4 @@
-"""One worker process from its arguments to its end, with the scheduler beside it if asked."""
+"""A worker process, with the scheduler in it if asked for: from arguments to exit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sleipnir.worker.delivery import run_visit
 
 
 def main() -> int:
-    """Run until SIGTERM; 0 after a clean drain."""
+    """Run until SIGTERM; return 0 after a clean drain."""
     parser = argparse.ArgumentParser(prog="sleipnir-worker")
     parser.add_argument("--redis", help="default: the configured one")
     parser.add_argument("--broker")
@@ -34,7 +34,7 @@ def main() -> int:
         stream=sys.stderr,
     )
     if arguments.verbose == 0:
-        # Records of each run cost a reading of its history; they are there when asked for.
+        # Records of each run cost reading its history, so they are logged only on request.
         logging.getLogger("sleipnir.graph").setLevel(logging.WARNING)
     if arguments.quiet and arguments.verbose == 0:
         _silence_celery()
@@ -57,10 +57,10 @@ def main() -> int:
 
 
 def _silence_celery() -> None:
-    """Leave out that Celery is at work; what goes wrong is told all the same."""
+    """Hide Celery's startup messages; errors are still shown."""
     logging.getLogger("celery").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
-    # It has nothing else to say there than which signal has come.
+    # Celery prints nothing there but the signal it has received.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One per process; everything in it may be used from any thread.
+    """One per process; everything in it is thread-safe.
 
-    Models, tools and knowledge bases of a worker are made when a node first uses them.
+    A worker's models, tools and knowledge bases are created when a node first uses them.
     """
 
     store: RunStore
@@ -39,7 +39,7 @@ class Services:
     secrets: Secrets
     settings: Settings
     limits: VisitLimits
-    scratch: Path  # holds a directory per run that brought none
-    # For visits that lost workers; None in a process that is one visit's already.
+    scratch: Path  # parent of the working directories of runs submitted without one
+    # For visits that have lost workers; None in a process that was started for one visit.
     isolation: Isolation | None = None
     conversations: KnownConversations = field(default_factory=KnownConversations)

@@ -1,9 +1,8 @@
-"""How a worker takes messages in: straight to a thread, unless somebody watches.
+"""Celery strategy that passes messages directly to a thread, unless tasks are monitored.
 
-Celery's own way from a message to its task serves acknowledgements, revocation, rate limits,
-ETAs, results and callbacks, none of which a visit uses; it costs about as much as the visit
-itself. While a monitor has switched task events on, messages go Celery's way, which sends
-them.
+Celery's own way from a message to its task supports acknowledgements, revocation, rate limits,
+ETAs, results and callbacks, none of which a visit uses; it costs about as much as the visit itself.
+While a monitor has enabled task events, messages take Celery's way, which sends them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ logger = logging.getLogger("sleipnir.worker")
 
 
 def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., Any]:
-    """Celery's hook `Task.Strategy`: makes the handler of a task's messages."""
+    """Create the handler of a task's messages (Celery's hook `Task.Strategy`)."""
     celery_handler = celery_strategy(task, app, consumer, **options)
     events = consumer.event_dispatcher
     apply = consumer.pool.apply_async
@@ -45,11 +44,11 @@ def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callab
 
 
 def _arguments(body: str) -> list[str]:
-    """As `message.payload` has them, without its hooks for dates and the like."""
+    """Decode like `message.payload`, but without its hooks for dates and the like."""
     try:
         arguments, _, _ = json.loads(body)
     except (ValueError, TypeError) as error:
-        raise DecodeError(str(error)) from error  # which Celery reports
+        raise DecodeError(str(error)) from error  # Celery reports it
     return list(arguments)
 
 
@@ -57,9 +56,9 @@ def _run(visit: Callable[..., None], arguments: list[str], done: Callable[[], No
     try:
         visit(*arguments)
     except NodeHasFailed:
-        pass  # its run has it
+        pass  # recorded with its run
     except Exception:
-        # The visit's timer brings it back.
+        # The visit's timer will redeliver it.
         logger.exception("visit %s failed", arguments)
     finally:
         done()
@@ -71,8 +70,8 @@ def _return_credit(credit: Credit, tag: str, call_soon: Callable[..., Any]) -> N
 
 
 def _nothing() -> None:
-    """Wakes the event loop."""
+    """Do nothing; calling it wakes the event loop."""
 
 
 def _ignore(_result: None) -> None:
-    """What the pool calls with a task's result."""
+    """Ignore a task's result; the pool requires a callback."""

@@ -1,1 +1,1 @@
-"""`sleipnir bench`: what a node costs on this machine, beside bare Celery in the same minutes."""
+"""`sleipnir bench`: what a node costs on this machine, compared with bare Celery alternately."""

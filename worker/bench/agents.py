@@ -1,4 +1,4 @@
-"""The graphs that are measured: their nodes do nothing, so what is left is the engine."""
+"""The graphs that are measured: their nodes do nothing, so that only the engine is measured."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any
 
 import yaml
 
-# Providers of models, by how they are asked.
+# Model providers that are called directly and by way of litellm.
 DIRECT, BY_LITELLM = "openai", "cerebras"
 PAUSE_MS = 20
 LONG_PAUSE_MS = 200
 PAUSE, LONG_PAUSE = "pause.sh", "long-pause.sh"
-# A model that engine_worker plays; the number of its turns follows.
+# A model simulated by engine_worker; the number of its turns is appended.
 TALKER = "openai:turns-"
 TURNS, MANY_TURNS = 100, 500
-# The same of a model that starts and collects so many agents, AT_ONCE in a reply.
+# Likewise a model that starts and collects so many agents, AT_ONCE per reply.
 LEADER = "openai:leads-"
 AT_ONCE, LED, MANY_LED = 100, 100, 200
 FOLLOWER = "talker-1"
-# The same of a model that asks a person in its last turn.
+# Likewise a model that asks a person in its last turn.
 ASKING = "openai:asks-"
 ASKER, ASKING_TURN = "asker", 3
-# Scripts that engine_worker does not run, but waits in place of.
+# Scripts that engine_worker does not run; it pauses instead.
 PAUSES_MS = {PAUSE: PAUSE_MS, LONG_PAUSE: LONG_PAUSE_MS}
 
 
 def nothing(number: int, **more: Any) -> dict[str, Any]:
-    """A node that costs nothing but commits a value: a map over an empty list."""
+    """Return a node that only commits a value: a map over an empty list."""
     return {
         "type": "map",
         "over": "{{none}}",
@@ -49,7 +49,7 @@ def _graph(name: str, nodes: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def linear(length: int) -> dict[str, Any]:
-    """`length` nodes in a row, then the end."""
+    """Return a graph of `length` nodes in a row and an end node."""
     nodes = {
         f"n{i}": nothing(i, next=f"n{i + 1}" if i + 1 < length else "done") for i in range(length)
     }
@@ -57,12 +57,12 @@ def linear(length: int) -> dict[str, Any]:
 
 
 def ending() -> dict[str, Any]:
-    """A run that is over with its first visit."""
+    """Return a graph whose run ends with its first visit."""
     return _graph("ending", {"done": {"type": "end"}})
 
 
 def fan_out(width: int) -> dict[str, Any]:
-    """One node, `width` branches, one join."""
+    """Return a graph with one node, `width` branches and one join."""
     branches = {f"b{i}": nothing(i, next="join") for i in range(width)}
     nodes = {
         "fan": nothing(width, next=list(branches)),
@@ -74,26 +74,26 @@ def fan_out(width: int) -> dict[str, Any]:
 
 
 def mapped(items: int) -> dict[str, Any]:
-    """A map over `items` items."""
+    """Return a graph with a map over `items` items."""
     node = nothing(0, next="done") | {"over": "{{items}}", "max_concurrency": 50}
     graph = _graph(f"map-{items}", {"map": node, "done": {"type": "end"}})
     return graph | {"initial_state": {"items": list(range(items))}}
 
 
 def asking() -> dict[str, Any]:
-    """A run that parks on a person at once."""
+    """Return a graph whose run parks on a person at once."""
     question = {"type": "input", "question": "What now?", "next": "done"}
     return _graph("asking", {"ask": question, "done": {"type": "end"}})
 
 
 def pausing() -> dict[str, Any]:
-    """A node that takes its time, as one that waits for a model does, and no CPU."""
+    """Return a graph with a node that waits without using CPU, like one that waits for a model."""
     node = {"type": "script", "script": PAUSE, "next": "done"}
     return _graph("pausing", {"pause": node, "done": {"type": "end"}})
 
 
 def pausing_steps(length: int) -> dict[str, Any]:
-    """Nodes in a row that take their time, as a person's run of a few model calls does."""
+    """Return a graph of nodes in a row that wait, like an interactive run with some model calls."""
     nodes: dict[str, Any] = {
         f"n{i}": {
             "type": "script",
@@ -106,7 +106,7 @@ def pausing_steps(length: int) -> dict[str, Any]:
 
 
 def waiting(calls: int, each_ms: int) -> dict[str, Any]:
-    """That many calls side by side of a model that takes its time."""
+    """Return a graph with that many concurrent calls of a slow model."""
     node = nothing(0, next="done") | {"over": "{{items}}", "max_concurrency": calls}
     graph = _graph(f"waiting-{calls}", {"map": node, "done": {"type": "end"}})
     model = f"openai:{each_ms}"
@@ -115,7 +115,7 @@ def waiting(calls: int, each_ms: int) -> dict[str, Any]:
 
 
 def _write_talker(directory: Path, turns: int) -> None:
-    """Make a normal agent whose model stops after so many turns."""
+    """Write a normal agent whose model stops after so many turns."""
     agent = directory / f"talker-{turns}"
     agent.mkdir(parents=True)
     config = {"model": f"{TALKER}{turns}", "auto_continue": True}
@@ -123,7 +123,7 @@ def _write_talker(directory: Path, turns: int) -> None:
 
 
 def _write_asker(directory: Path) -> None:
-    """Make a normal agent whose model asks a person."""
+    """Write a normal agent whose model asks a person."""
     agent = directory / ASKER
     agent.mkdir(parents=True)
     config = {"model": f"{ASKING}{ASKING_TURN}", "auto_continue": True}
@@ -131,7 +131,7 @@ def _write_asker(directory: Path) -> None:
 
 
 def _write_leader(directory: Path, count: int) -> None:
-    """Make a normal agent that starts and collects so many others."""
+    """Write a normal agent that starts and collects so many others."""
     agent = directory / f"leader-{count}"
     agent.mkdir(parents=True)
     config = {
@@ -143,7 +143,7 @@ def _write_leader(directory: Path, count: int) -> None:
 
 
 def asking_models() -> list[dict[str, Any]]:
-    """One call of a model that answers at once, of either provider."""
+    """Return graphs with one call of a model that answers at once, one per provider."""
     return [_asking_model(provider) for provider in (DIRECT, BY_LITELLM)]
 
 
@@ -153,7 +153,7 @@ def _asking_model(provider: str) -> dict[str, Any]:
 
 
 def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
-    """Make an agent directory of each graph, and of the normal agents."""
+    """Write an agent directory for each graph, and the normal agents."""
     for turns in (1, TURNS, MANY_TURNS):
         _write_talker(directory, turns)
     _write_asker(directory)

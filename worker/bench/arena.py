@@ -1,4 +1,4 @@
-"""A private Redis with our workers and the baseline's beside each other on it."""
+"""A private Redis with our workers and the baseline's side by side on it."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from sleipnir.worker.bench.rows import Sample
 
 THREADS = 8
 LENGTH = 100  # nodes or hops in a row
-STEPS = 5  # of them where each takes its time
-BACKLOG = 20_000  # runs of a batch that others come behind
+STEPS = 5  # nodes that take some time each, in a row
+BACKLOG = 20_000  # runs of a batch that are queued first
 PARKED = 10_000  # conversations that wait for a person
 STORED = 1_000_000  # runs that lists are read from
 WIDTH = 200  # branches
 ITEMS = 1_000
 MANY_ITEMS = 10_000
 MANY_NODES = 200
-CALLERS = 500  # model calls under way at once
-CALL_MS = 10_000  # each of them
+CALLERS = 500  # concurrent model calls
+CALL_MS = 10_000  # duration of each
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Arena:
-    """What the cases measure with."""
+    """The processes and connections that the cases measure with."""
 
     client: Client
     redis: Any
@@ -52,7 +52,7 @@ class Arena:
     redis_url: str
     home: Path
     publisher: Any  # the baseline's app
-    threads: int = THREADS  # of each worker process
+    threads: int = THREADS  # per worker process
     backlog: int = BACKLOG
     stored: int = STORED
     parked: int = PARKED
@@ -64,7 +64,7 @@ class Arena:
         return self.client.prepare(name)
 
     def run(self, agent: PreparedAgent) -> Sample:
-        """One run from submit to its end."""
+        """Measure one run, from submission to end."""
 
         def act() -> None:
             run = self.client.wait(self.client.submit(agent, Request()))
@@ -76,13 +76,13 @@ class Arena:
     def measured(
         self, act: Callable[[], None], processes: Sequence[subprocess.Popen[bytes]]
     ) -> Sample:
-        """Wall time of `act`, and the CPU time the processes spent meanwhile."""
+        """Measure the wall time of `act`, and the CPU time that the processes use meanwhile."""
         before, began = _cpu_seconds(processes), perf_counter()
         act()
         return Sample(perf_counter() - began, _cpu_seconds(processes) - before)
 
     def start_worker(self) -> None:
-        """One more worker process of ours."""
+        """Start one more worker process of ours."""
         self.ours.append(
             self.start(
                 "sleipnir.worker.bench.engine_worker",
@@ -95,24 +95,24 @@ class Arena:
         )
 
     def start_baseline(self, *, results: bool) -> None:
-        """The baseline's worker, with or without a result backend, if it does not run yet."""
+        """Start the baseline's worker, with or without a result backend, unless it is running."""
         if results not in self.theirs:
             self.theirs[results] = self.begin_baseline(*(("--results",) if results else ()))
 
     def begin_baseline(self, *flags: str) -> subprocess.Popen[bytes]:
-        """One worker of the baseline, whether or not there is another."""
+        """Start a worker of the baseline, even if there is one already."""
         return self.start(
             "sleipnir.worker.bench.baseline", self.broker_url, self.redis_url, str(THREADS), *flags
         )
 
     def begin_worker(self) -> subprocess.Popen[bytes]:
-        """One worker as people have it, without the scheduler."""
+        """Start a worker as users do, without the scheduler."""
         return self.start(
             "sleipnir.worker", "--redis", self.redis_url, "--concurrency", str(THREADS)
         )
 
     def stop_workers(self) -> None:
-        """All that were started, ours and the baseline's."""
+        """Stop all workers that were started, ours and the baseline's."""
         for child in self.children:
             child.terminate()
         for child in self.children:
@@ -121,13 +121,13 @@ class Arena:
             workers.clear()
 
     def run_baseline(self, task: str, size: int, *, results: bool) -> Sample:
-        """One task of the baseline and all that follows from it."""
+        """Measure one task of the baseline, with all tasks that it leads to."""
         act = partial(self.publish, task, size, CANVAS_QUEUE if results else HOP_QUEUE)
         return self.measured(act, [self.theirs[results]])
 
     def publish(self, task: str, size: int, queue: str = HOP_QUEUE) -> None:
-        """Have a worker of the baseline do a task; returns once it is done."""
-        # Published without a result backend: results would have to be collected here.
+        """Have the baseline's worker execute a task, and wait until it is done."""
+        # Published without a result backend, as results would have to be collected here.
         self.publisher.send_task(task, (size,), queue=queue, ignore_result=True)
         if self.redis.brpop(DONE, timeout=120) is None:
             raise RuntimeError(f"{task} did not finish")
@@ -146,7 +146,7 @@ class Arena:
 
 @contextlib.contextmanager
 def open_arena(threads: int = THREADS) -> Iterator[Arena]:
-    """A fresh Redis with one worker of ours; everything is stopped and removed at the end."""
+    """Yield a new Redis with one worker of ours; everything is stopped and removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as directory:
         home = Path(directory)
         os.environ["SLEIPNIR_DATA_DIR"] = str(home / "data")
@@ -196,7 +196,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
 
 
 def _cpu_seconds(processes: Sequence[subprocess.Popen[bytes]]) -> float:
-    """CPU time of running processes, from /proc; 0 where there is none."""
+    """Return the CPU time of running processes, from /proc; 0 where there is none."""
     total = 0
     for process in processes:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What we are measured against: a Celery worker that does nothing but Celery.
+"""The baseline: a worker that runs nothing but Celery.
 
 `python -m sleipnir.worker.bench.baseline BROKER_URL REDIS_URL THREADS [--results]`
 """
@@ -17,7 +17,7 @@ CANVAS_QUEUE = "bench-canvas"
 
 
 def make_baseline(broker_url: str, redis_url: str, threads: int, *, results: bool) -> Celery:
-    """A stock Celery app; `results` gives it the Redis result backend that canvas needs."""
+    """Return a stock Celery app; `results` adds the Redis result backend that canvas needs."""
     app = Celery(
         "baseline",
         broker=broker_url,

@@ -19,12 +19,12 @@ from sleipnir.worker.bench.parked import commands_of, parked, used_memory
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 from sleipnir.worker.bench.start import start
 
-RUNS = 1_000  # small ones, at once
+RUNS = 1_000  # small runs, all submitted at once
 SUBMISSIONS = 20
 
 
 def hop(arena: Arena, rounds: int) -> Iterator[Row]:
-    """A linear graph beside a Celery task that enqueues its successor, and Celery's chain."""
+    """A linear graph, compared with a Celery task that enqueues its successor, and with a chain."""
     agent = arena.prepare(f"linear-{LENGTH}")
     arena.start_baseline(results=False)
     arena.start_baseline(results=True)
@@ -44,7 +44,7 @@ def hop(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def agent_turns(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Turns of normal agents with a model that replies at once, beside a graph's nodes."""
+    """Turns of normal agents whose model replies at once, compared with a graph's nodes."""
     graph = arena.prepare(f"linear-{LENGTH}")
     few, many = (arena.prepare(f"talker-{turns}") for turns in (TURNS, MANY_TURNS))
     leading, leading_many = (arena.prepare(f"leader-{count}") for count in (LED, MANY_LED))
@@ -76,12 +76,12 @@ def agent_turns(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def _each(samples: Sequence[Sample], units: int) -> list[Sample]:
-    """What one unit of each sample took, where contenders do not do the same number."""
+    """Return samples per unit, for contenders that do different numbers of units."""
     return [Sample(each.seconds / units, each.cpu_seconds / units) for each in samples]
 
 
 def fan(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Fan-out and join beside Celery's chord of the same size."""
+    """Fan-out and join, compared with a Celery chord of the same size."""
     agent = arena.prepare(f"fan-out-{WIDTH}")
     arena.start_baseline(results=True)
     samples = interleaved(
@@ -104,7 +104,7 @@ def mapping(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def runs(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Many runs at once, on one worker process and on two: small ones, and ones that take time."""
+    """Many runs at once, small ones and slow ones, on one worker process and on two."""
     small, slow = arena.prepare("linear-4"), arena.prepare("pausing")
     one: list[Sample] = []
     for processes in (1, 2):
@@ -121,7 +121,7 @@ def runs(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def many_runs(arena: Arena, agent: PreparedAgent, batch: str) -> Sample:
-    """All the runs, from the first submission to the last end."""
+    """Measure all runs of a batch, from the first submission to the last end."""
 
     def act() -> None:
         with arena.client.queries.completions(batch) as completions:
@@ -137,7 +137,7 @@ def many_runs(arena: Arena, agent: PreparedAgent, batch: str) -> Sample:
 
 
 def submit(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Submissions one by one: as Redis accepts them, and kept on disk as on the embedded engine."""
+    """Submissions one by one: accepted by Redis, and persisted as by the embedded engine."""
     agent = arena.prepare("linear-4")
     keep = Acceptances.of(arena.home, arena.redis_url, arena.client.store.settings.retention_s).keep
 
@@ -158,7 +158,7 @@ def submit(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def memory(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Bytes of Redis that a parked and a finished run take; reported as KiB, not ms."""
+    """Bytes of Redis that a parked run and a finished one take, in KiB instead of ms."""
     count = 1_000
     for name, agent in (("asking", "asking"), ("finished, 5 nodes", "linear-4")):
         prepared = arena.prepare(agent)
@@ -191,5 +191,5 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
 }
 
 
-# Only when they are asked for: they fill a gigabyte of memory, or take minutes.
+# Run only on request: they fill a gigabyte of memory, or take minutes.
 LARGE = frozenset({"lists", "monitor", "parked"})

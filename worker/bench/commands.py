@@ -1,4 +1,4 @@
-"""What commands cost before they do anything, beside what the libraries that they use cost."""
+"""What commands cost, compared with importing the libraries that they use."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ COMMAND = (sys.executable, "-P", "-m", "sleipnir")
 
 
 def command_rows(client: Client, environment: Mapping[str, str], rounds: int) -> Iterator[Row]:
-    """Of each command the CPU, and its ratio to that of a bare import, in turns.
+    """Measure each command's CPU time, and its ratio to a bare import measured alternately.
 
     Args:
         client: of an engine that is up, with the agents `ending` and `asking`.
-        environment: leads to that engine.
+        environment: in which commands find that engine.
     """
     agent = str(client.search.find("ending"))
     ended = client.wait(client.submit(client.prepare("ending"), Request())).run_id
     questions = iter(_ask(client, rounds + WARM_UP))
-    # Of each the arguments, or the line to complete; and what it is beside.
+    # Name → arguments, or the line to complete; and the import it is compared with.
     commands = {
         "--help": (["--help"], "import click"),
         "completion of a verb": ("sleipnir sh", "import click"),
@@ -65,7 +65,7 @@ def command_rows(client: Client, environment: Mapping[str, str], rounds: int) ->
 
 
 def _ask(client: Client, count: int) -> list[str]:
-    """Runs that wait for an answer."""
+    """Start runs and wait until they ask; return their ids."""
     agent = client.prepare("asking")
     run_ids = [client.submit(agent, Request()) for _ in range(count)]
     for run_id in run_ids:
@@ -74,13 +74,15 @@ def _ask(client: Client, count: int) -> list[str]:
 
 
 def _completing(line: str) -> dict[str, str]:
-    """The environment in which a shell asks for completions of the last word of a line."""
+    """Return the environment in which a shell asks to complete the last word of a line."""
     last = str(len(line.split()) - 1)
     return {"_SLEIPNIR_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": last}
 
 
 def _cpu_of(command: Sequence[str], environment: Mapping[str, str]) -> Sample:
-    """CPU seconds in the place of seconds too: a busy machine changes only those."""
+    """Measure a command; its CPU time also stands for wall time, which a busy machine would
+    distort.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True

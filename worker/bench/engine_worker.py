@@ -21,7 +21,7 @@ from sleipnir.worker.visit.outcome import Outcome, Wrote
 
 
 def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
-    """Write one small value, go on."""
+    """Write one small value and go on."""
     if pause_ms := PAUSES_MS.get(visit.node.script):
         pause(pause_ms / 1000)
     return Wrote({"output": visit.item_index}, visit.node.targets)
@@ -31,12 +31,12 @@ _QUESTION = ("user__ask", {"question": "Which one?", "options": ["This one.", "T
 
 
 class PlayedModels(models.Models):
-    """Models as they are, but for those of the bench: these reply at once, here."""
+    """The models, except that the benchmark's own reply at once, without a server."""
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
         if request.model.startswith(TALKER):
             last = int(request.model.removeprefix(TALKER))
-            turn = len(request.messages) // 2  # each has added a call and its result
+            turn = len(request.messages) // 2  # each turn has added a call and its result
             return _calls(*(("todo__list", {"turn": turn}),) if turn < last else ())
         if request.model.startswith(ASKING):
             last = int(request.model.removeprefix(ASKING))
@@ -49,7 +49,7 @@ class PlayedModels(models.Models):
 
 
 def _led(messages: Sequence[Message], count: int, turn: int) -> Reply:
-    """Start agents, in as many turns as it takes; then collect them, in as many; then stop."""
+    """Start agents over as many turns as it takes, collect them likewise, then stop."""
     starting = -(-count // AT_ONCE)
     first = (turn - 1) % starting * AT_ONCE
     if turn <= starting:
@@ -64,7 +64,7 @@ def _led(messages: Sequence[Message], count: int, turn: int) -> Reply:
 
 
 def _calls(*calls: tuple[str, dict[str, Any]]) -> Reply:
-    """A reply that calls functions, or says that it is done."""
+    """Return a reply that calls functions, or one that says it is done."""
     if not calls:
         return Reply({"role": "assistant", "content": "Done."}, NO_USAGE)
     made = [

@@ -1,4 +1,4 @@
-"""What a person's run takes behind somebody's batch."""
+"""What an interactive run takes while a batch is queued."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROCESSES = 2
 
 
 def fair(arena: Arena, rounds: int) -> Iterator[Row]:
-    """The same run on idle workers, and behind a batch; that takes an arena of its own."""
+    """The same run on idle workers and behind a batch, on an arena of its own."""
     backlog = arena.backlog
     with open_arena(_THREADS) as own:
         while len(own.ours) < _PROCESSES:

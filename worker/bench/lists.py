@@ -1,4 +1,4 @@
-"""The case `lists`: what lists and counts take, with few runs stored and with many."""
+"""The case `lists`: what lists and counts take with few stored runs and with many."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Reads = dict[str, Callable[[], Any]]
 
 
 def lists(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Pages of 50 and counts: in Redis and in Python, at 10,000 stored runs and at many."""
+    """Pages of 50 and counts, in Redis and in Python, at 10,000 stored runs and at many."""
     now_ms = arena.client.queries.now_ms()
     _ask(arena)
     load(arena.redis, 0, FEW, now_ms)

@@ -1,4 +1,4 @@
-"""What the way from a node to a model costs, and what a call of a tool does."""
+"""What the way from a node to a model costs, and what a tool call costs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ eval "$(argc --argc-eval "$0" "$@")"
 
 
 def llm(arena: Arena, rounds: int) -> Iterator[Row]:
-    """The same call by the library alone, and by a node; each in a process of its own."""
+    """The same call by the library alone and by a node, each in a process of its own."""
     with (
         model_server() as environment,
         _Caller("bare", arena.redis_url, environment) as bare,
@@ -42,13 +42,13 @@ def llm(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def llm_many(_arena: Arena, _rounds: int) -> Iterator[Row]:
-    """Hundreds of slow calls in one worker process; that takes an arena of its own."""
+    """Hundreds of slow calls in one worker process, on an arena of its own."""
     with (
         model_server() as environment,
         _in_environment(environment),
         open_arena(CALLERS) as arena,
     ):
-        # The library is loaded by a first call.
+        # The first call loads the library.
         arena.run(arena.prepare("waiting-1"))
         sample = arena.run(arena.prepare(f"waiting-{CALLERS}"))
         seconds = CALL_MS // 1000
@@ -62,7 +62,7 @@ def llm_many(_arena: Arena, _rounds: int) -> Iterator[Row]:
 
 
 def tool(_arena: Arena, rounds: int) -> Iterator[Row]:
-    """A bash tool that does nothing, beside the shell that it takes."""
+    """A bash tool that does nothing, compared with the shell it needs."""
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as directory:
         samples = interleaved(rounds, {"tool": _tool(Path(directory)), "shell": _shell})
     yield row("call of a bash tool", "call", _SPAWNS, samples["tool"], samples["shell"])
@@ -71,7 +71,7 @@ def tool(_arena: Arena, rounds: int) -> Iterator[Row]:
 
 @contextlib.contextmanager
 def model_server() -> Iterator[dict[str, str]]:
-    """A server of its own process; yields the variables that lead litellm to it, and nowhere."""
+    """Start a model server; yield the variables that make litellm call it, and nothing else."""
     with tempfile.TemporaryDirectory(prefix="sleipnir-bench-") as directory:
         port_file = Path(directory) / "port"
         command = [sys.executable, "-P", "-m", "sleipnir.worker.bench.model_server", str(port_file)]
@@ -80,7 +80,7 @@ def model_server() -> Iterator[dict[str, str]]:
             yield {
                 "OPENAI_BASE_URL": f"http://127.0.0.1:{_written(port_file, server)}/v1",
                 "OPENAI_API_KEY": "none",
-                # Else the bare library would fetch its price list from the network.
+                # Otherwise the bare library would fetch its price list from the network.
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             }
         finally:
@@ -89,7 +89,7 @@ def model_server() -> Iterator[dict[str, str]]:
 
 
 def _written(file: Path, by: subprocess.Popen[bytes]) -> str:
-    """What a process writes into a file once it is ready."""
+    """Return what a process writes to a file once it is ready."""
     ends_at = perf_counter() + _MAX_WAIT_S
     while not file.exists():
         if by.poll() is not None or perf_counter() > ends_at:
@@ -99,7 +99,7 @@ def _written(file: Path, by: subprocess.Popen[bytes]) -> str:
 
 
 class _Caller:
-    """A process that calls a model when it is told to."""
+    """A process that calls a model when told to."""
 
     def __init__(self, contender: str, redis_url: str, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -125,7 +125,7 @@ class _Caller:
         self._process.communicate()
 
     def sample(self) -> Sample:
-        """A hundred calls, one after the other."""
+        """Measure a hundred calls, one after the other."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{_CALLS}\n")
@@ -135,7 +135,7 @@ class _Caller:
 
 @contextlib.contextmanager
 def _in_environment(variables: dict[str, str]) -> Iterator[None]:
-    """What is started meanwhile gets these variables too."""
+    """Set environment variables, for processes started in the block."""
     before = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -146,7 +146,7 @@ def _in_environment(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _peak_mib(pid: int) -> float | None:
-    """The most memory a process has held; None where that cannot be known."""
+    """Return a process's peak memory; None if unknown."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -156,7 +156,7 @@ def _peak_mib(pid: int) -> float | None:
 
 
 def _tool(directory: Path) -> Callable[[], Sample]:
-    """Writes a tool; what is returned calls it."""
+    """Write a tool, and return a function that measures a call of it."""
     file = directory / "functions" / "tools" / "nothing.sh"
     file.parent.mkdir(parents=True)
     file.write_text(_TOOL)

@@ -1,6 +1,6 @@
-"""Fills a Redis with runs that are over, as transitions would have left them, but for their parts.
+"""Fills a Redis with ended runs, as transitions would have left them, but without their parts.
 
-Their states, histories and events have expired, as they do where no scheduler is at work; their
+Their states, histories and events have expired, as happens if no scheduler is running; their
 records, indexes and counts are there.
 """
 
@@ -20,10 +20,10 @@ from sleipnir.scheduler.store.keys import bundle_key, partition_of
 
 DIGEST = hashlib.sha256(b"a bundle of nobody").hexdigest()
 DAY_MS = 86_400_000
-# How many of 10,000 have which; what is left has the first one.
+# Per 10,000 runs; the rest get the first of each.
 STATUSES = (("succeeded", 9_610), ("failed", 250), ("cancelled", 100), ("timed_out", 40))
 AGENTS = (("common", 6_995), ("other", 3_000), ("rare", 5))
-BATCHES = 20  # every tenth run is of one
+BATCHES = 20  # every tenth run belongs to one
 LABEL_VALUES = 20  # every tenth run has one
 _EVERY = 10
 _DURATIONS = (1, 5, 30, 120, 600, 3600, 86400)  # as lua/lib/listed.lua has them
@@ -33,7 +33,7 @@ _FAILURE = '{"code":"R013","message":"-","node":"s"}'
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A run that is over."""
+    """A run that has ended."""
 
     run_id: str
     created: int
@@ -70,15 +70,15 @@ class _Ended:
             yield f"label:customer={self.label}"
 
     def duration(self) -> int:
-        """The least of the durations that it did not take longer than, s."""
+        """The duration class: the smallest of `_DURATIONS` that it did not exceed, in s."""
         return _DURATIONS[bisect_left(_DURATIONS, self.took_ms / 1000)]
 
 
 def load(client: redis.Redis, first: int, count: int, now_ms: int) -> None:
-    """Store ended runs, the `first` one and those after it, each a little older than the last.
+    """Store ended runs, from number `first` on, each a little older than the one before.
 
     Args:
-        now_ms: when the newest one of all that are ever loaded was created.
+        now_ms: when the newest of all runs that are ever loaded was created.
     """
     client.setnx(bundle_key(DIGEST), "-")
     client.zadd("sleipnir:bundles", {DIGEST: now_ms})
@@ -90,7 +90,7 @@ def load(client: redis.Redis, first: int, count: int, now_ms: int) -> None:
 
 
 def _ended(number: int, now_ms: int) -> _Ended:
-    # Spread over partitions, agents and statuses in the same way each time.
+    # Spread over partitions, agents and statuses, the same way each time.
     spread = hashlib.sha256(f"{number}".encode()).digest()
     created = now_ms - number * 400 - 60_000
     batched = number % _EVERY == 0

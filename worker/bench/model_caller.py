@@ -1,7 +1,7 @@
 """Calls a model as often as it is told to: bare, or as an `llm` node does.
 
 `python -m sleipnir.worker.bench.model_caller bare|node REDIS_URL` reads lines with a number of
-calls, and answers each with the seconds and the CPU seconds they took.
+calls, and answers each with the seconds and CPU seconds they took.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sleipnir.worker.visit.loaded_agent import LoadedAgent
 from sleipnir.worker.visit.run_log import RunLog
 from sleipnir.worker.visit.services import VisitServices
 
-# It takes seconds, and the other contender has its own way.
+# Lazy: it takes seconds, and the other contender loads it in its own way.
 with lazy_imports():
     import litellm
 
@@ -42,14 +42,14 @@ PROMPT = "Say nothing."
 
 
 def bare(_redis_url: str) -> Callable[[], object]:
-    """The model library alone, set up as it comes."""
+    """Return a call of the model library alone, with its default setup."""
     messages = [{"role": "user", "content": PROMPT}]
     name = MODEL.replace(":", "/", 1)
     return lambda: litellm.completion(name, messages, timeout=60, max_retries=0)
 
 
 def as_node(redis_url: str) -> Callable[[], object]:
-    """Everything between an `llm` node and the library."""
+    """Return a call that takes the way from an `llm` node to the library."""
     settings = load_settings({"redis_url": redis_url}).values
     store = RunStore(connect(redis_url), settings, make_dispatcher(redis_url, None))
     models = Models(store, Gate.of(store))
@@ -141,7 +141,7 @@ class _NoTools:
 
 
 class _NoConversation:
-    """Of one question: there is nothing to go on with, nothing to record."""
+    """A conversation of one question: nothing to resume, nothing to record."""
 
     recorded_usage = NO_USAGE
 

@@ -1,6 +1,6 @@
-"""A model server that always says the same.
+"""A model server that always gives the same reply.
 
-`python -m sleipnir.worker.bench.model_server PORT_FILE` starts it. A model's name is how long it
+`python -m sleipnir.worker.bench.model_server PORT_FILE` starts it. A model's name is the time it
 takes, in ms.
 """
 
@@ -32,7 +32,7 @@ _REPLY = (
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One connection, request after request."""
+    """Serve one connection, request after request."""
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()

@@ -1,4 +1,4 @@
-"""The case `monitor`: what its pages take over many stored runs, and what watching them costs."""
+"""The case `monitor`: what its pages take with many stored runs, and what watching them costs."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from sleipnir.worker.bench.rows import Row, Sample, row
 from sleipnir.worker.bench.watchers import Watchers
 
 _START_S = 60.0
-# A visitor may ask for 50 pages a second.
+# A client may ask for 50 pages a second.
 _PACE_S = 0.025
 _KIB = 1024
 _MIB = 1024 * _KIB
 _NEVER = threading.Event()
 _STEPS = 500  # of the run whose graph is drawn
 _WATCHERS = 200
-_TIMES = 3  # that they see a run end
+_TIMES = 3  # how often watchers see a run end
 _ASSET = re.compile(rb'"(/assets/[^"]+)"')
 _LISTENS = re.compile(rb"http://127\.0\.0\.1:(\d+)")
 
 
 def monitor(arena: Arena, rounds: int) -> Iterator[Row]:
-    """The first byte of each page: median, least, and what 95 in 100 stay below."""
+    """Time to the first byte of each page: median, minimum and 95th percentile."""
     now_ms = arena.client.queries.now_ms()
     load(arena.redis, 0, arena.stored, now_ms)
     began = perf_counter()
@@ -83,7 +83,7 @@ def monitor(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def _watched(arena: Arena, server: _Monitor, rounds: int) -> Iterator[Row]:
-    """What watchers of lists cost workers; when watchers of a run see it end."""
+    """What people watching lists cost workers, and when watchers of a run see it end."""
     agent = arena.prepare(f"linear-{LENGTH}")
     arena.run(agent)
     unseen = [arena.run(agent) for _ in range(rounds)]
@@ -112,7 +112,7 @@ def _watched(arena: Arena, server: _Monitor, rounds: int) -> Iterator[Row]:
 
 
 def _watched_map(arena: Arena, server: _Monitor, run_id: str) -> Iterator[Row]:
-    """What the monitor needs while people watch a run that is busy."""
+    """What the monitor uses while people watch a busy run."""
     with Watchers(server.port, server.key, f"run:{run_id}").watching(_WATCHERS):
         seconds = [arena.measured(partial(pause, 1), [server.process]) for _ in range(5)]
         yield row(f"monitor, a second, {_WATCHERS} watching a busy run", "second", 1, seconds, None)
@@ -126,13 +126,13 @@ def _watched_map(arena: Arena, server: _Monitor, run_id: str) -> Iterator[Row]:
 
 
 def _slowest(name: str, unit: str, samples: Sequence[Sample]) -> Row:
-    """What 95 in 100 stay below."""
+    """Return the 95th percentile."""
     slow = sorted(sample.seconds for sample in samples)[int(0.95 * len(samples))]
     return Row(f"{name}, 95 in 100", unit, 1000 * slow, 1000 * slow)
 
 
 def _large(arena: Arena) -> str:
-    """A run of many nodes that went through them more than once; its later steps are made up."""
+    """Create a run that visited many nodes more than once; its later steps are made up."""
     run_id = _finished(arena, f"linear-{MANY_NODES}")
     key = run_key("history", run_id)
     known = [json.loads(text) for text in arena.redis.lrange(key, 0, -1)]
@@ -157,7 +157,7 @@ def _finished(arena: Arena, agent: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Monitor:
-    """A monitor process, and a visitor of it."""
+    """A monitor process, and a client of it."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -165,10 +165,10 @@ class _Monitor:
 
     @classmethod
     def start(cls, arena: Arena) -> _Monitor:
-        """Start one, and wait until it answers.
+        """Start a monitor, and wait until it answers.
 
         Raises:
-            RuntimeError: it does not.
+            RuntimeError: it does not answer.
         """
         log = arena.home / "workers.log"
         known = log.stat().st_size
@@ -186,7 +186,7 @@ class _Monitor:
         raise RuntimeError(f"the monitor did not start: {log.read_bytes()[known:].decode()}")
 
     def get(self, path: str) -> Sample:
-        """Ask for a page; the time to its first byte.
+        """Ask for a page and measure the time to its first byte.
 
         Raises:
             RuntimeError: it is refused.
@@ -197,7 +197,7 @@ class _Monitor:
         return sample
 
     def cursor(self) -> str:
-        """Where the second page of runs begins."""
+        """Return the cursor of the second page of runs."""
         return str(json.loads(_unpacked(self._ask("/api/v1/runs")[2]))["next"])
 
     def _ask(self, path: str) -> tuple[Sample, int, bytes]:
@@ -214,7 +214,7 @@ class _Monitor:
         return sample, response.status, text
 
     def weight(self, path: str) -> tuple[int, int]:
-        """Bytes that are sent of a page, and of what it loads once."""
+        """Return the bytes sent for a page, and for the assets it loads once."""
         page = self._ask(path)[2]
         assets = set(_ASSET.findall(_unpacked(page)))
         return len(page), sum(len(self._ask(each.decode())[2]) for each in assets)

@@ -1,4 +1,4 @@
-"""The case `parked`: what conversations cost that wait for a person."""
+"""The case `parked`: what conversations cost while they wait for a person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KIB = 1024
 
 
 def parked(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Redis' bytes beyond the text of conversations; and what a second takes while they wait."""
+    """Redis memory beyond the conversations' text, and what one second takes while they wait."""
     agent = arena.prepare(ASKER)
     _await_question(arena, arena.client.submit(agent, Request()))
     none = _seconds(arena, rounds)
@@ -42,7 +42,7 @@ def _await_question(arena: Arena, run_id: str) -> None:
 
 
 def _seconds(arena: Arena, rounds: int) -> tuple[list[Sample], None, float]:
-    """What workers use of some seconds; and how many commands Redis has carried out in each."""
+    """Measure the workers for some seconds, and the Redis commands per second."""
     samples: list[Sample] = []
 
     def look() -> None:
@@ -52,7 +52,7 @@ def _seconds(arena: Arena, rounds: int) -> tuple[list[Sample], None, float]:
 
 
 def commands_of(arena: Arena, act: Callable[[], Any]) -> float:
-    """Redis commands during `act`, those inside scripts included."""
+    """Return the number of Redis commands during `act`, including those inside scripts."""
 
     def count() -> int:
         stats = arena.redis.info("commandstats")
@@ -64,5 +64,5 @@ def commands_of(arena: Arena, act: Callable[[], Any]) -> float:
 
 
 def used_memory(arena: Arena) -> int:
-    """Bytes of what Redis stores."""
+    """Return the bytes of the data that Redis stores."""
     return int(arena.redis.info("memory")["used_memory_dataset"])

@@ -22,7 +22,7 @@ REMEDY = "LangGraph is not installed beside Sleipnir: pip install 'sleipnir[peer
 
 
 def is_installed() -> bool:
-    """Whether there is something to compare with."""
+    """Return whether LangGraph is installed."""
     try:
         return importlib.util.find_spec("langgraph.checkpoint.sqlite") is not None
     except ModuleNotFoundError:
@@ -48,7 +48,7 @@ def peers(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def _measure(arena: Arena, runs: int, length: int) -> Sample:
-    """In a process of its own, as our workers are."""
+    """Measure the peer in a process of its own, as our workers are."""
     database = arena.home / "peer.db"
     arguments = map(str, (database, runs, length, THREADS))
     done = subprocess.run(
@@ -63,11 +63,11 @@ def _measure(arena: Arena, runs: int, length: int) -> Sample:
 
 
 def _compile(length: int, saver: Any) -> Any:
-    """`length` nodes in a row that do nothing but write a small value."""
-    # Neither is installed unless somebody asks for the comparison.
+    """Return a graph of `length` nodes in a row that only write a small value."""
+    # Neither is installed unless the comparison is wanted.
     from langgraph.graph import END, START, StateGraph  # noqa: PLC0415
 
-    # The functional syntax: a node's key is known only now.
+    # The functional syntax, as the keys are only known at run time.
     state = TypedDict("state", {f"result_{i}": list[int] for i in range(length)})  # type: ignore[misc]
     graph = StateGraph(state)
     names = [f"n{i}" for i in range(length)]
@@ -79,7 +79,7 @@ def _compile(length: int, saver: Any) -> Any:
 
 
 def main() -> None:
-    """Measure, the start of the process and a first run left out."""
+    """Measure, without the start of the process and a first run."""
     from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415 - as above
 
     database, *numbers = sys.argv[1:]

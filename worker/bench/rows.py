@@ -1,4 +1,4 @@
-"""Samples of contenders, taken in turns, and the lines of the result they become."""
+"""Samples of contenders, measured alternately, and the rows of the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Sample:
     """One measured repetition."""
 
     seconds: float
-    cpu_seconds: float  # of the processes that did the work
+    cpu_seconds: float  # of the measured processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Row:
     minimum: float
     cpu: float | None = None  # ms of worker CPU per unit
     ratio: float | None = None  # of medians, to the baseline of the same case
-    commands: float | None = None  # Redis commands per unit, those inside scripts included
+    commands: float | None = None  # Redis commands per unit, including those inside scripts
 
 
 def interleaved(
     rounds: int, contenders: Mapping[str, Callable[[], Sample]]
 ) -> dict[str, list[Sample]]:
-    """Samples of all contenders, taken in turns: a busy minute strikes all of them."""
+    """Measure all contenders alternately, so that a busy minute affects all of them."""
     for _ in range(WARM_UP):
         for contend in contenders.values():
             contend()
@@ -53,7 +53,7 @@ def row(
     base: Sequence[Sample] | None,
     commands: float | None = None,
 ) -> Row:
-    """The line of one contender, and its ratio to another one."""
+    """Return the row of one contender, with its ratio to another one."""
     milliseconds = [1000 * sample.seconds / units for sample in samples]
     cpu = sum(sample.cpu_seconds for sample in samples) / len(samples)
     return Row(

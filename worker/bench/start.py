@@ -1,4 +1,4 @@
-"""What it costs to begin: commands, workers, the embedded engine."""
+"""What starting costs: commands, workers, the embedded engine."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 
 
 def start(arena: Arena, rounds: int) -> Iterator[Row]:
-    """`sleipnir run` of a trivial graph, engine started for it and already up; CPU of commands,
-    and of workers and engines until their first visit.
-    """
+    """`sleipnir run` with the engine down and up, and CPU time of commands and first visits."""
     rounds = rounds // 3 + 1
     cold = arena.home / "cold"
     environment = {**os.environ, "SLEIPNIR_DATA_DIR": str(cold)}
-    # What is measured is what people have, compiled files included.
+    # Measure what users have, compiled files included.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     agent = str(arena.home / "agents" / "ending")
 
@@ -41,7 +39,7 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
 
     once()
     yield row("run, cold", "command", 1, [once() for _ in range(rounds)], None)
-    # As `sleipnir up` does, this keeps the engine running between commands.
+    # Keeps the engine running between commands, as `sleipnir up` does.
     settings = arena.client.store.settings
     with attach(cold, settings, workers=True) as engine:
         once()
@@ -54,7 +52,7 @@ def start(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def _first_replies(arena: Arena, environment: Mapping[str, str], rounds: int) -> Iterator[Row]:
-    """`sleipnir run` of one model call with a cold engine, asked directly and by litellm."""
+    """`sleipnir run` of one model call with the engine down, called directly and by litellm."""
 
     def once(provider: str, environment: Mapping[str, str]) -> Sample:
         agent = str(arena.home / "agents" / f"asking-{provider}")
@@ -77,7 +75,7 @@ def _first_replies(arena: Arena, environment: Mapping[str, str], rounds: int) ->
 
 
 def _first_visits(arena: Arena, rounds: int) -> Iterator[Row]:
-    """CPU from the start of a process until it has done what it is for once."""
+    """CPU time from the start of a process until it has done its work once."""
     agent = arena.prepare("ending")
     arena.stop_workers()
     samples = interleaved(
@@ -107,7 +105,7 @@ def _until(begin: Callable[[], subprocess.Popen[bytes]], act: Callable[[], objec
 
 
 def _engine(arena: Arena) -> Sample:
-    """Of its own process, Redis, a worker with the scheduler, and what watches them."""
+    """Measure an engine's processes: its own, Redis, a worker with the scheduler, watchdogs."""
     settings = arena.client.store.settings
     with attach(arena.home / "cold", settings, workers=True) as engine:
         ready = replace(settings, redis_url=engine.redis_url)
@@ -118,7 +116,7 @@ def _engine(arena: Arena) -> Sample:
 
 
 def _cpu_of_tree(pid: int) -> float:
-    """CPU seconds of a process and its descendants, those that have ended included."""
+    """Return the CPU seconds of a process and its descendants, including those that have exited."""
     processes = Path("/proc")
     ticks = 0
     waiting = [pid]

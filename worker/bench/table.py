@@ -1,4 +1,4 @@
-"""Rows as people read them."""
+"""Formats rows as a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HEAD = f"{'':44}{'unit':>9}{'median':>11}{'min':>9}{'ratio':>8}{'cpu':>9}{'cmds'
 
 
 def line(row: Row) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
 
     def shown(value: float | None, digits: int = 2) -> str:
         return "-" if value is None else f"{value:.{digits}f}"

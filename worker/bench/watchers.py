@@ -1,4 +1,4 @@
-"""People who have a page of the monitor open: what they are told, when, and what that costs."""
+"""Clients that watch a page of the monitor: what events they get, when, and what that costs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from time import perf_counter
 from sleipnir.records import dataclass
 from sleipnir.scheduler.periodic import pause
 
-# One visitor may ask for 50 pages a second.
+# One client may ask for 50 pages a second.
 _PACE_S = 0.025
 _OPEN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one of them was told, and when."""
+    """An event that one of them got, and when."""
 
     event: str
-    at: float  # of `perf_counter`
+    at: float  # by `perf_counter`
 
 
 class Watchers:
-    """Streams of one topic; a thread reads them."""
+    """Streams of one topic, read by a thread."""
 
     def __init__(self, port: int, key: str, topics: str) -> None:
         self._head = (
@@ -39,7 +39,7 @@ class Watchers:
 
     @contextmanager
     def watching(self, count: int) -> Iterator[None]:
-        """Open so many; each has been told how things stand when this returns.
+        """Open that many streams; each has received the current state when the block begins.
 
         Raises:
             RuntimeError: they cannot be opened.
@@ -56,10 +56,10 @@ class Watchers:
             thread.join()
 
     def await_all(self, event: str, count: int) -> None:
-        """Until that many have been told of an event.
+        """Wait until that many streams have received an event.
 
         Raises:
-            RuntimeError: they are not.
+            RuntimeError: they did not in time.
         """
         ends_at = perf_counter() + _OPEN_S
         while sum(each.event == event for each in list(self.told)) < count:

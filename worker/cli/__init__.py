@@ -1,1 +1,1 @@
-"""Verbs of the command line that need what workers have."""
+"""Verbs of the command line that need parts of the worker."""

@@ -1,4 +1,4 @@
-"""The arguments of a function as somebody types them, made into what a model would send."""
+"""Parses the arguments of a function, as typed by users, into what a model would send."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def read_arguments(
     whole: str | None = None,
     bash: BashDetails = _NO_DETAILS,
 ) -> dict[str, Any]:
-    """The arguments of a call, checked as far as the schema tells.
+    """Return the arguments of a call, checked as far as the schema allows.
 
     Args:
         schema: of the function's parameters.
-        given: single values; they win over those of `whole`. Read as JSON unless the schema
-            wants a text.
+        given: single values, which override those of `whole`. Read as JSON unless the schema wants
+            a string.
         whole: a JSON object of arguments.
         bash: other names of parameters, and which lists may be written as one text.
 
     Raises:
-        click.UsageError: one is unknown, missing, or of the wrong kind.
+        click.UsageError: an argument is unknown, missing, or of the wrong type.
     """
     aliases = bash.aliases
     texts = [(aliases.get(name, name), text) for name, text in given]
@@ -93,7 +93,7 @@ def _require_known(names: Sequence[str], schema: Mapping[str, Any]) -> None:
 def _value(name: str, text: str, schema: Mapping[str, Any], separator: str | None) -> Any:
     declared = schema.get("type", ())
     kinds = [declared] if isinstance(declared, str) else list(declared)
-    # Without a kind it may be anything.
+    # Without a type it may be anything.
     value = text if "string" in kinds else json_or_text(text)
     if separator is not None and not isinstance(value, list):
         value = text.split(separator)

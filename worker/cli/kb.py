@@ -1,4 +1,4 @@
-"""`sleipnir kb`: knowledge bases, by hand."""
+"""`sleipnir kb`: manages knowledge bases."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def query(
     options: Options, agent: str, node: str | None, text: str | None, top_k: int | None
 ) -> None:
     """Search a knowledge base, and show how each chunk was ranked."""
-    if text is None:  # the optional one is not the last
+    if text is None:  # NODE was omitted, although it comes before TEXT
         node, text = None, node
     if text is None:
         raise click.UsageError("Missing argument 'TEXT'.")
@@ -165,14 +165,14 @@ def _base(options: Options, agent: str, node: str | None) -> AgentBase:
 
 
 def _whole(base: AgentBase) -> AgentBase:
-    """The same; raises InvalidAgent if its agent's file has errors, which may be its own."""
+    """Return the base; raises InvalidAgent if its agent's file has errors, which may affect it."""
     if any(finding.severity == "error" for finding in base.agent.findings):
         raise graph_errors.InvalidAgent(base.agent.findings)
     return base
 
 
 def _asked(base: AgentBase) -> AgentBase:
-    """The same, with what the person at the terminal says where something is missing.
+    """Return the base, with missing settings chosen by the person at the terminal.
 
     Raises:
         click.Abort: they do not want to build it.
@@ -190,7 +190,7 @@ def _asked(base: AgentBase) -> AgentBase:
 
 @contextmanager
 def _indexes(options: Options) -> Iterator[tuple[Indexes, ModelsByHand]]:
-    """Where indexes are kept, and who asks models, while a client of the engine is open."""
+    """Yield the stored indexes and a way to ask models, with a client of the engine open."""
     with open_client(options, workers=False) as client:
         yield _indexes_of(client), by_hand.ModelsByHand(client.store)
 
@@ -200,7 +200,7 @@ def _indexes_of(client: Client) -> Indexes:
 
 
 def _build(options: Options, client: Client, base: AgentBase) -> None:
-    """Build by a run of its own, and note it in the agent's directory."""
+    """Build in a run of its own, and record the build in the agent's directory."""
     run_id = new_run_id()
     order = base.order(run_id)
     loaded = base.load()
@@ -221,10 +221,10 @@ def _build(options: Options, client: Client, base: AgentBase) -> None:
 
 
 def _go_on_without(loaded: Loaded) -> None:
-    """Leave out what cannot be read, if the person at the terminal agrees.
+    """Leave out unreadable documents if the person at the terminal agrees.
 
     Raises:
-        BuildFailed: they do not, or nobody is there; it names each document.
+        BuildFailed: they do not, or there is no terminal; it names each document.
     """
     failures = loaded.failures
     if failures and terminal.is_terminal() and knowledge_questions.leaves_out(failures):
@@ -233,7 +233,7 @@ def _go_on_without(loaded: Loaded) -> None:
 
 
 def _follow(options: Options, client: Client, run_id: str, node_id: str) -> Run:
-    """Wait for the build, and show how far it is."""
+    """Wait for the build and show its progress."""
     if settings_of(options).redis_url is not None and not client.queries.has_live_scheduler():
         options.say(
             f"run {run_id} is queued, but no worker seems to be running: "

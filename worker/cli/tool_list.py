@@ -1,4 +1,4 @@
-"""Functions as `sleipnir tools` lists them."""
+"""Formats functions for `sleipnir tools`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AnyFunction: TypeAlias = Function | McpFunction
 
 
 def lines_of(function: AnyFunction) -> Iterator[str]:
-    """A function with its parameters, what it does, and where it is from."""
+    """Yield the lines about a function: its parameters, what it does, and where it is from."""
     yield f"{style(function.name, bold=True)}({_parameters(function.parameters)})"
     yield f"  {first_line(function.description, 96)}"
     yield f"  {_origin(function)}"
@@ -31,7 +31,7 @@ def _parameters(schema: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """A schema in a word or two."""
+    """Return a schema's type in a word or two."""
     if "enum" in schema:
         texts = (v if isinstance(v, str) else json.dumps(v) for v in schema["enum"])
         return printable("|".join(texts))

@@ -1,4 +1,4 @@
-"""`sleipnir tools`: an agent's functions, and calls of them by hand, without an engine."""
+"""`sleipnir tools`: lists an agent's functions, and calls them without an engine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What is to be called, and how."""
+    """The function to call, and how."""
 
     name: str
     arguments: Sequence[tuple[str, str]]
@@ -52,7 +52,7 @@ class _Call:
 
 
 class _Unanswered(Exception):
-    """A guarded function asked a question, and nobody is there."""
+    """A guarded function asked a question, and there is no terminal."""
 
 
 @click.command
@@ -114,7 +114,7 @@ def tools(
 
 
 def _named(agent: str | None, name: str | None, of_all: bool) -> tuple[str | None, str | None]:
-    """The agent and the function that are meant; with --global the function comes first."""
+    """Return the agent and the function; with --global, the function is the first argument."""
     if not of_all:
         if agent is None:
             raise click.UsageError("give AGENT, or --global for the global tools")
@@ -176,7 +176,7 @@ def _of_servers(
 
 
 def _run(options: Options, bench: Workbench, call: _Call) -> ExitCode:
-    # Whoever ends us ends the function's process as well, which is in a group of its own.
+    # A signal that stops this process must also stop the function's, which is in its own group.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     functions = {function.name: function for function in bench.toolbox().functions}
@@ -223,7 +223,7 @@ def _value_of_server(bench: Workbench, call: _Call, others: Sequence[str]) -> An
 
 
 def _is_failure(value: Any) -> bool:
-    """Whether there is no result, or an MCP tool says of it that it is an error."""
+    """Return whether there is no result, or an MCP tool reports it as an error."""
     return isinstance(value, dict) and ("tool_call_error" in value or value.get("isError") is True)
 
 
@@ -235,7 +235,7 @@ def _unknown(name: str, others: Sequence[str], reasons: Sequence[str] = ()) -> N
 
 
 def _consents(question: str) -> bool:
-    """What the person at the terminal says."""
+    """Ask the person at the terminal for consent."""
     if not is_terminal():
         raise _Unanswered(question)
     show(f"? {question}\n")

@@ -21,14 +21,14 @@ from sleipnir.worker.visit.context import Visit
 
 @dataclass(slots=True)
 class ModelCalls:
-    """Asks the model for a visit, within the time it has left, each question once."""
+    """Asks a visit's model within the time it has left, each question only once."""
 
     visit: Visit[Any]
     model: str
     temperature: float | None = None
     top_p: float | None = None
     reasoning_effort: str | None = None
-    # The node's own limit, over all its tries; the run's is kept as well.
+    # The node's own timeout, over all its tries; the run's applies as well.
     timeout_s: float | None = None
     transcript: Transcript = field(init=False)
     _asked: int = 0
@@ -38,7 +38,7 @@ class ModelCalls:
 
     @property
     def usage(self) -> Usage:
-        """What the calls used, but for what is recorded and so counted already."""
+        """Usage of the calls that is not recorded, and so not counted already."""
         return self.transcript.unrecorded_usage
 
     def ask(
@@ -48,14 +48,14 @@ class ModelCalls:
         *,
         streamed: bool = True,
     ) -> Reply:
-        """The model's reply; from the record, if the question was asked before.
+        """Return the model's reply; the recorded one, if the question was asked before.
 
         Args:
-            streamed: whether those who read along are to see it.
+            streamed: whether those who follow the run are to see it.
 
         Raises:
             ModelCallFailed: also if there is no model, or no time left to ask.
-            MustWait: a limit stands against the call for now.
+            MustWait: a limit delays the call.
         """
         self._asked += 1
         request = ModelRequest(
@@ -75,11 +75,11 @@ class ModelCalls:
         return reply
 
     def ask_beside(self, messages: Sequence[Message], model: str | None, key: str) -> Reply:
-        """A reply that is no part of the conversation: whoever asks records what comes of it.
+        """Return a reply that is not part of the conversation; the caller records what comes of it.
 
         Args:
-            model: None for the same.
-            key: what tells the question from others of the visit.
+            model: None for the visit's own.
+            key: distinguishes the question from others of the visit.
 
         Raises:
             ModelCallFailed, MustWait: as `ask`.
@@ -109,11 +109,11 @@ class ModelCalls:
         return reply
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """The text of the model's reply; raises what `ask` does."""
+        """Return the text of the model's reply; raises as `ask`."""
         return self.ask(messages).text
 
     def node_seconds_left(self) -> float | None:
-        """What remains of the node's own limit; None without one."""
+        """Return what remains of the node's own timeout; None without one."""
         if self.timeout_s is None:
             return None
         return self.timeout_s - self.visit.elapsed_s()

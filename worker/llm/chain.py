@@ -1,4 +1,4 @@
-"""Several models for one question: the next one is asked when one does not reply."""
+"""Several models for one question: if one does not reply, the next one is asked."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sleipnir.worker.llm.client import ModelCallFailed, NotCalled, Reply
 
 logger = logging.getLogger(__name__)
 
-# Asks one model; also told whether there is another one, and the seconds that are left.
+# Asks one model. Also takes whether another model follows, and the seconds left.
 AskOne: TypeAlias = Callable[[str, bool, float | None], Reply]
 
 
 def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> Reply:
-    """The reply of the first model that gives one, within the time for all of them.
+    """Return the reply of the first model that gives one, within the time for all of them.
 
-    Where none replies, the one that will be had first is asked once more, as the last one: so that
-    the question gets its place in that line, and in no other that it would leave again.
+    If none replies, the one that will be available first is asked again, last: the question then
+    waits in that model's queue, and not in others that it would leave again.
 
     Raises:
-        MustWait: none replied, and at least one may do so later; until the first of those may.
+        MustWait: none replied, but at least one may do so later; waits for the first of these.
         ModelCallFailed: none replied.
     """
     if len(models) == 1:
@@ -56,10 +56,10 @@ def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> 
 
 
 def _together(failures: dict[str, ModelCallFailed]) -> ModelCallFailed:
-    """One failure that holds the words of all, and the facts that they have in common."""
+    """Combine failures into one: the messages of all, and the facts they have in common."""
     delays = [failure.retry_after_s for failure in failures.values()]
     known = [delay for delay in delays if delay is not None]
-    # Whoever asked for no pause may be asked again at once.
+    # A model that asked for no pause may be asked again at once.
     retry_after_s = min(known) if len(known) == len(delays) else None
     text = "; ".join(f"{model}: {failure}" for model, failure in failures.items())
     kinds = {failure.kind for failure in failures.values()}

@@ -1,4 +1,4 @@
-"""One model call, whoever the provider is: what the rest of the worker knows of models."""
+"""One model call, whoever the provider is: the interface to models for the rest of the worker."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from sleipnir.scheduler.limits.records import ProviderFailureKind
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.visit.cancellation import Cancellation
 
-# It imports what speaks HTTP, which takes a quarter of a second.
+# Lazy: it imports the HTTP client, which takes a quarter of a second.
 with lazy_imports():
     from sleipnir.worker.llm.provider import gateway
 
-# How litellm calls a server that speaks OpenAI's protocol, whoever runs it.
+# litellm's name for any server that speaks OpenAI's protocol.
 OPENAI_COMPATIBLE = "custom_openai"
 
 REPLY_LIMIT_BYTES = 8 * 1024 * 1024
 
-# A stream that has begun and is silent for this long is taken for dead.
+# A stream that has begun and is silent for this long is considered dead.
 STALL_S = 300.0
 
-# A message, and a function's declaration, in the shape of OpenAI's chat completions.
+# A message, and a function's declaration, as in OpenAI's chat completions.
 Message: TypeAlias = Mapping[str, Any]
 Declaration: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a model is asked. A setting of None leaves the choice to the provider."""
+    """What a model is asked. For a setting that is None, the provider chooses."""
 
     model: str  # provider:model
     messages: Sequence[Message]
@@ -44,7 +44,7 @@ class ModelRequest:
     reasoning_effort: str | None = None
 
     def settings(self) -> dict[str, Any]:
-        """The sampling settings that are given."""
+        """Return the sampling settings that are given."""
         settings = {
             "temperature": self.temperature,
             "top_p": self.top_p,
@@ -55,38 +55,38 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is reached, and as whom; None: as litellm finds in the environment."""
+    """Where and with which key a model is called; None: what litellm finds in the environment."""
 
-    model: str  # as litellm calls it
+    model: str  # litellm's name for it
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
-    price: Price | None = None  # None: as in litellm's table
+    price: Price | None = None  # None: the price in litellm's table
 
 
 class Listener(Protocol):
-    """Hears a reply while the model is still at it."""
+    """Receives a reply while it is streamed."""
 
     def on_text(self, text: str) -> None:
-        """The reply goes on with this text."""
+        """Take the next piece of the reply's text."""
 
     def end(self) -> None:
-        """The reply is complete, or broke off."""
+        """Note that the reply is complete or was cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A function the model wants called."""
+    """A function that the model wants to call."""
 
     call_id: str
     name: str
-    arguments: str  # as the model wrote them: JSON, one hopes
+    arguments: str  # as the model wrote them, which should be JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's answer. `usage.cost_usd` is None where the model's price is not known."""
+    """A model's reply. `usage.cost_usd` is None if the model's price is unknown."""
 
-    message: Message  # the assistant's message, as the provider wants to see it again
+    message: Message  # the assistant's message, as the provider expects it in the next request
     usage: Usage
     source: Literal["model", "cached", "replayed"] = "model"
 
@@ -102,24 +102,24 @@ class Reply:
         )
 
 
-# What is known of the cause of a failed call. `timed_out`: the call's own limit;
-# `too_long`: the conversation is larger than the model's context.
+# What is known of the cause of a failed call. `timed_out`: the call's own time limit; `too_long`:
+# the conversation exceeds the model's context.
 FailureKind: TypeAlias = ProviderFailureKind | Literal["timed_out", "too_long", "other"]
 
 
 class ModelCallFailed(Exception):
     """A model call failed.
 
-    The message holds the HTTP status and the server's words, or `timed out`,
-    `Connection refused`, `Connection reset`: whether a node tries again is decided on this text,
-    as the graph language says. Everything else is decided on the facts beside it.
+    The message contains the HTTP status and the server's text, or `timed out`, `Connection refused`
+    or `Connection reset`: this text decides whether a node tries again, as the graph language
+    specifies. Everything else is decided by the other attributes.
 
     Args:
-        status: of the server's HTTP answer, if there was one.
+        status: of the server's HTTP response, if there was one.
         retry_after_s: what the server asked for; None if it did not.
     """
 
-    may_pass = True  # False: another attempt would fail in the same way, whatever the text says
+    may_pass = True  # False: another attempt would fail in the same way, whatever the text
 
     def __init__(
         self,
@@ -137,11 +137,11 @@ class ModelCallFailed(Exception):
 
 
 class NotCalled(ModelCallFailed):
-    """No provider was asked: a budget, a pause or a missing key stood against it."""
+    """No provider was asked: a budget, a pause or a missing key prevented it."""
 
 
 class ReplyTooLarge(ModelCallFailed):
-    """A reply was given up while it was still coming."""
+    """A reply was abandoned while it was still arriving, as it was too large."""
 
     may_pass = False
 
@@ -158,15 +158,15 @@ def complete(
     limit_bytes: int = REPLY_LIMIT_BYTES,
     stall_s: float = STALL_S,
 ) -> Reply:
-    """Ask a model once; without an endpoint as the environment says.
+    """Ask a model once; without an endpoint, as the environment says.
 
-    May be called from many threads at once. Never retries. A listener makes the model reply in
-    pieces; what is returned is the same. A cancellation breaks the call off, where the provider
-    is reached by HTTP. A reply of more than `limit_bytes` is given up while it comes, and one in
-    pieces once no more of it has come for `stall_s`.
+    Thread-safe. Never retries. With a listener the reply is streamed; the return value is the same.
+    A cancellation aborts the call if the provider is called over HTTP. A reply of more than
+    `limit_bytes` is abandoned while it arrives, a streamed one also once it is silent for
+    `stall_s`.
 
     Raises:
-        ModelCallFailed: for whatever went wrong, the limits included.
+        ModelCallFailed: for any failure, exceeded limits included.
     """
     if endpoint is None:
         if missing := missing_keys(request.model, os.environ):
@@ -177,7 +177,7 @@ def complete(
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Vectors of some texts, in their order."""
+    """Vectors of texts, in the order of the texts."""
 
     vectors: Sequence[Sequence[float]]
     usage: Usage
@@ -189,19 +189,19 @@ def embed(
     endpoint: Endpoint,
     cancellation: Cancellation | None = None,
 ) -> Embedded:
-    """Ask an embedding model once; as `complete` otherwise.
+    """Ask an embedding model once; otherwise as `complete`.
 
     Raises:
-        ModelCallFailed: for whatever went wrong, `timeout_s` included.
+        ModelCallFailed: for any failure, `timeout_s` included.
     """
     return gateway.embed(texts, timeout_s, endpoint, cancellation)
 
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """The order in which a model puts some texts, best first."""
+    """The order in which a model ranks texts, best first."""
 
-    order: Sequence[tuple[int, float]]  # the place of a text among those given, and its score
+    order: Sequence[tuple[int, float]]  # position of a text in the request, and its score
     usage: Usage
 
 
@@ -213,26 +213,26 @@ def rerank(
     endpoint: Endpoint,
     cancellation: Cancellation | None = None,
 ) -> Reranked:
-    """Ask a reranker once for the best texts; as `complete` otherwise.
+    """Ask a reranker once for the best texts; otherwise as `complete`.
 
     Raises:
-        ModelCallFailed: for whatever went wrong, `timeout_s` included.
+        ModelCallFailed: for any failure, `timeout_s` included.
     """
     return gateway.rerank(query, texts, top_n, timeout_s, endpoint, cancellation)
 
 
 def count_tokens(messages: Sequence[Message], endpoint: Endpoint) -> int | None:
-    """The tokens of a prompt, as the library counts that the model is asked by; None: it cannot."""
+    """Count a prompt's tokens with the library that calls the model; None if it cannot."""
     return gateway.count_tokens(messages, endpoint)
 
 
 def no_key(variables: Sequence[str]) -> str:
-    """The message for a provider whose key is not set."""
+    """Return the message for a provider whose key is not set."""
     names = " or ".join(variables)
     return f"no API key: set {names} in the environment of the worker or in its secrets file"
 
 
 def prepare(endpoints: Iterable[Endpoint]) -> None:
-    """Do now what the first calls would, imports of seconds included; for a thread of its own."""
+    """Do what the first calls would do, slow imports included; meant for a background thread."""
     for endpoint in endpoints:
         gateway.prepare(endpoint)

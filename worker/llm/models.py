@@ -1,4 +1,4 @@
-"""A model call with all that stands between a node and the provider."""
+"""Model calls, with all that lies between a node and the provider."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from sleipnir.worker.llm.recording.cache import ReplyCache
 from sleipnir.worker.llm.recording.recorder import Recorder
 from sleipnir.worker.llm.recording.replay import Replay
 
-# It imports numpy, which only knowledge bases need.
+# Lazy: it imports numpy, which only knowledge bases need.
 with lazy_imports():
     from sleipnir.worker.llm.recording import embeddings
 
 
 class Models:
-    """The models as one worker process reaches them; may be used from many threads at once."""
+    """The models as one worker process calls them; thread-safe."""
 
     def __init__(self, store: RunStore, gate: Gate) -> None:
         settings = store.settings
@@ -62,35 +62,35 @@ class Models:
         self._replay = Replay(recordings)
 
     def endpoints(self, model: str | None) -> Sequence[Endpoint]:
-        """Where a model, or those that stand in for it, can be asked from this machine."""
+        """Return the endpoints of a model and its fallbacks that this machine can call."""
         name = model or self.default
         chain = self._chain(name) if name else ()
         return [self._endpoints.of(one) for one in chain if self._endpoints.is_known(one)]
 
     def prepare(self, models: Iterable[str | None]) -> None:
-        """Do what first calls take, imports of seconds included, in the background.
+        """Do what first calls would do, slow imports included, in the background.
 
-        Models that cannot be asked from here are passed over; None is the engine's own.
+        Models that cannot be called from here are skipped; None is the engine's default model.
         """
         endpoints = [endpoint for model in models for endpoint in self.endpoints(model)]
         if endpoints:
             Thread(target=prepare, args=[endpoints], name="prepare", daemon=True).start()
 
     def lacks_functions(self, model: str) -> bool:
-        """Whether a model, and all that stand in for it, are known not to call functions."""
+        """Return whether a model and all its fallbacks are known not to support function calls."""
         return lacks_functions(self._settings, model)
 
     def count_tokens(self, request: ModelRequest) -> int:
-        """The tokens of a prompt, counted where that is possible, else estimated."""
+        """Count a prompt's tokens where possible, and estimate them otherwise."""
         endpoints = self.endpoints(request.model)
         counted = count_tokens(request.messages, endpoints[0]) if endpoints else None
         return prompt_tokens(request) if counted is None else counted
 
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
-        """The reply that is known without asking a model: replayed, or kept from before.
+        """Return the reply if it is known without asking a model: replayed or cached.
 
         Raises:
-            ModelCallFailed: the run replays a recording, and that has a failure or nothing.
+            ModelCallFailed: the run replays a recording, which has a failure or nothing.
         """
         if caller.replay is not None:
             return self._replay.reply_to(request, caller, caller.replay)
@@ -100,17 +100,17 @@ class Models:
         return reply
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
-        """The model's reply.
+        """Ask a model, or its fallbacks, and return the reply.
 
         Raises:
-            ModelCallFailed: for whatever went wrong, `timeout_s` included.
-            MustWait: a limit stands against the call for now.
+            ModelCallFailed: for any failure, `timeout_s` included.
+            MustWait: a limit delays the call.
         """
         try:
             ask = partial(self._ask_one, request, caller)
             reply = first_reply(self._chain(request.model), ask, timeout_s)
         except NotCalled:
-            raise  # what we refuse is not a reply
+            raise  # not recorded: no model was asked
         except ModelCallFailed as failure:
             self._recorder.failed(request, caller, failure)
             raise
@@ -121,11 +121,11 @@ class Models:
     def embed(
         self, model: str, texts: Sequence[str], caller: Caller, timeout_s: float | None
     ) -> Embedded:
-        """Vectors of texts; limits and budgets hold as for replies.
+        """Return the vectors of texts; limits and budgets apply as for replies.
 
         Raises:
-            ModelCallFailed: for whatever went wrong, `timeout_s` included.
-            MustWait: a limit stands against the call for now.
+            ModelCallFailed: for any failure, `timeout_s` included.
+            MustWait: a limit delays the call.
         """
         name = standard_model(model)
         if caller.replay is not None:
@@ -148,11 +148,11 @@ class Models:
         caller: Caller,
         timeout_s: float | None,
     ) -> Reranked:
-        """The best texts for a query; limits, budgets and recording as for replies.
+        """Return the best texts for a query; limits, budgets and recording apply as for replies.
 
         Raises:
-            ModelCallFailed: for whatever went wrong, `timeout_s` included.
-            MustWait: a limit stands against the call for now.
+            ModelCallFailed: for any failure, `timeout_s` included.
+            MustWait: a limit delays the call.
         """
         name = standard_model(model)
         request = rerankings.request_of(name, query, texts, top_n, caller)
@@ -171,7 +171,7 @@ class Models:
     def record_embeddings(
         self, model: str, vectors: Mapping[str, Sequence[float]], caller: Caller, usage: Usage
     ) -> None:
-        """Record vectors, those that were known without asking too, if calls of the run are."""
+        """Record vectors if the run's calls are recorded, including those known without a call."""
         if caller.recorded:
             name = standard_model(model)
             embeddings.record_embeddings(self._recordings, name, vectors, caller, usage)
@@ -181,7 +181,7 @@ class Models:
         return self._gate.reserve(ModelRequest(model, messages), caller)
 
     def _resolved(self, request: ModelRequest) -> ModelRequest:
-        """The request with the models themselves, as an alias may stand for others tomorrow."""
+        """Replace aliases by the models themselves, as an alias may mean others tomorrow."""
         return replace(request, model=",".join(self._chain(request.model)))
 
     def _ask_one(

@@ -1,1 +1,1 @@
-"""MCP servers: their connections, kept per worker process, and the functions made of them."""
+"""MCP servers: connections kept per worker process, and the functions made of their tools."""

@@ -1,4 +1,4 @@
-"""Bodies of HTTP answers of servers: unpacked here, and given up where there is no end to them."""
+"""Bodies of servers' HTTP responses: decompressed here, and limited in size."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import httpx2
 
 from sleipnir.worker.mcp.messages import LONGEST_MESSAGE
 
-# Of a stream of events, which may go on for as long as its connection.
+# For a stream of events, which may last as long as its connection.
 MOST_A_MINUTE_BYTES = 64 * 1024 * 1024
-# A compressed body is unpacked this much at a time: a few bytes may stand for a gigabyte.
+# A compressed body is decompressed this much at a time: a few bytes may expand to a gigabyte.
 _PIECE_BYTES = 64 * 1024
 
 
 class BodyRefused(httpx2.StreamError):
-    """A body was given up while it was still coming: too large, or packed in an odd way."""
+    """A body was abandoned while it was arriving: too large, or of an unsupported encoding."""
 
 
 def bounded(response: httpx2.Response) -> None:
-    """Give up the response's body, which nobody has read yet, at its limit."""
+    """Limit the size of a response's body, which has not been read yet."""
     encoding = response.headers.pop("Content-Encoding", "identity").strip().lower()
     kind = response.headers.get("Content-Type", "").lower()
     stream = response.stream
@@ -30,7 +30,7 @@ def bounded(response: httpx2.Response) -> None:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """So many bytes at most, as they are once unpacked: in all, or of events in a minute."""
+    """A body limited in decompressed size: in all, or per minute for a stream of events."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class _Bounded(httpx2.AsyncByteStream):
             return
         if self._encoding not in ("gzip", "x-gzip", "deflate"):
             raise BodyRefused(f"the answer has the unsupported encoding '{self._encoding}'")
-        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind, by its header
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by its header
         async for packed in self._stream:
             while packed:
                 try:

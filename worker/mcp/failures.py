@@ -1,8 +1,8 @@
-"""What goes wrong with MCP servers, in words for people and for models."""
+"""Failures of MCP servers, in words for people and for models."""
 
 from __future__ import annotations
 
-_LONGEST = 2_000  # characters: servers and the SDK may say anything
+_LONGEST = 2_000  # characters, as texts of servers and the SDK can be of any length
 
 
 class McpUnavailable(Exception):

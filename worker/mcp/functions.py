@@ -1,8 +1,8 @@
-"""The functions that an agent's MCP servers give its models.
+"""The functions that an agent's MCP servers provide for its models.
 
 A server has three of them, `mcp_search_…`, `mcp_describe_…` and `mcp_invoke_…`, so that one with
-many tools does not fill the model's context. Where a node names a tool, or the server says
-`"expose": "direct"`, the tool is a function of its own.
+many tools does not fill the model's context. If a node names a tool, or the server has `"expose":
+"direct"`, the tool is a function of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sleipnir.worker.visit.cancellation import Cancellation
 _LONGEST_NAME = 64
 _DEFAULT_TOP_K = 8
 _MOST_TOP_K = 20
-_MISFITS_SHOWN = 5  # the first is usually the cause of the others
+_MISFITS_SHOWN = 5  # the first usually causes the others
 
 _Arguments: TypeAlias = Mapping[str, Any]
 _Act: TypeAlias = Callable[[_Arguments, float], Any]
@@ -43,18 +43,18 @@ class McpFunction:
     name: str
     description: str
     parameters: Mapping[str, Any]
-    failing: str  # what failed, if it fails: `search`, `describe`, `invocation`
+    failing: str  # what a message names as failed: `search`, `describe` or `invocation`
     act: _Act
     timeout_s: float
 
     def declaration(self) -> dict[str, Any]:
-        """The function as chat models are told of it."""
+        """The function's declaration for chat models."""
         return declaration_of(self.name, self.description, self.parameters)
 
     def call(self, arguments: _Arguments, timeout_s: float | None = None) -> Any:
-        """The result as JSON; a failure is one too: `{"tool_call_error": …}`. Never raises.
+        """Return the result as JSON; for a failure, `{"tool_call_error": …}`. Never raises.
 
-        `timeout_s` can only shorten the limit of the settings. Any thread may call.
+        `timeout_s` can only shorten the configured limit. Thread-safe.
         """
         limit = self.timeout_s if timeout_s is None else min(timeout_s, self.timeout_s)
         try:
@@ -65,10 +65,10 @@ class McpFunction:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTools:
-    """What there is for one node, and what there should have been."""
+    """The functions found for one node, and warnings about those missing."""
 
     functions: tuple[McpFunction, ...] = ()
-    warnings: tuple[str, ...] = ()  # for the narration: a server's name and why it is missing
+    warnings: tuple[str, ...] = ()  # for the narration: a server's name, and why it is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class McpServers:
     pool: McpPool
     secrets: Secrets
     workdir: Path
-    timeout_s: float  # setting `mcp_timeout`
+    timeout_s: float  # the setting `mcp_timeout`
     cancellation: Cancellation = field(default_factory=Cancellation)
 
     def resolve(
@@ -89,17 +89,17 @@ class McpServers:
         names: Sequence[str] = (),
         taken: Iterable[str] = (),
     ) -> ResolvedTools:
-        """The functions of whole servers, and single ones by name. Starts what it has to.
+        """Return the functions of whole servers, and single ones by name; start servers as needed.
 
         Args:
             whole: servers, aliases or `all`, as after `mcp:`; None: all servers of the agent.
-            names: entries of a node's `tools` that nothing else explains: one of the three
-                functions, or a tool, with `<server>__` in front or without.
+            names: entries of a node's `tools` that match nothing else: one of the three functions,
+                or a tool, with or without `<server>__` in front.
             taken: names of functions that the node has from elsewhere.
         """
         return _Resolution(self, taken).made(whole, names)
 
-    # ---- what functions do
+    # ---- called by functions
 
     def tools(self, server: McpServer, timeout_s: float) -> tuple[McpTool, ...]:
         return self.pool.tools(server, self.workdir, timeout_s, self.cancellation)
@@ -113,13 +113,13 @@ class McpServers:
         )
 
     def _refuse_misfits(self, tool: McpTool, arguments: _Arguments) -> None:
-        """Check arguments against what the tool declares, where that can be made sense of."""
+        """Check arguments against the tool's declared schema, if that can be used."""
         try:
             found = checks.misfits(dict(tool.parameters), dict(arguments), self.pool.check_limit_s)
         except checks.TookTooLong as error:
             raise McpFailed(f"the arguments {error}") from error
         except (SchemaInvalid, Unchecked):
-            return  # the server knows what it means
+            return  # leave it to the server
         if found:
             shown = "; ".join(f"{path}: {message}" for path, message in found[:_MISFITS_SHOWN])
             raise McpFailed(f"the arguments are not what the tool declares: {shown}")
@@ -133,9 +133,10 @@ class _Resolution:
         self._names = servers.config.resolve(servers.entries)  # in the agent's order
         self._taken = set(taken)
         self._functions: list[McpFunction] = []
-        self._direct: set[tuple[str, str]] = set()  # (server, tool) that are functions already
+        # (server, tool) pairs that are functions already
+        self._direct: set[tuple[str, str]] = set()
         self._ready: dict[str, tuple[McpServer, tuple[McpTool, ...]]] = {}
-        self._missing: dict[str, str] = {}  # why a server is not ready
+        self._missing: dict[str, str] = {}  # why servers are not ready, by name
 
     def made(self, whole: Iterable[str] | None, names: Sequence[str]) -> ResolvedTools:
         meant = self._names if whole is None else self._servers.config.resolve(whole)
@@ -157,7 +158,7 @@ class _Resolution:
         return ResolvedTools(tuple(self._functions), tuple(warnings))
 
     def _owners(self, name: str) -> Sequence[str]:
-        """The servers that may have a function of that name."""
+        """Return the servers that may have a function of that name."""
         for server in self._names:
             if name in _three_names(server):
                 return (server,)
@@ -181,7 +182,7 @@ class _Resolution:
                 self._ready[server.name] = (server, answer)
 
     def _usable(self, name: str) -> McpServer:
-        """The server with its secrets put in."""
+        """Return the server with its secrets resolved."""
         server = self._servers.config.servers.get(name)
         if server is None:
             raise McpUnavailable("mcp.json does not have it")
@@ -200,7 +201,7 @@ class _Resolution:
             self._add(function)
 
     def _add_named(self, name: str, owners: Sequence[str]) -> bool:
-        """Whether it could be offered, or is already."""
+        """Add the function of that name; return whether there is one."""
         for server, tools in (self._ready[owner] for owner in owners if owner in self._ready):
             three = {function.name: function for function in self._three(server)}
             if name in three:

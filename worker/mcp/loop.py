@@ -1,4 +1,4 @@
-"""The one event loop of a worker process: a thread of its own, used from all others."""
+"""The event loop of a worker process, on a thread of its own and used from all others."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class LoopThread:
         return self._loop is not None
 
     def run(self, coroutine: Coroutine[Any, Any, T], cancellation: Cancellation | None = None) -> T:
-        """Wait for what the coroutine returns or raises.
+        """Run a coroutine, and return or raise what it does.
 
         Raises:
-            concurrent.futures.CancelledError: the cancellation was set first; then the
-                coroutine is cancelled as well.
+            concurrent.futures.CancelledError: the cancellation was set first; the coroutine is then
+                cancelled too.
         """
         future = asyncio.run_coroutine_threadsafe(coroutine, self._running())
 
@@ -41,7 +41,7 @@ class LoopThread:
             return future.result()
 
     def stop(self) -> None:
-        """End the thread; whatever still runs in it is abandoned."""
+        """Stop the thread; coroutines that still run in it are abandoned."""
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

@@ -1,8 +1,9 @@
-"""What servers say, before the SDK takes it in.
+"""Checks servers' messages before the SDK parses them.
 
-A message of a few megabytes can cost the SDK minutes and gigabytes, all of it with the interpreter
-held: it tries each part against all that it might be. And what it cannot read it passes over, so
-that whoever asked would wait for nothing. Here such an answer becomes one that says what is wrong.
+Parsing a message of a few megabytes can cost the SDK minutes and gigabytes while it holds the
+interpreter: it tries each part as every type that it might be. And it drops messages that it cannot
+parse, so that their caller would wait in vain. Here such an answer is replaced by an error that
+says what is wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import mcp_types
 
 from sleipnir.records import dataclass
 
-# Bytes of one message; of an event over HTTP the SDK takes 1 MiB by itself. It puts messages
-# together in memory, in a time that grows faster than they do.
+# Bytes of one message; over HTTP the SDK itself limits events to 1 MiB. It assembles messages in
+# memory, in more than linear time.
 LONGEST_MESSAGE: Final = 8 * 1024 * 1024
 MOST_PARTS: Final = 20_000
 MOST_VALUES: Final = 500_000
@@ -29,22 +30,22 @@ MOST_UNASKED: Final = 5_000
 MOST_UNASKED_BYTES: Final = 64 * 1024 * 1024
 _WINDOW_S = 60.0
 
-# What is in these is nobody's but the tool's, and not looked at by the SDK.
+# The SDK does not look into these; only the tool knows what they contain.
 _FREE = {"structuredContent", "inputSchema", "outputSchema"}
 
-# A lone backslash at the end belongs to it: where nothing matched, each quote before it would be
-# tried as a beginning.
+# A trailing lone backslash is included: otherwise a failing match would be retried from each quote
+# before it.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _ID = re.compile(r'"id"\s{0,20}:\s{0,20}("[^"\\]{1,100}"|[0-9]{1,18})\s{0,20}[,}]')
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a character, if the other one does not follow
-_NEAR = 1_000  # characters from an end of a message that cannot be read, in which its id is sought
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair, if the other half does not follow
+_NEAR = 1_000  # characters at each end of an unreadable message that are searched for its id
 _TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
 _REFUSED = -32603  # "internal error" of JSON-RPC
 
 
 @dataclass(slots=True)
 class UnaskedMessages:
-    """How much a server says that answers nothing: notifications, requests, what is no message."""
+    """Counts what a server sends without being asked: notifications, requests, invalid messages."""
 
     on_too_much: Callable[[], None]
     clock: Callable[[], float] = monotonic
@@ -53,7 +54,7 @@ class UnaskedMessages:
     _size: int = 0
 
     def take(self, size: int) -> None:
-        """Count one more, of so many characters."""
+        """Count one more, of that many characters."""
         now = self.clock()
         if now >= self._ends_at:
             self._ends_at = now + _WINDOW_S
@@ -69,21 +70,21 @@ class UnaskedMessages:
         return self._count > MOST_UNASKED or self._size > MOST_UNASKED_BYTES
 
 
-# Of the connection that the current task reads from; None where that is read answer by answer.
+# For the connection that the current task reads; None if that reads one answer at a time.
 UNASKED: ContextVar[UnaskedMessages | None] = ContextVar("UNASKED", default=None)
 
 
 class _Careful:
-    """The SDK's reader of messages, for messages that it can read."""
+    """The SDK's message parser, preceded by our checks."""
 
     def __init__(self, sdk: Any) -> None:
         self._sdk = sdk
 
     def validate_json(self, data: str | bytes, **options: Any) -> Any:
-        """The message.
+        """Parse a message.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not valid.
         """
         text = data.decode(errors="replace") if isinstance(data, bytes) else data
         message = self._read(text, **options)
@@ -99,7 +100,7 @@ class _Careful:
             try:
                 return self._sdk.validate_json(text, **options)
             except ValueError:
-                pass  # it may be mended
+                pass  # try again with the repaired message
         try:
             return self._sdk.validate_json(_mended(text), **options)
         except ValueError:
@@ -109,7 +110,7 @@ class _Careful:
 
 
 def install() -> None:
-    """Have the SDK read with care; it has no parameter for that."""
+    """Replace the SDK's parser, as it has no parameter for that."""
     careful = _Careful(mcp_types.jsonrpc_message_adapter)
     modules: list[Any] = [mcp_types, mcp.client.streamable_http]
     for module in modules:
@@ -117,22 +118,22 @@ def install() -> None:
 
 
 def _may_be_large(text: str) -> bool:
-    """Whether there may be more in it than is taken; cheap, and right for all that is small."""
+    """Return whether a message may exceed the limits; cheap, and never true for small ones."""
     return _separators(text) > MOST_PARTS or text.count("[") + text.count("{") > DEEPEST
 
 
 def _separators(text: str) -> int:
-    """About as many as there are values."""
+    """Return roughly the number of values."""
     return text.count(",") + text.count("[") + text.count("{")
 
 
 def _mended(text: str) -> str:
-    """A message that the SDK can read; where an answer cannot be one, an error in its place.
+    """Repair a message so that the SDK can parse it; if it cannot be, return an error answer.
 
     Raises:
-        ValueError: there is nothing to answer to.
+        ValueError: the message is not an answer, so there is no id to answer with.
     """
-    if _separators(_STRING.sub("", text)) > MOST_VALUES:  # too many even to look at
+    if _separators(_STRING.sub("", text)) > MOST_VALUES:  # too many even to parse
         return _refusal(_id_near(text), f"the answer {_TOO_MANY_VALUES}")
     try:
         message = json.loads(text, parse_constant=_refuse_constant)
@@ -152,7 +153,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _id_near(text: str) -> str | None:
-    """What is probably the id of a message that is no JSON."""
+    """Guess the id of a message that is not JSON."""
     if not text.lstrip().startswith("{") or '"method"' in text[:_NEAR]:
         return None
     found = _ID.search(text[:_NEAR]) or _ID.search(text[-_NEAR:])
@@ -178,7 +179,7 @@ def _too_much(message: Any) -> str | None:
 
 
 def _walk(message: Any) -> Iterator[tuple[int, bool]]:
-    """Every value: how deep it lies, and whether only the tool knows what it is."""
+    """Yield the depth of every value, and whether its content is opaque to the SDK."""
     left: list[Iterator[tuple[Any, bool]]] = [iter([(message, False)])]
     while left:
         value, is_free = next(left[-1], (None, None))
@@ -193,7 +194,7 @@ def _walk(message: Any) -> Iterator[tuple[int, bool]]:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Halves of characters stand for nothing, and no text with one can be sent or stored."""
+    """Replace lone surrogates: text with one cannot be sent or stored."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """The connections to MCP servers of one worker process, shared by all its visits.
 
-Everything below `_` runs on the event loop, so nothing here needs a lock.
+All private methods run on the event loop, so nothing here needs a lock.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Programs of runs that brought no directory are one each: enough of them may wait for more work.
+# Limits idle programs: each run submitted without a directory has programs of its own.
 MOST_IDLE = 16
-# A server that did not start is not tried again by every visit at once.
+# Pause before a server that failed to start is tried again, by whichever visit.
 RETRY_PAUSE_S = 10.0
-# What closing takes at worst: a program gets 2 s to end by itself, and 2 s after SIGTERM.
+# The longest that closing takes: a program gets 2 s to exit by itself, and 2 s after SIGTERM.
 _CLOSING_LIMIT_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
 class McpLimits:
-    """The times that connections live by, in seconds."""
+    """Time limits of connections, in seconds."""
 
     start_s: float = 120.0
-    idle_s: float = 300.0  # without a request, until a connection is closed
-    tools_s: float = 600.0  # how long a list of tools holds
-    check_s: float = DEFAULT_LIMIT_S  # of processor time, to check one result
+    idle_s: float = 300.0  # idle time after which a connection is closed
+    tools_s: float = 600.0  # how long a list of tools is cached
+    check_s: float = DEFAULT_LIMIT_S  # processor time to check one result
 
     @classmethod
     def of(cls, settings: Settings) -> McpLimits:
-        """The times that the settings name."""
+        """Return the limits that the settings give."""
         return cls(start_s=settings.mcp_timeout, check_s=settings.check_timeout_s)
 
 
@@ -58,7 +58,7 @@ _DEFAULT_LIMITS = McpLimits()
 
 
 class McpPool:
-    """Starts servers when they are first needed. Any thread may use it; it never blocks others."""
+    """Starts servers when they are first needed. Thread-safe; callers do not block each other."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class McpPool:
         environment_names: Sequence[str] = (),
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`environment_names`: more of the worker's variables that servers' programs may see."""
+        """`environment_names`: additional variables of the worker's for the servers' programs."""
         self._limits = limits
         self._environment_names = tuple(environment_names)
         self._clock = clock
         self._thread = LoopThread("mcp")
         self._sessions: dict[str, McpSession] = {}
-        self._failures: dict[str, tuple[float, str]] = {}  # when a start failed, and why
+        self._failures: dict[str, tuple[float, str]] = {}  # when starting failed, and why
         self._tools: dict[str, tuple[float, tuple[McpTool, ...]]] = {}
         self._reaper: asyncio.Task[None] | None = None
 
@@ -81,7 +81,7 @@ class McpPool:
         """Processor time that one check against a server's schema may take."""
         return self._limits.check_s
 
-    # ---- for all threads
+    # ---- called from any thread
 
     def tools(
         self,
@@ -90,10 +90,10 @@ class McpPool:
         timeout_s: float,
         cancellation: Cancellation | None = None,
     ) -> tuple[McpTool, ...]:
-        """The tools of a server whose secrets are put in; of a list up to 10 minutes old.
+        """Return the tools of a server with resolved secrets; the list may be up to 10 minutes old.
 
         Raises:
-            McpUnavailable: it does not start, or does not say.
+            McpUnavailable: it does not start, or does not list them.
         """
         (answer,) = self.tools_of([server], workdir, timeout_s, cancellation)
         if isinstance(answer, McpUnavailable):
@@ -107,7 +107,7 @@ class McpPool:
         timeout_s: float,
         cancellation: Cancellation | None = None,
     ) -> list[tuple[McpTool, ...] | McpUnavailable]:
-        """The same of several servers side by side; what cannot be used is a value."""
+        """Likewise for several servers concurrently; failures are returned as values."""
         targets = [Target.of(server, workdir, self._environment_names) for server in servers]
         try:
             return self._thread.run(self._all_listed(targets, timeout_s), cancellation)
@@ -125,7 +125,8 @@ class McpPool:
     ) -> dict[str, Any]:
         """Call a tool: `{"content": […], "isError": bool, "structuredContent"?}`.
 
-        Starting the server counts against the limit. Not repeated if it may have happened.
+        Starting the server counts towards the limit. A call that may have taken effect is not
+        repeated.
 
         Raises:
             McpFailed, McpUnavailable: there is no result.
@@ -140,11 +141,11 @@ class McpPool:
             raise McpFailed("the visit was cancelled") from None
 
     def reap(self) -> int:
-        """Close what nobody used for long; returns how many connections that were."""
+        """Close connections that have been idle for too long; return how many."""
         return self._thread.run(self._reap()) if self._thread.started else 0
 
     def close(self) -> None:
-        """Close everything, ending the servers' programs; takes a few seconds at most."""
+        """Close all connections, ending the servers' programs; takes a few seconds at most."""
         if self._thread.started:
             self._thread.run(self._close())
             self._thread.stop()
@@ -167,7 +168,7 @@ class McpPool:
         async def listed_by(session: McpSession) -> tuple[McpTool, ...]:
             changes = session.tools_changed
             tools = await session.tools()
-            if session.tools_changed == changes:  # else it is out of date already
+            if session.tools_changed == changes:  # otherwise it is out of date already
                 self._tools[key] = (self._clock(), tools)
             return tools
 
@@ -185,7 +186,7 @@ class McpPool:
         *,
         repeatable: bool = False,
     ) -> T:
-        """Ask a live session; once more if the first was gone before it did anything."""
+        """Send a request to a live session; repeat it if the first session did nothing with it."""
         session = await self._session(target)
         try:
             return await request(session)
@@ -218,7 +219,7 @@ class McpPool:
 
         if self._reaper is None:
             self._reaper = asyncio.create_task(self._keep_reaping())
-        self._tools.pop(key, None)  # the program may be another one by now
+        self._tools.pop(key, None)  # the program may have changed meanwhile
         return mcp_session.McpSession(
             target,
             self._limits.start_s,

@@ -1,6 +1,6 @@
-"""Finds tools by what they are for: BM25 over their names and descriptions.
+"""Finds tools by their purpose: BM25 over their names and descriptions.
 
-A server has tens of tools, and its list may change any time: an index is not worth its keeping.
+A server has tens of tools and its list may change at any time, so an index is not worth keeping.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import log
 
 from sleipnir.worker.mcp.tool import McpTool
 
-# The usual ones: how soon repeating a word stops to count, and how much length counts.
+# The usual values: how soon repeating a word stops counting, and how much length counts.
 _K1 = 1.2
 _B = 0.75
 
@@ -21,12 +21,12 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def search(tools: Sequence[McpTool], server: str, query: str, top_k: int) -> list[McpTool]:
-    """The tools that fit best, best first; the first ones of the list if none fits at all."""
+    """Return the best matching tools, best first; if none matches, the first ones listed."""
     documents = [Counter(_words(f"{t.name} {t.description} server:{server}")) for t in tools]
     scores = _scores(documents, set(_words(query)))
     ranked = sorted(range(len(tools)), key=lambda index: -scores[index])
     fitting = [tools[index] for index in ranked if scores[index] > 0]
-    # A server with two tools is asked for anything but their words.
+    # A query need not share a word with the few tools of a small server.
     return (fitting or list(tools))[:top_k]
 
 

@@ -1,7 +1,7 @@
-"""One live connection to an MCP server, kept by a task on the event loop.
+"""One live connection to an MCP server, owned by a task on the event loop.
 
-The SDK wants a connection closed by the task that opened it, so that task stays with it: it
-opens, waits until somebody asks it to stop or the server goes away, and closes.
+The SDK wants a connection closed by the task that opened it, so one task does both: it opens the
+connection, waits until it is told to stop or the server goes away, and closes it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sleipnir.worker.mcp.transports import Traces, connection
 
 T = TypeVar("T")
 
-# A list that goes on after this many pages, or tools, is a mistake of the server.
+# A list that goes on after this many pages, or tools, is a bug of the server.
 _MOST_PAGES = 100
 MOST_TOOLS = 5_000
 
-# So many mistakes are not looked at one by one: that would take longer than finding them.
+# If there are more errors, only their number is reported: listing them would take too long.
 _MOST_MISTAKES = 1_000
 
 
@@ -44,7 +44,7 @@ class SessionLost(Exception):
 
 
 class McpSession:
-    """A connection, from its opening to its end; it does not come back."""
+    """A connection, from opening to closing; it is not reopened."""
 
     def __init__(
         self,
@@ -54,25 +54,25 @@ class McpSession:
         clock: Callable[[], float],
         on_tools_changed: Callable[[], object],
     ) -> None:
-        """Begins to open; to be called on the event loop."""
+        """Start opening; must be called on the event loop."""
         self.target = target
         self.last_used = clock()
         self.requests = 0  # that are being waited for
-        self.tools_changed = 0  # how often the server said so
+        self.tools_changed = 0  # how often the server has reported it
         self._start_limit_s = start_limit_s
         self._check_limit_s = check_limit_s
         self._clock = clock
         self._forget_tools = on_tools_changed
         self._traces = Traces()
         self._client: Client | None = None
-        self._opened = asyncio.Event()  # or failed to
+        self._opened = asyncio.Event()  # also set if opening failed
         self._ending = asyncio.Event()
         self._failure: str | None = None
         self._task = asyncio.create_task(self._live())
 
     @property
     def over(self) -> bool:
-        """Whether nothing can be asked of it any more."""
+        """Whether it can no longer be used."""
         return self._ending.is_set()
 
     async def opened(self) -> None:
@@ -81,23 +81,23 @@ class McpSession:
         Raises:
             McpUnavailable: it could not be opened.
         """
-        with self._in_use():  # an idle one would be closed
+        with self._in_use():  # so that it is not closed as idle
             await self._opened.wait()
         if self._client is None:
             raise McpUnavailable(self._failure or "it was stopped")
 
     def end(self) -> asyncio.Task[None]:
-        """Close the connection, ending its program; wait for the task to know that it is so."""
+        """Close the connection and end its program; the returned task ends once that is done."""
         self._ending.set()
         if not self._opened.is_set():
             self._task.cancel()
         return self._task
 
     async def tools(self) -> tuple[McpTool, ...]:
-        """Ask the server what tools it has.
+        """List the server's tools.
 
         Raises:
-            SessionLost, McpFailed: it did not say.
+            SessionLost, McpFailed: it did not list them.
         """
         tools: list[McpTool] = []
         cursor: str | None = None
@@ -106,7 +106,7 @@ class McpSession:
             tools += [
                 McpTool(tool.name, tool.description or "", tool.input_schema)
                 for tool in page.tools
-                if tool.name  # models could not call one without
+                if tool.name  # models could not call a tool without a name
             ]
             if len(tools) > MOST_TOOLS:
                 raise McpFailed(f"it lists more than {MOST_TOOLS:,} tools")
@@ -116,7 +116,7 @@ class McpSession:
         return tuple(tools)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool; that it reports an error is a result.
+        """Call a tool; an error that the tool itself reports is a result.
 
         Raises:
             SessionLost, McpFailed: there is no result.
@@ -140,7 +140,7 @@ class McpSession:
             except McpFailed:
                 raise
             except Exception as error:
-                # What it answered does not fit its own declaration, or the protocol.
+                # Its answer violates its own declaration, or the protocol.
                 raise McpFailed(_in_words(error)) from error
 
     @contextmanager
@@ -161,7 +161,7 @@ class McpSession:
             return SessionLost("the server lost the session", refused=True)
         if error.message == _REFUSED and self._traces.http_error:
             return McpFailed(self._traces.http_error)
-        if _UNREADABLE.match(error.message):  # in many words of a library
+        if _UNREADABLE.match(error.message):  # the message is long and a library's
             return McpFailed("its answer does not fit the protocol")
         return McpFailed(error.message)
 
@@ -170,7 +170,7 @@ class McpSession:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._start_limit_s):
                     client = await stack.enter_async_context(self._new_client())
-                # The SDK's own check could hold up every connection, and the whole worker.
+                # The SDK's own check could block every connection, and the whole worker.
                 _replace_check(client, self._check_limit_s)
                 self._client = client
                 self._opened.set()
@@ -182,7 +182,7 @@ class McpSession:
                     await asyncio.wait([following])
         except TimeoutError:
             self._failure = self._with_traces(f"not ready after {self._start_limit_s:g} s")
-        except Exception as error:  # the SDK's, and those of whatever it uses
+        except Exception as error:  # raised by the SDK, or by anything it uses
             self._failure = self._with_traces(self._traces.http_error or _in_words(error))
         finally:
             self._ending.set()
@@ -192,7 +192,7 @@ class McpSession:
         return Client(
             connection(self.target, self._traces, self._ending.set),
             message_handler=self._heard,
-            cache=None,  # the pool's outlives the connection
+            cache=None,  # the pool has a cache that outlives the connection
             client_info=mcp_types.Implementation(name="sleipnir", version="1"),
         )
 
@@ -201,8 +201,8 @@ class McpSession:
             self._tools_did_change()
 
     async def _follow_changes(self, client: Client) -> None:
-        """Ask to hear of changed tools; servers of the older protocol tell unasked."""
-        # One that cannot be asked is asked for its list again in time anyway.
+        """Subscribe to changes of the tools; servers of the older protocol report them unasked."""
+        # If subscribing fails, the cached list still expires.
         with suppress(Exception):
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
@@ -217,9 +217,7 @@ class McpSession:
 
 
 def _replace_check(client: Client, limit_s: float) -> None:
-    """Have a tool's structured result checked against what the server declares where that can be
-    ended.
-    """
+    """Have structured results checked against declared schemas where a check can be aborted."""
     session: Any = client.session
 
     async def check(tool: str, result: mcp_types.CallToolResult) -> None:
@@ -245,15 +243,15 @@ async def _page(cursor: str | None, client: Client) -> mcp_types.ListToolsResult
     return await client.list_tools(cursor=cursor)
 
 
-# What the SDK makes of HTTP 404 where there was a session, and of other refusals by HTTP.
+# The SDK's messages for HTTP 404 within a session, and for other HTTP errors.
 _FORGOTTEN = "Session terminated"
 _REFUSED = "Server returned an error response"
-# What it makes of a message that is none, by HTTP.
+# The SDK's message for an invalid message over HTTP.
 _UNREADABLE = re.compile(r"Failed to parse [\w ]{1,40}: [0-9]+ validation error")
 
 
 def _in_words(error: BaseException) -> str:
-    """The first cause in a group of errors, which is what the SDK's tasks end with."""
+    """Describe the first cause in a group of errors, which the SDK's tasks end with."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError) and error.filename:

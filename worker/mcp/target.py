@@ -1,4 +1,4 @@
-"""Which server exactly: what two callers have to agree in to share one connection."""
+"""What two callers must have in common to share a connection."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server with all secrets put in, and where its program runs."""
+    """A server with all secrets resolved, and the directory its program runs in."""
 
     server: McpServer
-    cwd: Path | None = None  # stdio only
-    environment_names: tuple[str, ...] = ()  # more of the worker's variables it may see
+    cwd: Path | None = None  # for stdio only
+    environment_names: tuple[str, ...] = ()  # additional variables of the worker's that it may see
 
     @classmethod
     def of(
         cls, server: McpServer, workdir: Path, environment_names: tuple[str, ...] = ()
     ) -> Target:
-        """The server as a run in `workdir` uses it."""
+        """Return the server as a run in `workdir` uses it."""
         if server.type != "stdio":
             return cls(server)
         cwd = workdir / Path(server.cwd).expanduser() if server.cwd else workdir
@@ -30,5 +30,5 @@ class Target:
 
     @property
     def key(self) -> str:
-        """Equal for targets that may share a connection."""
+        """Return a key that is equal for targets that may share a connection."""
         return json.dumps([asdict(self.server), str(self.cwd)], sort_keys=True)

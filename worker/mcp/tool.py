@@ -14,4 +14,4 @@ class McpTool:
 
     name: str
     description: str
-    parameters: Mapping[str, Any]  # the JSON Schema of its arguments
+    parameters: Mapping[str, Any]  # JSON Schema of its arguments

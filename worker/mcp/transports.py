@@ -1,4 +1,4 @@
-"""How a server is reached: its program, streamable HTTP, or the older HTTP with events (SSE)."""
+"""The ways to reach a server: its program, streamable HTTP, or the older HTTP with SSE."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from sleipnir.worker.sandbox.child_process import GRACE_S, base_environment
 
 logger = logging.getLogger("sleipnir.mcp")
 
-# What fails is told to whoever called; the SDK would log it once more, as a traceback.
+# Failures are reported to the caller; the SDK would log them again, with a traceback.
 logging.getLogger("mcp").setLevel(logging.CRITICAL)
-# It logs addresses, and there may be a secret in them.
+# It logs URLs, which may contain a secret.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 _CONNECT_LIMIT_S = 30.0
@@ -52,13 +52,13 @@ _TOO_MUCH_UNASKED = b"more than %d messages a minute that nobody asked for" % MO
 
 @dataclass(slots=True)
 class Traces:
-    """What a connection leaves behind that says more about a failure than its exception."""
+    """Evidence of a connection that explains a failure better than its exception."""
 
     stderr: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LINES_KEPT))
-    http_error: str | None = None  # the last refusal of an HTTP server
+    http_error: str | None = None  # the last error response of an HTTP server
 
     def last_lines(self) -> list[str]:
-        """What its program said last on stderr, fit to be shown."""
+        """Return the last lines of its program's stderr, fit to be shown."""
         return list(map(_shown, self.stderr))
 
 
@@ -66,7 +66,7 @@ class Traces:
 async def connection(
     target: Target, traces: Traces, on_end: Callable[[], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The two streams of messages from and to a server; `on_end` tells that it went away."""
+    """Open the two streams of messages from and to a server; `on_end` is called if it goes away."""
     server = target.server
 
     def too_much(what: bytes) -> None:
@@ -120,20 +120,20 @@ async def _streams_of(target: Target, traces: Traces, mark: str) -> AsyncIterato
         )
         try:
             async with stdio_client(parameters, errlog=errlog) as streams:
-                errlog.close()  # the program's end is the only one left: it ends with it
+                errlog.close()  # now only the program holds the pipe, so reading ends with it
                 yield streams
         finally:
             log[0].close()
 
 
-# Says that a message was too long; of the server whose program the current task reads from.
+# Called if a message was too long; for the server whose program the current task reads from.
 _TOO_LONG_CAME: ContextVar[Callable[[], None]] = ContextVar("_TOO_LONG_CAME")
 
 
 class _Lines(TextReceiveStream):
     """What a program writes, up to a line that is too long for a message."""
 
-    _line = 0  # characters since the last end of one
+    _line = 0  # characters since the last line end
 
     async def receive(self) -> str:
         text = await super().receive()
@@ -146,14 +146,14 @@ class _Lines(TextReceiveStream):
 
 
 messages.install()
-# The SDK has no parameter for it.
+# The SDK has no parameter for this.
 mcp.client.stdio.TextReceiveStream = _Lines  # type: ignore[attr-defined]
 
 
 class StderrLog(asyncio.Protocol):
-    """Passes what a program says on stderr on to the worker's log, line by line.
+    """Forwards a program's stderr to the worker's log, line by line.
 
-    Of a program that says more than `_LINES_A_MINUTE` it tells how much more that was.
+    If the program writes more than `_LINES_A_MINUTE`, only the number of further lines is logged.
     """
 
     def __init__(
@@ -231,14 +231,14 @@ def _http_client(headers: dict[str, str] | None, traces: Traces) -> httpx2.Async
             traces.http_error = f"HTTP {response.status_code} {response.reason_phrase}"
         bounded(response)
 
-    # How long an answer may take is the caller's to say.
+    # The caller decides how long an answer may take.
     timeout = httpx2.Timeout(_CONNECT_LIMIT_S, read=None)
     headers = {**(headers or {}), "Accept-Encoding": "identity"}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [note]})
 
 
 class _Watched:
-    """A stream of messages that says when it ends."""
+    """A stream of messages that reports when it ends."""
 
     def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
         self._stream = stream

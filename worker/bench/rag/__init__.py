@@ -1,1 +1,1 @@
-"""`sleipnir bench rag`: how well and how fast knowledge bases find what is asked for."""
+"""`sleipnir bench rag`: how fast knowledge bases are, and how well they find what is asked for."""

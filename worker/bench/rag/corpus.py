@@ -1,6 +1,7 @@
-"""What is searched: the docstrings of installed packages, a document for each of their modules.
+"""The corpus: docstrings of installed packages, one document per module.
 
-They are read, not imported: the same text on every machine that has the versions of the lock file.
+They are read without importing the modules: the text is the same on every machine that has the
+versions of the lock file.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class NoCorpus(SleipnirError):
-    """What a benchmark searches is not installed."""
+    """A package of the benchmark's corpus is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPlace:
-    """Where something is described."""
+    """The place where something is described."""
 
-    source: str  # the file of a module, from its package on
-    name: str  # of the class or function in it, with dots
+    source: str  # path of a module, starting with its package
+    name: str  # dotted name of the class or function in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Corpus:
 
 
 def corpus(packages: Sequence[str] = PACKAGES) -> Corpus:
-    """All documents of packages, in the order of their sources.
+    """Return the documents of packages, in the order of their sources.
 
     Raises:
         NoCorpus: a package is missing.
@@ -66,7 +67,8 @@ def corpus(packages: Sequence[str] = PACKAGES) -> Corpus:
 
 
 def _root(package: str) -> Path:
-    found = PathFinder.find_spec(package)  # what is imported may hide its own place
+    # without importing: an imported package may hide its location
+    found = PathFinder.find_spec(package)
     if found is None or not found.submodule_search_locations:
         raise NoCorpus(f"its documentation is searched, and it is not installed: {package}")
     return Path(found.submodule_search_locations[0])
@@ -74,12 +76,12 @@ def _root(package: str) -> Path:
 
 def _parsed(file: Path) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # older than what Python allows by now
+        warnings.simplefilter("ignore")  # about syntax that newer versions of Python warn of
         return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _docstrings(module: ast.Module) -> Iterator[tuple[str, str]]:
-    """Name and docstring of all that has one, in the order of the file; the module has no name."""
+    """Yield name and docstring of everything that has one, in file order; a module's name is ""."""
     if docstring := ast.get_docstring(module):
         yield "", docstring
     yield from _docstrings_below(module, "")

@@ -1,4 +1,4 @@
-"""What a `rag` node costs whose knowledge base is open, beside a node that does nothing."""
+"""What a `rag` node with an open knowledge base costs, compared with a node that does nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sleipnir.worker.knowledge.index import Index, chunks_of, write_index
 from sleipnir.worker.knowledge.search import search
 
 _PACKAGES = ("click",)
-_NODES = 20  # in a row, that all search in the same texts
+_NODES = 20  # in a row, all searching the same texts
 _ROUNDS = 10
 _TOP_K = 5
 _QUERY = "add a switch to my command"
@@ -26,10 +26,10 @@ _SETTINGS = BuildSettings("none", 1000, 50)
 
 
 def warm_nodes() -> Iterator[Row]:
-    """A node that searches, one that does nothing, and the search alone.
+    """Measure a node that searches, one that does nothing, and the search alone.
 
     Raises:
-        NoCorpus: what is searched is not installed.
+        NoCorpus: the corpus is not installed.
     """
     searched = corpus(_PACKAGES)
     with open_arena() as arena:
@@ -65,7 +65,7 @@ def _write_agent(directory: Path, searched: Corpus) -> None:
 
 
 def _searches(arena: Arena, searched: Corpus) -> list[Sample]:
-    """The same search in this process."""
+    """Measure the same search in this process."""
     directory = arena.home / "index"
     directory.mkdir()
     chunks = list(chunks_of(searched.documents, _SETTINGS))

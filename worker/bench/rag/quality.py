@@ -26,36 +26,36 @@ REMEDY = "bm25s is not installed beside Sleipnir: pip install 'sleipnir[peers]'"
 SETTINGS = BuildSettings(LOCAL, 1000, 50)
 _TOP_K = 5
 
-# The best chunks for a question, best first, by position.
+# Returns the positions of the best chunks for a question, best first.
 Searcher = Callable[[str], Sequence[int]]
-# Of the first chunk that has a question's answer, from 1; None if it was not found.
+# The rank, from 1, of the first chunk with a question's answer; None if none was found.
 _Ranks: TypeAlias = "dict[KnownQuestion, int | None]"
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What one way to search finds among its first five chunks."""
+    """How well one way of searching does with its first five chunks."""
 
     name: str
-    kind: Kind | None  # of the questions; None: all
+    kind: Kind | None  # kind of the questions; None: all
     questions: int
     recall: float  # share of the questions whose answer is among them
-    mrr: float  # mean of 1 / rank of the first chunk that has it, 0 where none has
+    mrr: float  # mean of 1 / rank of the first chunk with the answer, 0 where none has it
 
 
 def is_installed() -> bool:
-    """Whether the other library is there."""
+    """Return whether the other library is installed."""
     return find_spec("bm25s") is not None
 
 
 def quality(packages: Sequence[str] = PACKAGES) -> Iterator[Quality]:
-    """Every way to search, for all questions about packages and for each kind of them.
+    """Yield every way of searching, for all questions about packages and for each kind of them.
 
-    Each package is a knowledge base of its own, and asked what is asked about it: which of them is
-    meant, not every question says.
+    Each package is a knowledge base of its own, and asked only questions about itself, as not every
+    question says which package is meant.
 
     Raises:
-        NoCorpus: what is searched is not installed.
+        NoCorpus: the corpus is not installed.
         KnowledgeFailed: the local embedding model is not installed.
     """
     ranks: dict[str, _Ranks] = {}
@@ -68,7 +68,7 @@ def quality(packages: Sequence[str] = PACKAGES) -> Iterator[Quality]:
 
 
 def _ranks_in(package: str) -> dict[str, _Ranks]:
-    """What each way to search finds for the questions about a package."""
+    """Return what each way of searching finds for the questions about a package."""
     searched = corpus((package,))
     chunks = list(chunks_of(searched.documents, SETTINGS))
     places = chunks_of_places(searched, chunks)
@@ -98,7 +98,7 @@ def _rank(found: Sequence[int], expected: set[int]) -> int | None:
 
 
 def chunks_of_places(searched: Corpus, chunks: Sequence[Chunk]) -> dict[AnswerPlace, set[int]]:
-    """Which chunks have a place: at least half of its text, or more of it than all others."""
+    """Return the chunks that contain each place: at least half of its text, or the largest part."""
     shares: dict[AnswerPlace, dict[int, float]] = {}
     places: dict[str, list[AnswerPlace]] = {}
     for place in searched.spans:
@@ -120,7 +120,7 @@ def chunks_of_places(searched: Corpus, chunks: Sequence[Chunk]) -> dict[AnswerPl
 
 
 def _searchers(index: Index, chunks: Sequence[Chunk]) -> dict[str, Searcher]:
-    """Ways to search, by name."""
+    """Return the ways of searching, by name."""
     numbers = {chunk.position: number for number, chunk in enumerate(chunks)}
 
     def fused(text: str) -> list[int]:
@@ -135,7 +135,7 @@ def _searchers(index: Index, chunks: Sequence[Chunk]) -> dict[str, Searcher]:
 
 
 def _bm25s(texts: Sequence[str]) -> Searcher:
-    """Plain BM25 of another library, with its own words and its English stop words."""
+    """Return plain BM25 of another library, with its own tokens and English stop words."""
     retriever: Any = bm25s.BM25(k1=1.5, b=0.75)
     quiet = {"stopwords": "en", "show_progress": False}
     retriever.index(bm25s.tokenize(list(texts), **quiet), show_progress=False)

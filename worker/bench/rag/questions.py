@@ -1,4 +1,4 @@
-"""Questions whose answers' places are known."""
+"""Questions with known places of their answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from sleipnir.records import dataclass
 from sleipnir.worker.bench.rag.corpus import AnswerPlace
 
-# In the words of the text, in others but for names, in others throughout.
+# In the words of the text; in other words except for names; in other words throughout.
 Kind: TypeAlias = Literal["verbatim", "natural", "reworded"]
 
 _FILE = Path(__file__).with_name("questions.txt")
@@ -25,7 +25,7 @@ class KnownQuestion:
 
 
 def questions() -> list[KnownQuestion]:
-    """All of them, in the order of their file, which says how they were made."""
+    """Return all questions, in the order of their file, which explains how they were made."""
     found: list[KnownQuestion] = []
     place = AnswerPlace("", "")
     for line in _FILE.read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""What building, opening and searching a knowledge base take, beside bare libraries."""
+"""What building, opening and searching a knowledge base take, compared with bare libraries."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _PEAK = "from sleipnir.worker.bench.rag.speed import print_peak; print_peak({cou
 
 
 def speed(count: int) -> Iterator[Row]:
-    """All that is measured with that many chunks.
+    """Yield all measurements with that many chunks.
 
     Raises:
-        NoCorpus: what the chunks are made of is not installed.
+        NoCorpus: the corpus that the chunks are made of is not installed.
     """
     chunks, vectors = texts.chunks(count), texts.vectors(count)
     bare = _times(1, lambda: _in_directory(lambda path: _bare_whoosh(path, chunks)))
@@ -57,7 +57,7 @@ def speed(count: int) -> Iterator[Row]:
 
 
 def _queries(index: Index, chunks: Sequence[Chunk], of: str) -> Iterator[Row]:
-    """Each leg and both, without the embedding of the query."""
+    """Yield queries of each leg and of both, without embedding the query."""
     asked = [question.text for question in questions()]
     vector = texts.vectors(1)
     assert index.vectors is not None, "it was written with vectors"
@@ -79,7 +79,7 @@ def _build(chunks: Sequence[Chunk], vectors: Matrix) -> None:
 
 
 def _memory(count: int) -> Row:
-    """What a build takes beside the chunks and vectors it is given, in KiB a chunk."""
+    """Measure a build's memory beyond the chunks and vectors it is given, in KiB per chunk."""
     code = _PEAK.format(count=count)
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
     kib = int(done.stdout)
@@ -87,10 +87,10 @@ def _memory(count: int) -> Row:
 
 
 def print_peak(count: int) -> None:
-    """In a process of its own: by how many KiB building raises the peak of its memory."""
+    """Print, in a process of its own, by how many KiB a build raises its peak memory."""
     chunks, vectors = texts.chunks(count), texts.vectors(count)
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = _peak_kib()
     _build(chunks, vectors)
     os.write(1, str(_peak_kib() - before).encode())
@@ -102,7 +102,7 @@ def _peak_kib() -> int:
 
 
 def _bare_whoosh(path: Path, chunks: Sequence[Chunk]) -> None:
-    """The keyword library as its documentation uses it."""
+    """Index with the keyword library as its documentation shows."""
     words = analysis.StemmingAnalyzer()
     schema = fields.Schema(text=fields.TEXT(analyzer=words, phrase=False))
     index = filestore.FileStorage(str(path)).create_index(schema)
@@ -114,7 +114,7 @@ def _bare_whoosh(path: Path, chunks: Sequence[Chunk]) -> None:
 
 
 def _fts5(chunks: Sequence[Chunk]) -> sqlite3.Connection:
-    """The keywords in another engine that could stand behind the same interface."""
+    """Index the keywords with another engine that could serve behind the same interface."""
     database = sqlite3.connect("")
     database.execute("CREATE VIRTUAL TABLE chunks USING fts5(text, tokenize='porter unicode61')")
     database.executemany("INSERT INTO chunks VALUES (?)", ((chunk.text,) for chunk in chunks))

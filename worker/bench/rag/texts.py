@@ -1,4 +1,4 @@
-"""As many chunks as one likes: words drawn as often as they occur in the documentation."""
+"""Any number of chunks, made of words as frequent as in the documentation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEED = 13
 
 
 def chunks(count: int) -> list[Chunk]:
-    """Chunks of about 1,000 characters, the same ones each time."""
+    """Return chunks of about 1,000 characters, the same ones each time."""
     words = [
         word
         for document in corpus(_PACKAGES).documents
@@ -34,12 +34,12 @@ def chunks(count: int) -> list[Chunk]:
 
 
 def vectors(count: int) -> Matrix:
-    """Vectors that stand for texts, each in a direction of its own."""
+    """Return vectors in random directions, to stand for those of texts."""
     made = np.random.default_rng(_SEED).standard_normal((count, DIMENSION), dtype=np.float32)
     return normalised(made)
 
 
 def in_turn(vectors: Matrix) -> EmbedChunks:
-    """Gives chunks these vectors, as they come."""
+    """Return a function that gives chunks these vectors, in order."""
     given = iter(vectors)
     return lambda chunks: np.stack([next(given) for _ in chunks])

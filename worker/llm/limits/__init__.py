@@ -1,1 +1,1 @@
-"""What a model call waits for before it is made."""
+"""The limits that a model call may have to wait for."""

@@ -1,4 +1,4 @@
-"""What a model call is going to use, as far as one can tell before it is made."""
+"""Estimates what a model call will use, before it is made."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from threading import Lock
 from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import ModelRequest
 
-# Of English text in most tokenizers; a rate limit needs no more than that.
+# In English text with most tokenizers, which is exact enough for a rate limit.
 _CHARACTERS_PER_TOKEN = 4
-# What counts is the last few dozen replies.
+# Weights roughly the last few dozen replies.
 _WEIGHT = 0.1
 
 
 def prompt_tokens(request: ModelRequest) -> int:
-    """A cheap estimate of a prompt's tokens."""
+    """Estimate a prompt's tokens cheaply."""
     parts = (*request.messages, *request.tools)
     characters = sum(len(json.dumps(part, ensure_ascii=False)) for part in parts)
     return characters // _CHARACTERS_PER_TOKEN + 1
@@ -24,18 +24,18 @@ def prompt_tokens(request: ModelRequest) -> int:
 
 @dataclass(slots=True)
 class ReplyLengths:
-    """How long each model's replies have been lately, as far as this worker has seen."""
+    """Mean reply lengths by model, as seen by this worker lately."""
 
-    assumed: int  # of a model that has not replied yet
+    assumed: int  # for a model that has not replied yet
     _means: dict[str, float] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def expected(self, model: str) -> int:
-        """The tokens of the model's next reply, if it is like the others."""
+        """Return the tokens expected of the model's next reply."""
         return round(self._means.get(model, self.assumed))
 
     def saw(self, model: str, tokens: int) -> None:
-        """A model replied."""
+        """Take the length of a reply into account."""
         with self._lock:
             mean = self._means.get(model, float(tokens))
             self._means[model] = mean + (tokens - mean) * _WEIGHT

@@ -1,7 +1,7 @@
-"""What stands before each model call: rates, slots, pauses and budgets of all workers together.
+"""The gate before each model call: rates, slots, pauses and budgets shared by all workers.
 
-A call that has to wait is told so and holds nothing meanwhile. Where nothing is configured and
-nothing is paused, no call costs a round trip: once a second the gate learns of changes.
+A call that has to wait is told so and holds nothing meanwhile. Where no limit is configured and
+nothing is paused, a call needs no round trip: the gate reads changes once a second.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ _RENEWALS_PER_LEASE = 3
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Permit:
-    """The right to make one call; to be told what the call used, or how it failed."""
+    """The right to make one call; it is told what the call used, or how it failed."""
 
     _gate: Gate
     grant: Grant
     _model: str
-    _counted: bool  # whether the limiter is to know what the call used
+    _counted: bool  # whether the limiter needs to know what the call used
     _began_at: float = field(default_factory=monotonic)
 
     def record_usage(self, usage: Usage) -> None:
-        """The model replied."""
+        """Report the usage of a call that succeeded."""
         self._gate.lengths.saw(self._model, usage.completion_tokens)
         if self._counted:
             self._gate.close(self, self._used(usage))
 
     def failed(self, failure: ModelCallFailed) -> None:
-        """The call failed.
+        """Report that the call failed.
 
         Raises:
-            MustWait: it is to be made again later: the failure passes within its max wait.
+            MustWait: make the call again later, as the failure may pass within its max wait.
         """
         provider, model = names_of(self._model)
         limited = [limit.name for limit in self.grant.reservation.limits]
@@ -83,10 +83,10 @@ class Permit:
 
 
 class Gate:
-    """The gate of one worker process; may be used from many threads at once.
+    """The gate of one worker process; thread-safe.
 
     Args:
-        wake: sends for a visit that rests, by run and visit: its turn has come.
+        wake: called with the run and visit of a waiting call when it is its turn.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Gate:
         self._wake = wake
         self._rules = Rules(settings, {})
         self._notices = Notices()
-        # A permit that is forgotten, by whatever mishap, must not be renewed for ever.
+        # Weak references: a permit that was lost must not be renewed forever.
         self._open: WeakSet[Permit] = WeakSet()
         self._lock = threading.Lock()
         self._renew_at = monotonic()
@@ -109,7 +109,7 @@ class Gate:
 
     @classmethod
     def of(cls, store: RunStore) -> Gate:
-        """The gate that calls of this store's runs go through."""
+        """Return a gate for the calls of this store's runs."""
         settings = store.settings
         limiter = RateLimiter(store.client, store.clock, kept_s=settings.retention_s)
         return cls(limiter, settings.models, store.parking.wake)
@@ -117,11 +117,11 @@ class Gate:
     # ---- one call
 
     def reserve(self, request: ModelRequest, caller: Caller, *, next_model: bool = False) -> Permit:
-        """Let a call go.
+        """Reserve what a call needs and return its permit.
 
         Args:
-            next_model: there is another model to ask, so a provider that is not to be had now
-                is a failure, not something to wait for.
+            next_model: whether another model can be asked; then an unavailable provider is a
+                failure, not something to wait for.
 
         Raises:
             MustWait: not now.
@@ -194,7 +194,7 @@ class Gate:
         return (prompt * price.prompt + completion * price.completion) / 1e6
 
     def _is_paused(self, reservation: Reservation) -> bool:
-        # Without a max wait no call waits for a pause, but for one that a person ordered.
+        # Without a max wait, a call waits only for a pause that a person ordered.
         heeds = reservation.max_wait_s > 0 or reservation.next_model
         return any(
             name in self._rules.paused or (heeds and name in self._notices.pauses)
@@ -204,7 +204,7 @@ class Gate:
     def close(
         self, permit: Permit, used: Used, failure: ProviderFailure | None = None
     ) -> Delay | None:
-        """Give back what a permit held; whether its call is to wait for another try."""
+        """Release what a permit holds; return the delay if its call is to be made again."""
         with self._lock:
             self._open.discard(permit)
         delay, woken = self._limiter.release(permit.grant, used, failure)
@@ -212,22 +212,22 @@ class Gate:
             self._wake(*visit_of(call))
         return delay
 
-    # ---- all the time
+    # ---- background
 
     def start(self) -> None:
-        """Learn of changes from now on, and renew what calls hold, on a thread of its own."""
+        """Start the thread that reads changes and renews what calls hold."""
         self.refresh()
         repeat(self._keep_up, _REFRESH_S, "limits")
 
     def refresh(self) -> None:
-        """Learn of live changes and of pauses."""
+        """Read changed limits and pauses."""
         notices = self._limiter.notices()
         if notices.changes != self._notices.changes:
             self._rules = Rules(self._settings, notices.changes)
         self._notices = notices
 
     def renew(self) -> None:
-        """Keep what the calls under way hold."""
+        """Renew what the calls under way hold."""
         with self._lock:
             held = [permit.grant for permit in self._open]
         self._limiter.renew(held)

@@ -1,1 +1,1 @@
-"""Model providers: the only place that knows litellm."""
+"""Model providers: the only package that knows litellm."""

@@ -1,4 +1,4 @@
-"""What a provider answered, in one shape whoever was asked and however it was reached."""
+"""A provider's answer in one form, whoever was asked and however."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest, Reranked
 
-# What of a message is texts: the words of the model, its thoughts under their two names, and why
-# it refuses. The rest is about the server.
+# The fields of a message that are texts: what the model says, its reasoning under both of its
+# names, and why it refuses. All others are about the server.
 SAID = ("content", "reasoning_content", "reasoning", "refusal")
 
-# Models whose servers do not tell their thoughts from their words begin with them.
+# How replies begin if the server does not separate the model's reasoning from its answer.
 _THOUGHTS = re.compile(r"<think(?:ing)?>(.*?)</think(?:ing)?>(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The message of a model, and what it says was used."""
+    """A model's message, and the usage it reports."""
 
     message: Message
-    usage: Usage  # its cost as the price list has it; None where it does not
+    usage: Usage  # its cost by the price list; None if not listed
 
 
 class ProviderClient(Protocol):
-    """A way to ask a model once; what is raised is explained by `failures`."""
+    """A way to ask a model once; `failures` explains what it raises."""
 
     def ask(
         self,
@@ -42,24 +42,24 @@ class ProviderClient(Protocol):
         """Ask, within the bounds that `transport` has for the calling thread."""
 
     def embed(self, texts: Sequence[str], endpoint: Endpoint) -> Embedded:
-        """Vectors of texts, within the same bounds."""
+        """Return the vectors of texts, within the same bounds."""
 
     def rerank(self, query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> Reranked:
-        """The best texts for a query, within the same bounds."""
+        """Return the best texts for a query, within the same bounds."""
 
     def missing_keys(self, endpoint: Endpoint) -> Sequence[str]:
-        """The environment variables that could hold the key this endpoint lacks."""
+        """Return the environment variables that could hold the key this endpoint lacks."""
 
 
 class NotACompletion(Exception):
-    """What came is JSON, but no reply of a model."""
+    """The response is JSON, but not a model's reply."""
 
     def __init__(self, received: object) -> None:
         super().__init__(f"Empty or invalid response from LLM endpoint. Received: {received!r}")
 
 
 class ErrorReply(Exception):
-    """The server told of an error in the place of a reply."""
+    """The server sent an error in place of a reply."""
 
     def __init__(self, error: object) -> None:
         self.body = error if isinstance(error, dict) else {"message": error}
@@ -67,10 +67,10 @@ class ErrorReply(Exception):
 
 
 def vectors_of(data: Any) -> Sequence[Sequence[float]]:
-    """The vectors in the data of a reply, in the order of their texts.
+    """Return the vectors in the data of a reply, in the order of their texts.
 
     Raises:
-        NotACompletion: there are none, or no numbers in them.
+        NotACompletion: there are none, or they are not numbers.
     """
     try:
         ordered = sorted(data, key=lambda item: item["index"])
@@ -80,13 +80,13 @@ def vectors_of(data: Any) -> Sequence[Sequence[float]]:
 
 
 def order_of(results: Any, count: int) -> Sequence[tuple[int, float]]:
-    """The places of texts in the results of a reranker with their scores, as they come.
+    """Return a reranker's results, positions of texts with their scores, in the order received.
 
     Args:
         count: how many texts there are.
 
     Raises:
-        NotACompletion: there are none, or not of these texts.
+        NotACompletion: there are none, or not for these texts.
     """
     try:
         order = [(int(item["index"]), float(item["relevance_score"])) for item in results]
@@ -100,7 +100,7 @@ def order_of(results: Any, count: int) -> Sequence[tuple[int, float]]:
 
 
 def tokens_reranked(reply: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The tokens a reranker counted in its request and its reply; None where it did not."""
+    """Return the tokens a reranker counted in its request and reply; None if it did not."""
     meta = _object(reply.get("meta"))
     counted = {**_object(meta.get("billed_units")), **_object(meta.get("tokens"))}
     counted |= _object(reply.get("usage"))
@@ -114,7 +114,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 def assistant_message(said: Mapping[str, Any]) -> Message:
-    """A message as the next request and the records want it: no nulls, calls with ids."""
+    """Return a message as the next request and the records need it: no nulls, calls with ids."""
     message = {name: value for name, value in said.items() if value is not None}
     message["role"] = "assistant"
     if "content" in message:
@@ -127,7 +127,7 @@ def assistant_message(said: Mapping[str, Any]) -> Message:
 
 
 def text_of(content: Any) -> str:
-    """A content that is a text, or comes in parts of which some are."""
+    """Return the text of a content, which is a string or a list of parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
@@ -137,7 +137,7 @@ def text_of(content: Any) -> str:
 
 
 def calls_of(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The calls in a message, or in a piece of one."""
+    """Return the calls in a message, or in a piece of one."""
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
         raise NotACompletion({"tool_calls": calls})
@@ -145,13 +145,13 @@ def calls_of(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def arguments_of(function: Mapping[str, Any]) -> str:
-    """The arguments of a called function; some servers send the object itself."""
+    """Return the arguments of a called function as text; some servers send an object instead."""
     arguments = function.get("arguments") or ""
     return arguments if isinstance(arguments, str) else json.dumps(_finite(arguments))
 
 
 def _with_thoughts_apart(message: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """What the model thought aloud is no part of what it said."""
+    """Separate a model's reasoning from its answer."""
     thoughts = _THOUGHTS.match(text) if text.startswith("<think") else None
     if thoughts is None or any(name in message for name in ("reasoning_content", "reasoning")):
         return {"content": text}
@@ -159,7 +159,7 @@ def _with_thoughts_apart(message: Mapping[str, Any], text: str) -> dict[str, Any
 
 
 def _by_id(calls: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of two calls with the same id the last one counts; some servers give no ids at all."""
+    """Return calls by id, the last one if ids repeat; some servers give no ids at all."""
     given = {str(call.get("id")) for call in calls}
     made_up = (each for each in (f"call_{number}" for number in count()) if each not in given)
     ids = [str(call.get("id") or next(made_up)) for call in calls]
@@ -170,12 +170,12 @@ def _by_id(calls: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def _without_index(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Its place is for putting pieces together; strict servers refuse it in requests."""
+    """Drop a call's `index`: it only serves to join pieces, and strict servers refuse it."""
     return {name: value for name, value in call.items() if name != "index"}
 
 
 def _named(call: Mapping[str, Any]) -> dict[str, Any]:
-    """A called function with its name and arguments, though the model left them out."""
+    """Return a called function with its name and arguments, even if the model left them out."""
     function = call.get("function") or {}
     if not isinstance(function, dict):
         raise NotACompletion({"function": function})
@@ -184,7 +184,7 @@ def _named(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """The value with null for numbers that JSON cannot hold: it is recorded, and sent again."""
+    """Replace numbers that JSON cannot hold by null, as the value is recorded and sent again."""
     match value:
         case float() if not isfinite(value):
             return None

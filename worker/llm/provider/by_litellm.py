@@ -1,4 +1,4 @@
-"""Whether litellm is there: where all models are asked directly, it may be left out."""
+"""Checks for litellm, which may be missing where all models are called directly."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from sleipnir.worker.llm.client import NotCalled
 
 
 def is_installed() -> bool:
-    """Whether it can be imported; that takes seconds, this does not."""
+    """Return whether litellm can be imported, without importing it, which takes seconds."""
     return find_spec("litellm") is not None
 
 
 def require_litellm(model: str) -> None:
-    """Check that a model that is asked by way of it can be asked.
+    """Check that a model that needs litellm can be called.
 
     Raises:
-        NotCalled: it is not installed.
+        NotCalled: litellm is not installed.
     """
     if not is_installed():
         raise NotCalled(

@@ -1,4 +1,4 @@
-"""Where models are reached, and as whom: what config.yaml and the secrets file say of it."""
+"""Where and with which keys models are called, as config.yaml and the secrets file say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sleipnir.worker.llm.client import (
     no_key,
 )
 
-# Its client insists on a key, even where the server wants none.
+# OpenAI's client insists on a key, even if the server needs none.
 _NO_KEY = "none"
 
 
@@ -24,7 +24,7 @@ class Endpoints:
     keys: ModelKeys
 
     def is_known(self, model: str) -> bool:
-        """Whether a model has an endpoint."""
+        """Return whether a model has an endpoint."""
         try:
             self.of(model)
         except NotCalled:
@@ -32,10 +32,10 @@ class Endpoints:
         return True
 
     def of(self, model: str) -> Endpoint:
-        """The endpoint of a model in its standard name.
+        """Return the endpoint of a model, given its standard name.
 
         Raises:
-            NotCalled: no such model is known, or it needs a key that is not there.
+            NotCalled: the model is unknown, or the key it needs is missing.
         """
         settings = self.keys.settings
         provider, _, name = model.partition(":")

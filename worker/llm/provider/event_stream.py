@@ -1,4 +1,4 @@
-"""Replies that come in pieces, as events of a stream."""
+"""Streamed replies, as server-sent events."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sleipnir.worker.llm.provider.answer import (
     text_of,
 )
 
-# More is no reply but a flood.
+# More calls than this are not a reply but a flood.
 _MOST_CALLS = 20_000
 
 
 def events(pieces: Iterable[bytes]) -> Iterator[str]:
-    """The data of each event of a stream whose lines all end in the same way."""
+    """Yield the data of each event of a stream whose line ends are uniform."""
     data: list[bytes] = []
     for line in _lines(pieces):
         if line.startswith(b"data:"):
@@ -45,7 +45,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Call:
-    """A call of a function, as far as it has come."""
+    """A function call, as far as it has arrived."""
 
     __slots__ = ("_arguments", "_function", "_said")
 
@@ -55,7 +55,7 @@ class _Call:
         self._arguments = StringIO()
 
     def add(self, piece: Mapping[str, Any], function: Mapping[str, Any], arguments: str) -> None:
-        # Servers that repeat an id or a name in each piece leave it empty at times.
+        # Servers that repeat an id or a name in each piece sometimes send it empty.
         self._said.update({name: value for name, value in piece.items() if value})
         self._function.update({name: value for name, value in function.items() if value})
         self._arguments.write(arguments)
@@ -66,22 +66,22 @@ class _Call:
 
 
 class StreamedReply:
-    """Puts a reply together from what its pieces add to it."""
+    """Assembles a reply from its pieces."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.usage: Any = None
-        self.is_complete = False  # whether the model has said that it is done
+        self.is_complete = False  # whether the model has said that it is finished
         self._limit_bytes = limit_bytes
         self._taken_bytes = 0
         self._texts: dict[str, StringIO] = {}
         self._calls: dict[int, _Call] = {}
 
     def take(self, piece: Any) -> str:
-        """Add a piece; returns what it adds to the text.
+        """Add a piece and return the text that it adds.
 
         Raises:
-            NotACompletion: it is no piece of a reply.
-            ReplyTooLarge: there is too much already.
+            NotACompletion: it is not a piece of a reply.
+            ReplyTooLarge: the reply exceeds its limit.
         """
         if not isinstance(piece, dict):
             raise NotACompletion(piece)
@@ -96,7 +96,7 @@ class StreamedReply:
         return self._add(delta)
 
     def message(self) -> dict[str, Any]:
-        """What has been said so far, as a reply that comes whole has it."""
+        """Return the message so far, in the form of one that was not streamed."""
         said: dict[str, Any] = {name: text.getvalue() for name, text in self._texts.items()}
         if self._calls:
             said["tool_calls"] = [self._calls[index].whole() for index in sorted(self._calls)]
@@ -118,7 +118,7 @@ class StreamedReply:
         if not isinstance(function, dict):
             raise NotACompletion(piece)
         if not isinstance(index, int):
-            # Some servers leave it out: what has a name begins another call.
+            # Some servers leave the index out: then a name begins another call.
             index = len(self._calls) - (0 if function.get("name") or not self._calls else 1)
         arguments = arguments_of(function)
         self._count(arguments)
@@ -136,7 +136,7 @@ class StreamedReply:
 
 
 def _first_choice(piece: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Of a model's several answers the first; none is in pieces about the whole reply."""
+    """Return the first of a model's choices; None in pieces about the reply as a whole."""
     choices = piece.get("choices") or []
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise NotACompletion(piece)

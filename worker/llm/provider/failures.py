@@ -1,4 +1,4 @@
-"""Puts what clients raise into words that say what happened, with the facts beside them.
+"""Explains what clients raise: one line of text, and the facts as attributes.
 
 litellm wraps every error of a provider's client in one of its own classes, some of them with
 made-up status codes, so the facts are taken from the exceptions further down the chain.
@@ -20,12 +20,12 @@ from sleipnir.worker.masking import mask
 
 E = TypeVar("E", bound=BaseException)
 
-# A server's page of HTML says no more after this many characters.
+# Beyond this many characters a server's HTML page says nothing new.
 MESSAGE_LIMIT = 1_000
 
-# litellm's and its clients' class names, which it puts in front of a message.
+# Class names of litellm and its clients, which it puts in front of messages.
 _WRAPPERS = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)(?: |$)")
-# How providers say that a prompt does not fit their model.
+# How providers say that a prompt exceeds their model's context.
 _TOO_LONG = re.compile(
     r"context.?(?:length|window)|maximum context|(?:prompt|input) is too long"
     r"|exceeds? the (?:maximum|available) (?:number of tokens|context)|too many (?:input )?tokens",
@@ -36,26 +36,26 @@ _MISSING_KEY = re.compile(r"api.?key|credential", re.IGNORECASE)
 
 _PAYMENT_REQUIRED = 402
 _TOO_MANY_REQUESTS = 429
-# A server that has too much to do; 529 is Anthropic's.
+# The server is overloaded; 529 is Anthropic's.
 _OVERLOADED = (503, 529)
-# What servers write where the status can no longer say it.
+# Codes that servers send in a stream, when the HTTP status is already sent.
 _STATUS_OF = {
     "insufficient_quota": _TOO_MANY_REQUESTS,
     "rate_limit_exceeded": _TOO_MANY_REQUESTS,
     "rate_limit_error": _TOO_MANY_REQUESTS,
     "overloaded_error": 529,
 }
-# What litellm makes of an error without a code.
+# litellm's status for an error without a code.
 _NO_CODE = 422
-# OpenAI says so in a code of its own. Others tell a quota from a rate in prose alone.
+# OpenAI has a code for an exhausted quota; others tell it from a rate limit in prose alone.
 _NO_QUOTA = "insufficient_quota"
 _QUOTA_WORDS = re.compile(r"insufficient_quota|quota|billing|credit balance", re.IGNORECASE)
 
 
 def failure_of(error: Exception, limit_s: float, missing_keys: Sequence[str]) -> ModelCallFailed:
-    """The failure of a model call that had `limit_s` seconds, as one line without secrets.
+    """Return the failure of a call that had `limit_s` seconds, as one line without secrets.
 
-    `missing_keys` names the environment variables that lack a key, should that be the cause.
+    `missing_keys` names the environment variables that lack a key, in case that is the cause.
     """
     chain = list(_chain(error))
     too_large = _first(chain, ReplyTooLarge)
@@ -72,7 +72,7 @@ def failure_of(error: Exception, limit_s: float, missing_keys: Sequence[str]) ->
 
 
 def _refused(response: httpx.Response, missing_keys: Sequence[str]) -> ModelCallFailed:
-    """The server answered with an error."""
+    """Return the failure for an HTTP error of the server."""
     status, error = response.status_code, _server_error(response)
     message = _message_of(error) or _body_text(response)
     text = f"HTTP {status}: {message}"
@@ -85,7 +85,7 @@ def _refused(response: httpx.Response, missing_keys: Sequence[str]) -> ModelCall
 
 
 def _told(error: Mapping[str, Any]) -> ModelCallFailed:
-    """The server told of an error where a reply was to be, under a status that says nothing."""
+    """Return the failure for an error in place of a reply, under a status that says nothing."""
     codes = (error.get("code"), error.get("type"))
     known = [_STATUS_OF[code] for code in codes if isinstance(code, str) and code in _STATUS_OF]
     status = codes[0] if isinstance(codes[0], int) else next(iter(known), None)
@@ -95,12 +95,13 @@ def _told(error: Mapping[str, Any]) -> ModelCallFailed:
 
 
 def _error_in_reply(chain: Sequence[BaseException]) -> Mapping[str, Any] | None:
-    """The error that a server told of where a reply was to be; None if there was none."""
+    """Return the error that a server sent in place of a reply; None if there was none."""
     for error in chain:
-        event = getattr(error, "body", None)  # of ErrorReply, and of openai's class of that kind
+        # set by ErrorReply, and by openai's class for the same
+        event = getattr(error, "body", None)
         if isinstance(event, dict):
             return event
-    # litellm has read it in a whole reply.
+    # litellm has found it in a reply that was not streamed.
     first = chain[-1]
     if type(first) is not Exception or not hasattr(first, "status_code"):
         return None
@@ -109,7 +110,7 @@ def _error_in_reply(chain: Sequence[BaseException]) -> Mapping[str, Any] | None:
 
 
 def _kind_of(status: int | None, error: object, message: str) -> FailureKind:
-    """What an error of the server's says of the provider."""
+    """Return which provider failure a server's error means."""
     if status == _PAYMENT_REQUIRED:
         return "quota_exceeded"
     if status == _TOO_MANY_REQUESTS:
@@ -124,11 +125,11 @@ def _kind_of(status: int | None, error: object, message: str) -> FailureKind:
 def _network_failure(
     chain: Sequence[BaseException], limit_s: float
 ) -> tuple[FailureKind, str] | None:
-    """What kept the request from being answered; None if it was never sent."""
+    """Return why the request was not answered; None if the network was not the cause."""
     at = _address(chain)
     if _first(chain, httpx.ConnectTimeout):
         return "unavailable", f"connecting{at} timed out"
-    # To Python this is a time-out too, but it is the kernel's: the way to the server is lost.
+    # ETIMEDOUT, a timeout to Python too, comes from the kernel: the server cannot be reached.
     if any(isinstance(error, OSError) and error.errno == ETIMEDOUT for error in chain):
         return "unavailable", f"Connection reset{at}: the server stopped responding"
     if stalled := _first(chain, StreamStalled):
@@ -137,7 +138,7 @@ def _network_failure(
         return "timed_out", f"timed out after {limit_s:.4g}s"
     if _first(chain, ConnectionRefusedError):
         return "unavailable", f"Connection refused{at}"
-    # A server that hangs up without an answer has reset the connection for all we can tell.
+    # If a server hangs up without answering, treat it as a reset connection.
     if _first(chain, ConnectionError) or _first(chain, httpx.RemoteProtocolError):
         return "unavailable", f"Connection reset{at}"
     if unreadable := _first(chain, httpx.DecodingError):
@@ -147,12 +148,12 @@ def _network_failure(
 
 
 def _local_failure(chain: Sequence[BaseException], missing_keys: Sequence[str]) -> str:
-    """What went wrong on this side of the connection, or with what came over it."""
+    """Return what went wrong on this side of the connection, or with the response."""
     if _first(chain, RecursionError):
         return "the server's answer is JSON that is nested too deeply"
     if broken := _first(chain, JSONDecodeError):
         return f"the server's answer is not JSON: {broken}"
-    # litellm's own for a stream that breaks off holds every other text again.
+    # litellm's error for a broken stream repeats the texts of all others.
     text = str(chain[1] if _is_mid_stream(chain[0]) and len(chain) > 1 else chain[0])
     if missing_keys and _MISSING_KEY.search(text):
         return no_key(missing_keys)
@@ -183,7 +184,7 @@ def _address(chain: Sequence[BaseException]) -> str:
 
 
 def _server_error(response: httpx.Response) -> Any:
-    """The error in the usual bodies: an object with a message, or that itself; None in others."""
+    """Return the error in a usual body: an object with a message, or that itself; else None."""
     try:
         body = response.json()
     except (ValueError, httpx.ResponseNotRead):
@@ -197,7 +198,7 @@ def _message_of(error: object) -> str | None:
 
 
 def _body_text(response: httpx.Response) -> str:
-    """The body, else the status in words."""
+    """Return the body, or the status in words."""
     try:
         return response.text.strip() or response.reason_phrase
     except httpx.ResponseNotRead:
@@ -205,7 +206,7 @@ def _body_text(response: httpx.Response) -> str:
 
 
 def _retry_after_s(response: httpx.Response) -> float | None:
-    """`Retry-After` in seconds; the form with a date is not used by model servers."""
+    """Return `Retry-After` in seconds; model servers do not use its form with a date."""
     for header, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = response.headers.get(header, "").strip()
         if _SECONDS.fullmatch(value):

@@ -1,7 +1,7 @@
-"""One call of a model: who is asked, within which bounds, and what becomes of its failure.
+"""One call of a model: which client makes it, within which bounds, and what its failure means.
 
-Whoever speaks OpenAI's protocol is asked directly, everybody else by way of litellm. The two
-clients answer in the same form; what stands around them is here, once.
+Servers that speak OpenAI's protocol are called directly, all others by way of litellm. Both clients
+answer in the same form; what they have in common is here.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from sleipnir.worker.llm.provider.transport import (
 )
 from sleipnir.worker.visit.cancellation import Cancellation
 
-# It takes seconds to import, and most workers need none of it.
+# Lazy: it takes seconds to import, and most workers do not need it.
 with lazy_imports():
     from sleipnir.worker.llm.provider import litellm_client
 
 T = TypeVar("T")
 
-# Of one reply: numbers written out take ten times their size.
+# Of one reply; numbers take ten times their size as text.
 _NUMBERS_BYTES = 128 * 1024 * 1024
 
 
@@ -63,7 +63,7 @@ def call(
     limit_bytes: int,
     stall_s: float,
 ) -> Reply:
-    """What `sleipnir.worker.llm.client.complete` does."""
+    """Implement `sleipnir.worker.llm.client.complete`."""
     limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
     client = _client_for(endpoint, request)
     values: dict[ContextVar[Any], Any] = {
@@ -88,7 +88,7 @@ def embed(
     endpoint: Endpoint,
     cancellation: Cancellation | None,
 ) -> Embedded:
-    """What `sleipnir.worker.llm.client.embed` does."""
+    """Implement `sleipnir.worker.llm.client.embed`."""
     embedded = _numbers(
         lambda client: client.embed(texts, endpoint), timeout_s, endpoint, cancellation
     )
@@ -103,7 +103,7 @@ def rerank(
     endpoint: Endpoint,
     cancellation: Cancellation | None,
 ) -> Reranked:
-    """What `sleipnir.worker.llm.client.rerank` does."""
+    """Implement `sleipnir.worker.llm.client.rerank`."""
 
     def ask(client: ProviderClient) -> Reranked:
         return client.rerank(query, texts, top_n, endpoint)
@@ -118,7 +118,7 @@ def _numbers(
     endpoint: Endpoint,
     cancellation: Cancellation | None,
 ) -> T:
-    """What a model says in numbers, all at once."""
+    """Call a model that answers in numbers, not streamed."""
     limit_s = LONGEST_CALL_S if timeout_s is None else timeout_s
     client: ProviderClient = openai_client
     if address_of(endpoint) is None:
@@ -139,18 +139,18 @@ def _numbers(
 
 
 def count_tokens(messages: Sequence[Message], endpoint: Endpoint) -> int | None:
-    """What `sleipnir.worker.llm.client.count_tokens` does."""
-    # To load the library takes seconds and 130 MB: more than a better count is worth.
+    """Implement `sleipnir.worker.llm.client.count_tokens`."""
+    # Loading litellm takes seconds and 130 MB, more than a better count is worth.
     if is_asked_directly(endpoint) or not is_installed():
         return None
     return litellm_client.count_tokens(messages, endpoint)
 
 
 def prepare(endpoint: Endpoint) -> None:
-    """Do now what the first call of a model would: it may take seconds."""
+    """Do what the first call of a model would do, which may take seconds."""
     if is_asked_directly(endpoint):
         openai_client.prepare()
-    elif is_installed():  # else the first call says so
+    elif is_installed():  # if it is missing, the first call says so
         load(litellm_client)
 
 
@@ -162,13 +162,13 @@ def _client_for(endpoint: Endpoint, request: ModelRequest) -> ProviderClient:
 
 def _litellm(endpoint: Endpoint) -> ProviderClient:
     require_litellm(endpoint.model)
-    load(litellm_client)  # the time it takes is not the call's
+    load(litellm_client)  # before the clock starts: loading does not count as the call's time
     return litellm_client
 
 
 @contextmanager
 def _bounded(limit_s: float, values: Mapping[ContextVar[Any], Any]) -> Iterator[None]:
-    """What the calling thread asks meanwhile is held to these bounds by the transport."""
+    """Hold the calling thread's requests to these bounds while the block lasts."""
     replies = ExitStack()
     values = {**values, REPLIES: replies, DEADLINE: monotonic() + limit_s}
     tokens = [(variable, variable.set(value)) for variable, value in values.items()]
@@ -181,10 +181,10 @@ def _bounded(limit_s: float, values: Mapping[ContextVar[Any], Any]) -> Iterator[
 
 
 def _with_cost(usage: Usage, endpoint: Endpoint) -> Usage:
-    """What the user says of prices comes first."""
+    """Return the usage with its cost; a configured price comes first."""
     if endpoint.price is not None:
         return replace(usage, cost_usd=at_price(usage, endpoint.price))
-    # A server of the user's may call its models what it likes: that is no price.
+    # On a user's own server model names are arbitrary, so the price list does not apply.
     return replace(usage, cost_usd=None) if _is_own_server(endpoint) else usage
 
 

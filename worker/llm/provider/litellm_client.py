@@ -1,6 +1,6 @@
-"""The only module that imports litellm, and the only one that knows its ways.
+"""The only module that imports litellm, and the only one that knows its peculiarities.
 
-Importing it takes seconds and some 130 MB, so that is done for models that need it.
+Importing it takes seconds and some 130 MB, so this is done only for models that need it.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from sleipnir.worker.llm.provider.model_catalog import ModelFacts
 from sleipnir.worker.llm.provider.pieces import Pieces
 from sleipnir.worker.llm.provider.transport import LONGEST_CALL_S, shared_transport
 
-# Read by litellm while it is imported: without these it fetches its price list and header
-# tables from the network, and loads whatever `.env` lies near the working directory.
+# Read by litellm while it is imported: without these it fetches its price list and header tables
+# from the network, and loads any `.env` near the working directory.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
 os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
-# A reply that says the same word a hundred times is one all the same, streamed or not.
+# A reply that repeats the same word a hundred times is valid, streamed or not.
 os.environ.setdefault("REPEATED_STREAMING_CHUNK_LIMIT", str(sys.maxsize))
 
 import httpx
 import litellm
-import openai.resources  # noqa: F401  (most providers' first call would import it, in 0.7 s)
+import openai.resources  # noqa: F401 (most providers' first call would import it, in 0.7 s)
 
-# A line or two of every call; of what fails the whole traceback, which comes as an exception as
-# well.
+# litellm logs a line or two for every call, and for failures the traceback of an exception that it
+# raises anyway.
 logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
 litellm.telemetry = False
-litellm.disable_streaming_logging = True  # an entry in a queue for each word
-litellm.suppress_debug_info = True  # no "give feedback" lines on stdout
+litellm.disable_streaming_logging = True  # it queues an entry for each word
+litellm.suppress_debug_info = True  # it prints "give feedback" lines to stdout
 litellm.disable_hf_tokenizer_download = True
-# litellm builds one HTTP client per provider and setting, each limited to 100 connections;
-# all of them share this transport instead.
+# litellm builds one HTTP client per provider and setting, each limited to 100 connections; all of
+# them share this transport instead.
 litellm.sync_transport = shared_transport()
 litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
 
@@ -61,7 +61,7 @@ litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_r
 def ask(
     request: ModelRequest, endpoint: Endpoint, listener: Listener | None, limit_bytes: int
 ) -> Answer:
-    """What `ProviderClient` promises."""
+    """Implement `ProviderClient.ask`."""
     arguments = _arguments(request, endpoint)
     if listener is None:
         response = litellm.completion(**arguments)
@@ -73,14 +73,14 @@ def ask(
 
 
 def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
-    """What `ProviderClient` promises."""
+    """Implement `ProviderClient.embed`."""
     response = litellm.embedding(input=list(texts), max_retries=0, **_place(endpoint))
     cost_usd = response._hidden_params.get("response_cost")
     return Embedded(vectors_of(response.data), _usage(response, cost_usd))
 
 
 def rerank(query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> Reranked:
-    """What `ProviderClient` promises."""
+    """Implement `ProviderClient.rerank`."""
     response = litellm.rerank(
         query=query,
         documents=list(texts),
@@ -94,7 +94,7 @@ def rerank(query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> 
 
 
 def missing_keys(endpoint: Endpoint) -> Sequence[str]:
-    """What `ProviderClient` promises."""
+    """Implement `ProviderClient.missing_keys`."""
     if endpoint.api_key is not None:
         return []
     missing = litellm.validate_environment(endpoint.model)["missing_keys"]
@@ -102,17 +102,17 @@ def missing_keys(endpoint: Endpoint) -> Sequence[str]:
 
 
 def count_tokens(messages: Sequence[Message], endpoint: Endpoint) -> int | None:
-    """The tokens of a prompt; None of a model that is not in litellm's table."""
+    """Count a prompt's tokens; None for a model that is not in litellm's table."""
     if facts_of(endpoint.model) == ModelFacts():
         return None
     return int(litellm.token_counter(model=endpoint.model, messages=list(messages)))
 
 
 def facts_of(model: str) -> ModelFacts:
-    """What litellm's table says of a model, by the name it has here; nothing if it is not in it."""
+    """Return what litellm's table says of a model, given our name for it; nothing if not listed."""
     try:
         known = litellm.get_model_info(model.replace(":", "/", 1))
-    except Exception:  # its own classes, by provider
+    except Exception:  # litellm's own classes, by provider
         return ModelFacts()
     return model_catalog.facts_in(known)
 
@@ -123,19 +123,19 @@ def _arguments(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
         settings["tools"] = [dict(tool) for tool in request.tools]
     return {
         **_place(endpoint),
-        # A copy: it adapts what it is given to the provider, and the conversation goes on.
+        # A copy, as litellm adapts the messages to the provider and the conversation goes on.
         "messages": json.loads(json.dumps([dict(message) for message in request.messages])),
         "max_retries": 0,
-        # Whether a model takes a setting is the provider's to say, not litellm's tables'.
+        # Whether a model takes a setting is up to the provider, not litellm's tables.
         "allowed_openai_params": list(settings),
         **settings,
     }
 
 
 def _place(endpoint: Endpoint) -> dict[str, Any]:
-    """Where and as whom to ask, and for how long."""
-    # A constant, because litellm keeps one client per distinct value; what holds the call to
-    # its limit is the deadline.
+    """Return where, with which key and for how long to ask."""
+    # A constant, because litellm keeps one client per distinct value; the deadline holds the call
+    # to its limit.
     arguments: dict[str, Any] = {"model": endpoint.model, "timeout": LONGEST_CALL_S}
     if endpoint.api_base is not None:
         arguments["api_base"] = endpoint.api_base
@@ -145,10 +145,10 @@ def _place(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _in_pieces(arguments: Mapping[str, Any], listener: Listener, limit_bytes: int) -> Any:
-    """The response as it is without streaming, put together from its pieces."""
+    """Stream a response, and return it as if it had not been streamed."""
     try:
-        # Not every provider knows the wish for a count of tokens; all settings that the caller
-        # gave are allowed, so nothing else can be dropped.
+        # Not every provider supports `stream_options`. All settings that the caller gave are
+        # allowed, so nothing else can be dropped.
         stream = litellm.completion(
             **arguments, stream=True, stream_options={"include_usage": True}, drop_params=True
         )
@@ -163,10 +163,10 @@ def _in_pieces(arguments: Mapping[str, Any], listener: Listener, limit_bytes: in
 
 
 def _cost_usd(response: Any, model: str) -> float | None:
-    """What litellm counts for a whole reply on its own."""
+    """Return the cost that litellm computes for a reply that was not streamed."""
     try:
         return float(litellm.completion_cost(response, model=model))
-    except Exception:  # its own classes, for a model without a price
+    except Exception:  # litellm's own classes, for a model without a price
         return None
 
 
@@ -174,7 +174,7 @@ def _message(response: Any) -> Message:
     if not response.choices:
         return assistant_message({"content": ""})
     message: dict[str, Any] = response.choices[0].message.model_dump(exclude_none=True)
-    # litellm's own, mostly empty: strict servers refuse the next turn's request over it.
+    # Added by litellm and mostly empty; strict servers refuse it in the next request.
     if not any((message.get("provider_specific_fields") or {}).values()):
         message.pop("provider_specific_fields", None)
     return assistant_message(message)

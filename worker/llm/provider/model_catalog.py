@@ -1,4 +1,4 @@
-"""What is known of models that are asked directly: litellm's table, read without importing it."""
+"""Facts about models that are called directly: litellm's table, read without importing litellm."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _THRESHOLD = re.compile(r"input_cost_per_token(_above_(\d+)(k?)_tokens)")
 class ModelFacts:
     """An entry of the table."""
 
-    mode: str | None = None  # by which protocol it is reached: chat, responses, completion …
-    longest_reply: int | None = None  # in tokens
-    # By how long the prompt has to be, in tokens, from the lowest; the first is of any.
+    mode: str | None = None  # the protocol by which it is called: chat, responses, completion …
+    longest_reply: int | None = None  # tokens
+    # Price for prompts longer than so many tokens, in ascending order; the first is for any.
     prices: tuple[tuple[int, Price], ...] = ()
-    is_cheaper_at_times: bool = False  # by hours and days, which only litellm knows how to read
+    is_cheaper_at_times: bool = False  # by hour or day; only litellm can read that
 
     @property
     def price(self) -> Price | None:
-        """Of a prompt of ordinary length."""
+        """The price for a prompt of ordinary length."""
         return self.prices[0][1] if self.prices else None
 
     def cost_usd(self, usage: Usage) -> float | None:
-        """What a call cost; None where the price is not known."""
+        """Return the cost of a call; None if the price is unknown."""
         due = [price for above, price in self.prices if usage.prompt_tokens > above]
         price = due[-1] if due else self.price
         return None if price is None else at_price(usage, price)
 
 
 def at_price(usage: Usage, price: Price) -> float:
-    """Tokens of the prompt include the cached ones."""
+    """Return the cost of a usage at a price; prompt tokens include the cached ones."""
     cached = price.prompt if price.cached is None else price.cached
     return (
         (usage.prompt_tokens - usage.cached_tokens) * price.prompt
@@ -50,7 +50,7 @@ def at_price(usage: Usage, price: Price) -> float:
 
 
 def facts_of(provider: str, model: str) -> ModelFacts:
-    """What the table says of a model, which may be nothing."""
+    """Return what the table says of a model, which may be nothing."""
     return _table().get(entry_key(provider, model), _NOTHING)
 
 
@@ -59,7 +59,7 @@ _NOTHING = ModelFacts()
 
 @cache
 def _table() -> Mapping[tuple[str, str], ModelFacts]:
-    """Of providers that are asked directly, by their names; empty where litellm is missing."""
+    """Return the table for providers that are called directly; empty if litellm is missing."""
     return {
         entry_key(provider, name): facts_in(entry)
         for name, entry in read_entries().items()
@@ -68,7 +68,7 @@ def _table() -> Mapping[tuple[str, str], ModelFacts]:
 
 
 def facts_in(entry: Mapping[str, Any]) -> ModelFacts:
-    """The facts of an entry as litellm writes it."""
+    """Return the facts in an entry of litellm's."""
     longest = entry.get("max_output_tokens")
     above = sorted(
         (int(match[2]) * (1_000 if match[3] else 1), match[1])
@@ -86,7 +86,7 @@ def facts_in(entry: Mapping[str, Any]) -> ModelFacts:
 
 
 def _price(entry: Mapping[str, Any], suffix: str, before: Price | None) -> Price | None:
-    """What is not given for longer prompts costs as it does for shorter ones."""
+    """Read a price; what is not given for longer prompts is as for shorter ones."""
 
     def per_million(key: str) -> float | None:
         given = entry.get(f"{key}{suffix}")

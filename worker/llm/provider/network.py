@@ -1,4 +1,4 @@
-"""Connections to model servers, on which nobody waits any longer than there is a use for."""
+"""Network connections to model servers whose reads can be cancelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CANCELLATION: ContextVar[Cancellation | None] = ContextVar("CANCELLATION", defau
 
 
 class Network(httpcore.NetworkBackend):
-    """As `inner`, with streams whose reads heed `CANCELLATION`."""
+    """Wraps `inner`; the reads of its streams end when `CANCELLATION` is set."""
 
     def __init__(self, inner: httpcore.NetworkBackend) -> None:
         self._inner = inner
@@ -66,6 +66,6 @@ class _Stream(httpcore.NetworkStream):
 
 def _hang_up(connection: socket.socket) -> None:
     """Make a read on another thread end at once, as if the server had hung up."""
-    with contextlib.suppress(OSError):  # it has just ended by itself
-        # Of the plain socket: that of TLS forgets its state, which the reader still needs.
+    with contextlib.suppress(OSError):  # it has just been closed
+        # On the plain socket: shutting down TLS discards state that the reader still needs.
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Asks models by OpenAI's protocol, over HTTP and without a library of the provider's."""
+"""Calls models by OpenAI's protocol over HTTP, without a provider's library."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _END = "[DONE]"
 def ask(
     request: ModelRequest, endpoint: Endpoint, listener: Listener | None, limit_bytes: int
 ) -> Answer:
-    """What `ProviderClient` promises."""
+    """Implement `ProviderClient.ask`."""
     address = address_of(endpoint)
     assert address is not None, f"{endpoint.model} is not asked directly"
     body = _body(request, address)
@@ -47,7 +47,7 @@ def ask(
 
 
 def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
-    """What `ProviderClient` promises."""
+    """Implement `ProviderClient.embed`."""
     address = address_of(endpoint)
     assert address is not None, f"{endpoint.model} is not asked directly"
     body = {"model": address.model, "input": list(texts), "encoding_format": "float"}
@@ -56,7 +56,7 @@ def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
 
 
 def rerank(query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> Reranked:
-    """What `ProviderClient` promises; the protocol is Cohere's, which such servers speak too."""
+    """Implement `ProviderClient.rerank`, by Cohere's protocol, which such servers speak too."""
     address = address_of(endpoint)
     assert address is not None, f"{endpoint.model} is not asked directly"
     body = {"model": address.model, "query": query, "documents": list(texts), "top_n": top_n}
@@ -67,7 +67,7 @@ def rerank(query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> 
 
 
 def missing_keys(endpoint: Endpoint) -> Sequence[str]:
-    """What `ProviderClient` promises."""
+    """Implement `ProviderClient.missing_keys`."""
     address = address_of(endpoint)
     if address is None or "Authorization" in address.headers:
         return ()
@@ -75,7 +75,7 @@ def missing_keys(endpoint: Endpoint) -> Sequence[str]:
 
 
 def prepare() -> None:
-    """Do now what the first call would."""
+    """Do what the first call would do."""
     _client()
     model_catalog.facts_of("openai", "")
 
@@ -102,12 +102,12 @@ def _body(request: ModelRequest, address: ModelAddress) -> dict[str, Any]:
 
 
 def _send(address: ModelAddress, url: str, body: Mapping[str, Any]) -> httpx.Response:
-    """The server's response, of which only the head may have come yet."""
+    """Send a request and return the response, of which only the head may have arrived."""
     client = _client()
     request = client.build_request(
         "POST",
         url,
-        # Half a character, as a state may hold, is no UTF-8: escaped it is JSON all the same.
+        # A lone surrogate, which a state may contain, is not UTF-8; escaped it is valid JSON.
         content=json.dumps(body),
         headers={"Content-Type": "application/json", **address.headers},
     )
@@ -119,7 +119,7 @@ def _send(address: ModelAddress, url: str, body: Mapping[str, Any]) -> httpx.Res
 
 
 def _whole(response: httpx.Response) -> dict[str, Any]:
-    """The completion that a response is.
+    """Read a completion that is not streamed.
 
     Raises:
         JSONDecodeError, RecursionError, NotACompletion, ErrorReply: it is something else.
@@ -154,10 +154,10 @@ def _answered(message: Mapping[str, Any], usage: Any, address: ModelAddress) -> 
 def _streamed(
     address: ModelAddress, body: Mapping[str, Any], listener: Listener, limit_bytes: int
 ) -> Answer:
-    """The answer, of whose text the listener hears as it comes."""
+    """Stream the answer; the listener gets its text as it arrives."""
     response = _send(address, address.url, body)
     if response.headers.get("Content-Type", "").startswith("application/json"):
-        # A server that does not stream, or has an error to tell.
+        # The server does not stream, or reports an error.
         answer = _answer(_whole(response), address)
         listener.on_text(answer.message.get("content", ""))
         return answer
@@ -175,7 +175,7 @@ def _streamed(
 
 
 def _usage(counted: Any, address: ModelAddress) -> Usage:
-    """What the server counted; the cost of what it did not count is not known."""
+    """Return the usage that the server reports; without one, its cost is unknown."""
     if not isinstance(counted, dict) or not counted:
         return Usage(cost_usd=None)
     details = counted.get("prompt_tokens_details")
@@ -184,7 +184,8 @@ def _usage(counted: Any, address: ModelAddress) -> Usage:
         counted.get("prompt_tokens"),
         counted.get("completion_tokens"),
         counted.get("cost") if address.asks_cost else None,
-        counted.get("prompt_cache_hit_tokens") if cached is None else cached,  # DeepSeek's name
+        # DeepSeek's name for it
+        counted.get("prompt_cache_hit_tokens") if cached is None else cached,
     )
     if usage.cost_usd is not None:
         return usage

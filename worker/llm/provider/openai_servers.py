@@ -1,7 +1,7 @@
-"""Whose models are asked by OpenAI's protocol, and where.
+"""The providers that are called by OpenAI's protocol, and their addresses.
 
-A provider is listed if litellm would send it just what we do; tests compare the two. Whoever wants
-the request in another form, or replies in one, is left to litellm.
+A provider is listed if litellm would send it exactly what we do; tests compare the two. Providers
+that need requests or send replies in another form are left to litellm.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sleipnir.worker.llm.client import OPENAI_COMPATIBLE, Endpoint
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Of a provider."""
+    """How a provider is called."""
 
-    base: str | None  # None: the variable says where it is
+    base: str | None  # None: given by `base_variable` only
     base_variable: str
-    key_variable: str = ""  # where the provider is not in PROVIDER_KEYS
-    # What is asked for beside the rest; then the server tells what the call cost.
+    key_variable: str = ""  # if the provider is not in PROVIDER_KEYS
+    # Added to requests so that the server reports the cost of a call.
     asks_cost: Mapping[str, Any] = field(default_factory=dict)
     # Settings that the provider knows under other names.
     translated: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ SERVERS: Final[Mapping[str, Server]] = {
     "together_ai": Server("https://api.together.ai/v1", "TOGETHER_AI_API_BASE"),
 }
 
-# As whom OpenAI itself is asked, where an account has several.
+# Which account OpenAI itself is called as, if there are several.
 _ACCOUNT_HEADERS: Final[Mapping[str, str]] = {
     "OPENAI_ORGANIZATION": "OpenAI-Organization",
     "OPENAI_PROJECT_ID": "OpenAI-Project",
@@ -62,7 +62,7 @@ _ACCOUNT_HEADERS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelAddress:
-    """Where a model is asked, by the name it has there."""
+    """Where a model is called, and its name there."""
 
     provider: str
     model: str
@@ -72,23 +72,23 @@ class ModelAddress:
 
     @property
     def url(self) -> str:
-        """Of chat completions."""
+        """The URL of chat completions."""
         return self.url_of("chat/completions")
 
     def url_of(self, service: str) -> str:
-        """A base may have a query, which stays behind the path."""
+        """Return a service's URL; a query in the base stays behind the path."""
         path, mark, query = self.base.partition("?")
         return f"{path.rstrip('/')}/{service}{mark}{query}"
 
     @property
     def is_openai(self) -> bool:
-        """Whether OpenAI itself answers, and not somebody in its place."""
+        """Whether OpenAI itself answers, and not a compatible server."""
         host = urlsplit(self.base).hostname or ""
         return host == "openai.com" or host.endswith(".openai.com")
 
 
 def address_of(endpoint: Endpoint) -> ModelAddress | None:
-    """Where an endpoint's model is asked directly; None if it is not."""
+    """Return where an endpoint's model is called directly; None if it is not."""
     provider, _, model = endpoint.model.partition("/")
     server = SERVERS.get(provider)
     if server is None:
@@ -108,7 +108,7 @@ def address_of(endpoint: Endpoint) -> ModelAddress | None:
 
 
 def key_variables(provider: str) -> Sequence[str]:
-    """The environment variables that may hold a provider's key."""
+    """Return the environment variables that may hold a provider's key."""
     own = SERVERS[provider].key_variable
     return PROVIDER_KEYS.get(provider) or ((own,) if own else ())
 

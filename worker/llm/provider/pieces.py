@@ -1,4 +1,4 @@
-"""The pieces of a streamed reply, kept in little memory until they are put together."""
+"""The pieces of a streamed reply, joined as they arrive to save memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from sleipnir.worker.llm.client import ReplyTooLarge
 
-# A piece takes some 4 kB around its one word. So many are joined at a time.
+# A piece takes some 4 kB for its one word, so this many are joined at a time.
 _JOINED = 256
-# What cannot be joined, as beginnings of calls; more is no reply but a flood.
+# Limit on pieces that cannot be joined, such as beginnings of calls; more is a flood.
 _MOST = 20_000
 
 _TEXTS = ("content", "reasoning_content")
 
 
 class Pieces:
-    """Pieces of litellm's, in order.
+    """litellm's pieces of a reply, in order.
 
-    `also` is a list that litellm keeps of them for itself.
+    `also` is a list of the same pieces that litellm keeps for itself; it is joined as well.
     """
 
     def __init__(self, limit_bytes: int, also: list[Any]) -> None:
@@ -31,14 +31,14 @@ class Pieces:
 
     @property
     def all(self) -> list[Any]:
-        """What they say together, in no more pieces than needed."""
+        """All pieces, joined as far as possible."""
         return self._lists[0]
 
     def take(self, piece: Any) -> str:
-        """Keep a piece; returns the text in it.
+        """Add a piece and return its text.
 
         Raises:
-            ReplyTooLarge: there is too much already.
+            ReplyTooLarge: the reply exceeds its limit.
         """
         self._lists[0].append(piece)
         delta = piece.choices[0].delta if piece.choices else None
@@ -70,7 +70,7 @@ def _texts(delta: Any) -> Iterator[str]:
 
 
 def _kind(piece: Any) -> tuple[str, int] | None:
-    """What a piece adds to: a text, or the arguments of a call; None if it says anything else."""
+    """Return what a piece adds to: a text, or the arguments of a call; None if anything else."""
     if len(piece.choices) != 1 or piece.choices[0].finish_reason or getattr(piece, "usage", None):
         return None
     said = piece.choices[0].delta.model_dump(exclude_none=True)
@@ -91,7 +91,7 @@ def _joined(kind: tuple[str, int] | None, pieces: Sequence[Any]) -> Sequence[Any
     if kind is None or len(pieces) == 1:
         return pieces
     name, _ = kind
-    # A copy: the other list holds the same objects.
+    # A copy, as the other list holds the same objects.
     first = pieces[0].model_copy(deep=True)
     delta = first.choices[0].delta
     if name in _TEXTS:

@@ -1,4 +1,4 @@
-"""What models cost and how long their replies may get: as configured, or in litellm's table."""
+"""Model prices and longest replies: as configured, or from litellm's table."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from sleipnir.worker.llm.provider.by_litellm import is_installed
 from sleipnir.worker.llm.provider.model_catalog import ModelFacts
 from sleipnir.worker.llm.provider.openai_servers import SERVERS
 
-# It takes seconds to import, and knows what the models of other providers are called in its table.
+# Lazy: it takes seconds to import; needed for the table's names of other providers' models.
 with lazy_imports():
     from sleipnir.worker.llm.provider import litellm_client
 
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """Of all models; asked only where there are budgets."""
+    """Prices of all models; consulted only if there are budgets."""
 
     settings: ModelSettings
 
     def price_of(self, model: str) -> Price | None:
-        """A model's price; None if it is not known."""
+        """Return a model's price; None if it is unknown."""
         configured = self.settings.prices.get(model)
         return self._facts_of(model).price if configured is None else configured
 
     def longest_reply(self, model: str) -> int | None:
-        """The most tokens of a model's reply; None if that is not known."""
+        """Return the most tokens a model's reply can have; None if unknown."""
         return self._facts_of(model).longest_reply
 
     def _facts_of(self, model: str) -> ModelFacts:

@@ -1,4 +1,4 @@
-"""Which failures of model calls are the provider's, and for how long its calls pause then."""
+"""Decides which failures of model calls are the provider's, and how long its calls pause."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sleipnir.worker.llm.client import ModelCallFailed
 def provider_failure_of(
     failure: ModelCallFailed, provider: str, model: str
 ) -> ProviderFailure | None:
-    """The failure of a provider behind that of a call; None for one of the call alone.
+    """Return the provider's failure behind a failed call; None if only that call failed.
 
-    A provider that cannot be reached, or that nothing is left to spend at, is so for all its
-    models; how many calls it takes is most often a model's own limit.
+    A provider that is unavailable, or whose quota is exceeded, is so for all its models; a rate
+    limit is mostly a model's own.
 
     Args:
         model: the name to count a throttled call against.

@@ -1,4 +1,4 @@
-"""Whether a model is asked directly, by OpenAI's protocol, or by way of litellm."""
+"""Decides whether a model is called directly, by OpenAI's protocol, or by way of litellm."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sleipnir.worker.llm.client import Endpoint, ModelRequest
 from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.openai_servers import SERVERS, ModelAddress, address_of
 
-# From this version on OpenAI takes functions together with reasoning at another address only,
-# whose requests have another form.
+# From this version on OpenAI takes functions together with reasoning only at another address, with
+# another form of requests.
 _SERIES = re.compile(r"gpt-(\d+)(?:\.(\d+))?")
 _TOO_NEW = (5, 4)
 
-# What OpenAI refuses at the top of a function's parameters.
+# Keywords that OpenAI refuses at the top level of a function's parameters.
 _REFUSED = frozenset({"oneOf", "anyOf", "allOf", "enum", "const", "not"})
 
 
 def is_asked_directly(endpoint: Endpoint, request: ModelRequest | None = None) -> bool:
-    """Whether our own client asks the model; without a request: as a rule."""
+    """Return whether our own client calls the model; without a request, whether it usually does."""
     address = address_of(endpoint)
     if address is None:
         return False
     facts = model_catalog.facts_of(address.provider, address.model)
-    # OpenAI has some models at another address than that of chat completions.
+    # OpenAI serves some models at other addresses than chat completions.
     if facts.is_cheaper_at_times or (
         address.provider == "openai" and facts.mode not in (None, "chat")
     ):
@@ -34,7 +34,7 @@ def is_asked_directly(endpoint: Endpoint, request: ModelRequest | None = None) -
 
 
 def _is_translated(request: ModelRequest, address: ModelAddress) -> bool:
-    """Whether the provider takes a request only in another form, in which litellm puts it."""
+    """Return whether the provider takes a request only in another form, which litellm knows."""
     if SERVERS[address.provider].translated & request.settings().keys():
         return True
     if not (address.is_openai and request.tools):
@@ -60,7 +60,7 @@ def _is_refused(parameters: Mapping[str, Any]) -> bool:
 
 
 def _patterns(schema: Any) -> Iterator[str]:
-    """All patterns in a schema, and a few things of that name that are none."""
+    """Yield all patterns in a schema, and possibly other values of that name."""
     if isinstance(schema, dict):
         pattern = schema.get("pattern")
         if isinstance(pattern, str):

@@ -1,4 +1,4 @@
-"""Connections to model servers: one pool for all calls, each held to its deadline and size."""
+"""Connections to model servers: one pool for all calls, with a deadline and a size limit each."""
 
 from __future__ import annotations
 
@@ -23,49 +23,49 @@ from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import REPLY_LIMIT_BYTES, STALL_S, ReplyTooLarge
 from sleipnir.worker.llm.provider.network import Network
 
-# Instant of the `monotonic` clock at which the calling thread's request has to be over.
+# When the calling thread's request must be over, on the `monotonic` clock.
 DEADLINE: ContextVar[float | None] = ContextVar("DEADLINE", default=None)
 
-# Most bytes of a reply to the calling thread's request.
+# Size limit of the reply to the calling thread's request.
 LIMIT_BYTES: ContextVar[int] = ContextVar("LIMIT_BYTES", default=REPLY_LIMIT_BYTES)
 
-# Closes the replies to the calling thread's requests. Whoever stops reading in the middle leaves
-# that to the garbage collector, and it may run while the same thread holds the lock of the pool,
-# which closing wants: neither this thread nor any other would ever ask a model again.
+# Closes the replies to the calling thread's requests. If a client stopped reading and left that to
+# the garbage collector, it might run while the same thread holds the pool's lock, which closing
+# needs: no thread could ever call a model again.
 REPLIES: ContextVar[ExitStack | None] = ContextVar("REPLIES", default=None)
 
-# Whether its reply is read as a stream of events, whatever it says of itself.
+# Whether the reply is read as a stream of events, whatever its content type.
 STREAMED: ContextVar[bool] = ContextVar("STREAMED", default=False)
 
-# How long such a stream may be silent once it has begun.
+# How long a stream may be silent once it has begun.
 LONGEST_STALL_S: ContextVar[float] = ContextVar("LONGEST_STALL_S", default=STALL_S)
 
-# A line for each HTTP request.
+# It logs a line for each HTTP request.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
-# A streamed reply comes a word at a time, and each word in an object of its own. What is in them
-# is counted by whoever puts them together.
+# A streamed reply arrives a word at a time, each in an object of its own, so its raw size may be
+# larger; the text itself is limited where the pieces are assembled.
 _FRAMING = 8
 
-# An event of a stream has a line or three.
+# Events usually have between one and three lines.
 _EVENT_LINES = 1_000
 _EVENT_END = b"\n\n"
 
-# A compressed body is unpacked this much at a time: a few bytes may stand for a gigabyte.
+# A compressed body is decompressed this much at a time: a few bytes may expand to a gigabyte.
 _PIECE_BYTES = 64 * 1024
 
-# A call without any limit ends after this long: a lost connection must not hold a thread forever.
+# Limit of a call that has none: a lost connection must not hold a thread forever.
 LONGEST_CALL_S = 600.0
 
-# An unreachable host is noticed long before a slow answer would be given up.
+# Connecting to an unreachable host fails long before a slow answer would time out.
 CONNECT_LIMIT_S = 10.0
 
-# Hundreds of nodes may wait for models at once; what runs is bounded by the worker's threads.
-# Idle connections are kept long enough for a node's next call.
+# Hundreds of nodes may wait for models at once; the worker's threads bound what runs. Idle
+# connections are kept long enough for a node's next call.
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60.0)
 
-# A server that is gone without a word, as when a cable is pulled, is noticed after this long,
-# whether its answer is awaited or it is being sent to. A slow one answers the kernel's probes.
+# A server that vanished silently, as when a cable is pulled, is noticed after this long, whether
+# reading or writing. A slow one still answers the kernel's probes.
 _LOST_S = 30
 _PROBES_S = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 SOCKET_OPTIONS = [
@@ -73,7 +73,7 @@ SOCKET_OPTIONS = [
     *(
         (socket.IPPROTO_TCP, getattr(socket, name), value)
         for name, value in {**_PROBES_S, "TCP_USER_TIMEOUT": _LOST_S * 1000}.items()
-        if hasattr(socket, name)  # Linux has them all
+        if hasattr(socket, name)  # on Linux, all of them
     ),
 ]
 
@@ -89,8 +89,8 @@ class StreamStalled(httpx.ReadTimeout):
 
 
 def shared_transport() -> SharedTransport:
-    """The connections of this process, with certificates checked as its environment says."""
-    with _making:  # `cache` alone would let two threads make one each, and lose the other's
+    """Return this process's connections; certificates are checked as its environment says."""
+    with _making:  # with `cache` alone, two threads could each make one, and one would be lost
         return _only_transport()
 
 
@@ -100,9 +100,10 @@ def _only_transport() -> SharedTransport:
 
 
 def _verification() -> ssl.SSLContext | bool:
-    """Certificates: `SSL_CERT_FILE` and `SSL_CERT_DIR` as httpx has them, `SSL_VERIFY` as litellm.
+    """Return how to check certificates.
 
-    The latter is a file of certificates, or false.
+    `SSL_CERT_FILE` and `SSL_CERT_DIR` work as in httpx; `SSL_VERIFY`, a file of certificates or
+    false, as in litellm.
     """
     wanted = os.environ.get("SSL_VERIFY", "")
     if wanted.lower() == "false":
@@ -113,11 +114,11 @@ def _verification() -> ssl.SSLContext | bool:
 
 
 class SharedTransport(httpx.BaseTransport):
-    """What every client sends through, those of litellm as well.
+    """The transport of all clients, litellm's included.
 
-    httpx bounds each single read, so a server that keeps a line open with blanks could hold a
-    call forever, and it ignores the proxy variables for clients with a transport of their own;
-    both are dealt with here. It would also take a body of any size.
+    httpx limits each single read only, so a server that keeps sending blanks could hold a call
+    forever. It also ignores the proxy variables for clients with a transport of their own, and
+    takes bodies of any size. All three are handled here.
     """
 
     def __init__(self, verify: ssl.SSLContext | str | bool) -> None:
@@ -138,7 +139,7 @@ class SharedTransport(httpx.BaseTransport):
 
     def _response(self, request: httpx.Request) -> httpx.Response:
         transport = self._transport_for(request.url)
-        # Most servers heed this, and then nothing has to be unpacked.
+        # Most servers heed this, so that nothing has to be decompressed.
         request.headers["Accept-Encoding"] = "identity"
         ends_at = DEADLINE.get()
         if ends_at is None:
@@ -147,17 +148,17 @@ class SharedTransport(httpx.BaseTransport):
         request.extensions = {**request.extensions, "timeout": limits}
         response = transport.handle_request(request)
         stall_s = LONGEST_STALL_S.get() if STREAMED.get() and response.is_success else None
-        # httpcore looks this up once more, when the body is read.
+        # httpcore reads this again when the body is read.
         limits.update(_limits_until(ends_at))
         limits["read"] = min(limits["read"], stall_s or limits["read"])
         response.stream = _TimedStream(response.stream, ends_at, stall_s, request)
         return bounded(response)
 
     def close(self) -> None:
-        """Keeps the connections: clients are closed, and they all share this transport."""
+        """Keep the connections: clients get closed, but all of them share this transport."""
 
     def discard(self) -> None:
-        """Close the connections; nothing can be sent any more."""
+        """Close the connections; nothing can be sent afterwards."""
         for transport in (self._direct, *self._proxied.values()):
             transport.close()
 
@@ -172,14 +173,14 @@ def _transport(
     transport = httpx.HTTPTransport(
         verify=verify, limits=LIMITS, socket_options=SOCKET_OPTIONS, proxy=proxy
     )
-    # httpx has no parameter for what httpcore takes as one.
+    # httpx does not expose this parameter of httpcore.
     pool: Any = transport._pool
     pool._network_backend = Network(pool._network_backend)
     return transport
 
 
 def bounded(response: httpx.Response) -> httpx.Response:
-    """The same response, whose body is unpacked here and ends at the limit of its size."""
+    """Return the response with a body that is decompressed here and limited in size."""
     encoding = response.headers.pop("Content-Encoding", "identity").strip().lower()
     kind = response.headers.get("Content-Type", "").lower()
     limit_bytes = LIMIT_BYTES.get()
@@ -190,14 +191,14 @@ def bounded(response: httpx.Response) -> httpx.Response:
 
 @dataclass(slots=True)
 class _OpenEvent:
-    """What came of an event of a stream that has not ended yet.
+    """The part of a stream's event that has arrived so far.
 
-    Clients put it together line by line, each time as a whole, before anybody looks at it.
+    Clients join an event's lines, copying them each time, before anything else looks at it.
     """
 
     size: int = 0
     lines: int = 0
-    _tail: bytes = b""  # of what came before: an end may come in two pieces
+    _tail: bytes = b""  # end of the previous piece, as an event's end may be split
 
     def take(self, piece: bytes) -> None:
         seen = self._tail + piece
@@ -211,7 +212,7 @@ class _OpenEvent:
 
 
 def _with_one_line_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines of events may end in three ways, of which clients make events in different ways."""
+    """Make line ends uniform, as clients split events differently at each of the three kinds."""
     after_return = False
     for piece in pieces:
         rest = piece[1:] if after_return and piece.startswith(b"\n") else piece
@@ -220,7 +221,7 @@ def _with_one_line_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _SizedStream(httpx.SyncByteStream):
-    """A response body of so many bytes at most, as it is once unpacked."""
+    """A response body with a limit on its decompressed size."""
 
     def __init__(self, stream: object, limit_bytes: int, encoding: str, is_streamed: bool) -> None:
         assert isinstance(stream, httpx.SyncByteStream)
@@ -255,7 +256,7 @@ class _SizedStream(httpx.SyncByteStream):
             raise httpx.DecodingError(
                 f"the server's answer has the unsupported encoding '{self._encoding}'"
             )
-        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either kind, by its header
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by its header
         for packed in self._stream:
             while packed:
                 try:
@@ -266,7 +267,7 @@ class _SizedStream(httpx.SyncByteStream):
 
 
 class _TimedStream(httpx.SyncByteStream):
-    """A response body that must have arrived by a deadline, however busily it trickles in."""
+    """A response body that must have arrived by a deadline, even if it keeps trickling in."""
 
     def __init__(
         self, stream: object, ends_at: float, stall_s: float | None, request: httpx.Request
@@ -293,7 +294,7 @@ class _TimedStream(httpx.SyncByteStream):
 
 
 def _limits_until(ends_at: float) -> dict[str, float]:
-    # A socket takes zero for "do not block", so what is over gets a little.
+    # A socket takes zero as "do not block", so an expired limit becomes a tiny one.
     left = max(ends_at - monotonic(), 0.001)
     return {"connect": min(left, CONNECT_LIMIT_S), "read": left, "write": left, "pool": left}
 

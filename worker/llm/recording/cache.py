@@ -1,4 +1,4 @@
-"""Replies that are kept, and given again to whoever asks the same; the nodes say for how long."""
+"""The reply cache: equal requests get the same reply, for as long as their nodes say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USUAL_S = 86400.0
 
 
 def kept_for_s(*wishes: bool | float | None) -> float | None:
-    """How long replies are kept, by the first wish that is one; None: not at all."""
+    """Return how long to cache replies, by the first setting given; None: not at all."""
     wish = next((wish for wish in wishes if wish is not None), False)
     if isinstance(wish, bool):
         return USUAL_S if wish else None
@@ -25,16 +25,15 @@ def kept_for_s(*wishes: bool | float | None) -> float | None:
 
 
 class ReplyCache:
-    """The replies that all workers on one Redis keep."""
+    """The replies cached by all workers on one Redis."""
 
     def __init__(self, replies: CachedReplies) -> None:
         self._replies = replies
 
     def find(self, request: ModelRequest, caller: Caller) -> Reply | None:
-        """The reply to an equal request, at no cost.
+        """Return the cached reply to an equal request; it costs nothing.
 
-        A second attempt finds none: it may have been this very reply that the first one could do
-        nothing with.
+        A second attempt gets none, as the first may have failed because of this very reply.
         """
         if caller.cache_s is None or caller.attempt > 1:
             return None
@@ -42,10 +41,10 @@ class ReplyCache:
         return None if message is None else Reply(json.loads(message), NO_USAGE, "cached")
 
     def keep(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
-        """Keep a reply, unless it is blank."""
+        """Cache a reply, unless it is blank."""
         if caller.cache_s is None or not (reply.text.strip() or reply.calls):
             return
-        # A reply that cannot be kept, in a full Redis, is still one that was paid for.
+        # The reply counts even if it cannot be cached, as when Redis is full.
         with contextlib.suppress(RedisError):
             self._replies.keep(_digest(request), encode(reply.message), caller.cache_s)
 

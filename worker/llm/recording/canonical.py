@@ -1,8 +1,8 @@
-"""What makes two requests the same: one JSON form of them, and its digest.
+"""What makes two requests equal: their canonical JSON, and its digest.
 
-The names of fields may come in any order; everything else counts, the order of messages and
-tools and the ids of calls included. Those ids are in the model's replies, so a conversation whose
-replies are kept has the same ones again.
+The order of fields does not matter; everything else does, including the order of messages and tools
+and the ids of calls. These ids come from the model's replies, so a conversation with cached replies
+has the same ones again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sleipnir.worker.llm.client import ModelRequest
 
 
 def canonical(request: ModelRequest) -> dict[str, Any]:
-    """A request as JSON of one form; settings that are left to the provider are left out."""
+    """Return a request as canonical JSON; settings left to the provider are omitted."""
     return {
         "model": request.model,
         "messages": [dict(message) for message in request.messages],
@@ -26,6 +26,6 @@ def canonical(request: ModelRequest) -> dict[str, Any]:
 
 
 def digest_of(canonical_request: Mapping[str, Any]) -> str:
-    """The name that equal requests have in common."""
+    """Return the name that equal requests have in common."""
     text = json.dumps(canonical_request, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

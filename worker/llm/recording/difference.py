@@ -1,4 +1,4 @@
-"""How a request differs from a recorded one, in the lines that people would compare."""
+"""Shows how a request differs from a recorded one, as a diff of lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Request = Mapping[str, Any]
 
 
 def nearest(asked: _Request, recorded: Sequence[_Request]) -> _Request | None:
-    """The recorded request that has most lines in common with the one asked."""
+    """Return the recorded request that has most lines in common with the given one."""
     lines = Counter(_lines(asked))
 
     def distance(request: _Request) -> int:
@@ -28,7 +28,7 @@ def nearest(asked: _Request, recorded: Sequence[_Request]) -> _Request | None:
 
 
 def difference(recorded: _Request, asked: _Request) -> str:
-    """A short unified diff of two requests."""
+    """Return a short unified diff of two requests."""
     lines = unified_diff(
         list(_lines(recorded)),
         list(_lines(asked)),

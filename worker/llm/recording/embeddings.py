@@ -1,4 +1,4 @@
-"""Recorded and replayed embeddings: a call a text, whatever batches the texts were sent in."""
+"""Recorded and replayed embeddings: one call per text, however the texts were batched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sleipnir.worker.llm.recording.redaction import redacted
 from sleipnir.worker.llm.recording.replay import Replay
 
 _VECTOR = "embedding"
-# As a recording has vectors, in base64.
+# How recordings hold vectors, in base64.
 _FLOATS = numpy.dtype("<f4")
 
 
@@ -38,7 +38,7 @@ def record_embeddings(
         data = base64.b64encode(numpy.asarray(vector, _FLOATS).tobytes()).decode()
         call = RecordedCall({_VECTOR: data}, request=_request(model, text, caller))
         call = replace(call, node=caller.node, usage=NO_USAGE if number else usage)
-        # A call that cannot be recorded, in a full Redis, is still one that was paid for.
+        # The call counts even if it cannot be recorded, as when Redis is full.
         with contextlib.suppress(RedisError):
             recordings.add(caller.root, f"{caller.key}:{number}", call)
 
@@ -46,10 +46,10 @@ def record_embeddings(
 def replay_embeddings(
     replay: Replay, model: str, texts: Sequence[str], caller: Caller, digest: str
 ) -> Embedded:
-    """The vectors that a recording has for texts, at no cost.
+    """Return the recorded vectors of texts; they cost nothing.
 
     Raises:
-        ModelCallFailed: it has none.
+        ModelCallFailed: there are none.
     """
     vectors = []
     for text in texts:

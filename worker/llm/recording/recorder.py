@@ -1,4 +1,4 @@
-"""Records what models are asked and reply, for runs that were submitted to be recorded."""
+"""Records what models are asked and reply, in runs submitted with recording on."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sleipnir.worker.llm.recording.redaction import redacted
 
 
 class Recorder:
-    """Adds calls to the recording of their run, without secrets."""
+    """Adds calls to the recording of their run, with secrets redacted."""
 
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
 
     def replied(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
-        """The model replied."""
+        """Record a reply."""
         if caller.recorded:
             message = redacted(dict(reply.message), caller.secrets)
             self._add(request, caller, RecordedCall(message, usage=reply.usage))
 
     def failed(self, request: ModelRequest, caller: Caller, failure: ModelCallFailed) -> None:
-        """There was no reply: the replaying run is to go the same way."""
+        """Record a failure, so that a replay takes the same course."""
         if caller.recorded:
             self._add(
                 request, caller, RecordedCall(error=redacted(failure.message, caller.secrets))
@@ -36,6 +36,6 @@ class Recorder:
     def _add(self, request: ModelRequest, caller: Caller, call: RecordedCall) -> None:
         asked = redacted(canonical(request), caller.secrets)
         call = replace(call, request=asked, node=caller.node)
-        # A call that cannot be recorded, in a full Redis, is still one that was paid for.
+        # The call counts even if it cannot be recorded, as when Redis is full.
         with contextlib.suppress(RedisError):
             self._recordings.add(caller.root, caller.key, call)

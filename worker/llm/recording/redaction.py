@@ -1,4 +1,4 @@
-"""Keeps secrets out of recorded calls, which are files that people share."""
+"""Removes secrets from recorded calls, which are files that people share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from sleipnir.worker.masking import mask
 
-# What calls and results refer to each other by: a mask in there would break a conversation.
+# Fields by which calls and results refer to each other: masking them would break a conversation.
 _REFERENCES = frozenset({"id", "name", "role", "tool_call_id", "type"})
 
 
 def redacted(value: Any, secrets: Sequence[str]) -> Any:
-    """JSON of the same shape without the secrets, the worker's own ones, and what looks like some.
+    """Return JSON of the same shape without these secrets, the worker's own, and likely ones.
 
     Equal values have equal redacted forms, so a redacted request is found by its redacted form.
     """
@@ -38,7 +38,7 @@ def _redacted(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def _spellings(secrets: Sequence[str]) -> Iterator[str]:
-    """Each secret as it is, and as it stands in the JSON of a call's arguments."""
+    """Yield each secret as it is, and as it appears in the JSON of a call's arguments."""
     for secret in secrets:
         yield from dict.fromkeys(
             (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])

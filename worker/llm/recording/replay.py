@@ -16,7 +16,7 @@ from sleipnir.worker.llm.recording.canonical import canonical, digest_of
 from sleipnir.worker.llm.recording.difference import difference, nearest
 from sleipnir.worker.llm.recording.redaction import redacted
 
-# Recordings are large, and the runs of a batch share one.
+# Recordings are large, but the runs of a batch share one.
 _LOADED_AT_ONCE = 8
 _ANY = "any"
 
@@ -36,19 +36,19 @@ class Recording:
             self._groups[_group_of(call)].append(call)
 
     def find(self, request: dict[str, Any], node: str) -> tuple[str, Sequence[RecordedCall]] | None:
-        """The calls that may reply to a request of a node, and the name of their group."""
+        """Return the calls that may reply to a node's request, and the name of their group."""
         for group in (digest_of(request), _of_node(node), _ANY):
             if group in self._groups:
                 return group, self._groups[group]
         return None
 
     def exactly(self, request: dict[str, Any]) -> RecordedCall | None:
-        """The call of this very request, if there is one."""
+        """Return the call of exactly this request, if there is one."""
         calls = self._groups.get(digest_of(request))
         return calls[0] if calls else None
 
     def requests(self) -> list[Any]:
-        """Every request there is a reply to."""
+        """Return all recorded requests."""
         first = (calls[0] for calls in self._groups.values())
         return [call.request for call in first if call.request is not None]
 
@@ -61,12 +61,12 @@ class Replay:
         self._load = lru_cache(_LOADED_AT_ONCE)(self._loaded)
 
     def reply_to(self, request: ModelRequest, caller: Caller, digest: str) -> Reply:
-        """What the recording of that digest has for a request.
+        """Return the reply to a request from the recording with that digest.
 
-        The n-th of a run's equal requests gets the n-th reply to it, or else the last one.
+        The n-th of a run's equal requests gets the n-th reply to it; after that, the last one.
 
         Raises:
-            NotRecorded: it has nothing.
+            NotRecorded: there is none.
             ModelCallFailed: as recorded.
         """
         asked = redacted(canonical(request), caller.secrets)
@@ -82,13 +82,13 @@ class Replay:
     def exactly(
         self, asked: dict[str, Any], caller: Caller, digest: str, what: str
     ) -> Mapping[str, Any]:
-        """What the recording of that digest has for this very request.
+        """Return the reply to exactly this request from the recording with that digest.
 
         Args:
-            what: names the request to people.
+            what: names the request in messages.
 
         Raises:
-            NotRecorded: it has nothing.
+            NotRecorded: there is none.
         """
         try:
             call = self._load(digest).exactly(asked)

@@ -21,7 +21,7 @@ _ORDER = "order"
 def request_of(
     model: str, query: str, texts: Sequence[str], top_n: int, caller: Caller
 ) -> dict[str, Any]:
-    """A request as a recording has it."""
+    """Return a request in the form recordings use."""
     asked = {"model": model, "query": query, "documents": list(texts), "top_n": top_n}
     request: dict[str, Any] = redacted(asked, caller.secrets)
     return request
@@ -35,7 +35,7 @@ def record_reranking(
         return
     reply = {_ORDER: [list(place) for place in reranked.order]}
     call = RecordedCall(reply, request=request, node=caller.node, usage=reranked.usage)
-    # A call that cannot be recorded, in a full Redis, is still one that was paid for.
+    # The call counts even if it cannot be recorded, as when Redis is full.
     with contextlib.suppress(RedisError):
         recordings.add(caller.root, caller.key, call)
 
@@ -43,10 +43,10 @@ def record_reranking(
 def replay_reranking(
     replay: Replay, request: dict[str, Any], caller: Caller, digest: str
 ) -> Reranked:
-    """The order that a recording has, at no cost.
+    """Return a recorded order; it costs nothing.
 
     Raises:
-        ModelCallFailed: it has none.
+        ModelCallFailed: there is none.
     """
     reply = replay.exactly(request, caller, digest, "order of these texts")
     try:
