@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Run
@@ -188,6 +191,132 @@ def test_trees_end_and_go_on_from_the_top_and_sessions_on_another_worker(
     (last,) = [each for each in server.requests if "How often?" in each.text]
     assert [each["content"] for each in last.messages][-3:] == ["Water!", "Watered.", "How often?"]
     assert_consistent(workers.store.client, runs=3 + 3 + 2)
+
+
+# Each call leaves the key that is the same for all its tries; `hold` ends when it may.
+HOLDING = '''
+import os, time
+
+
+def note(text: str) -> str:
+    """Write something down."""
+    with open("effects", "a") as file:
+        file.write(f"{os.environ['SLEIPNIR_IDEMPOTENCY_KEY']} {text}\\n")
+    return text
+
+
+def hold(text: str) -> str:
+    """Write something down, and take long."""
+    note(text)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    return text
+'''
+INBOX = calls(("agent__check_inbox", {}))
+
+
+def test_what_workers_had_received_outlives_all_of_them(
+    workers: Workers, server: ModelServer, tmp_path: Path
+) -> None:
+    """One child has a reply half carried out; the other has written to it; their parent waits."""
+
+    def tells(request: Request) -> Reply:
+        (name,) = re.findall(r"agent_worker_\w+", request.messages[-1]["content"])
+        told = ("agent__send_message", {"id": name, "message": "Mind the roots."})
+        return calls(told, ("hold", {"text": "planting"}))
+
+    nobody = calls(("agent__send_message", {"id": "?", "message": "Who is there?"}))
+    both = calls(("note", {"text": "digging"}), ("hold", {"text": "deeper"}))
+    converses(server, "Lead.", spawns("Dig.", "Plant."), collects_all, says("All done."))
+    converses(server, "Dig.", both, INBOX, says("Dug."))
+    converses(server, "Plant.", nobody, tells, says("Planted."))
+    workers.write_normal("worker", "instructions: You work.\n", {"tools.py": HOLDING})
+    started, effects = start(workers, 2), tmp_path / "effects"
+
+    run_id = workers.submit_normal(BOSS, prompt="Lead.", workdir=str(tmp_path))
+    wait_until(lambda: tries(effects).keys() == {"digging", "deeper", "planting"}, "both hold")
+    wait_until(lambda: workers.queries.steps(run_id) == 1, "their parent waits")
+    for worker in started:
+        worker.kill()
+    (tmp_path / "go").touch()
+    workers.start(**SETTINGS)
+    await_ends(workers, run_id)
+
+    assert workers.run(run_id).output == "All done."
+    assert len(server.requests) == 3 + 3 + 3  # no reply was asked for twice
+    written = tries(effects)
+    counts = {text: len(keys) for text, keys in written.items()}
+    assert counts == {
+        "digging": 1,
+        "deeper": 2,
+        "planting": 2,
+    }  # what was recorded is not done again
+    assert all(len(set(keys)) == 1 for keys in written.values())
+    (inbox,) = results(server, "Dig.")[2:]
+    messages = json.loads(inbox)["messages"]
+    assert [each["payload"]["content"] for each in messages] == ["Mind the roots."]
+    assert_consistent(workers.store.client, runs=3)
+
+
+def tries(effects: Path) -> dict[str, list[str]]:
+    """The keys of all tries of calls, by what they wrote down."""
+    found: dict[str, list[str]] = {}
+    for line in effects.read_text().splitlines() if effects.exists() else ():
+        key, text = line.split()
+        found.setdefault(text, []).append(key)
+    return found
+
+
+def test_a_child_waits_for_a_person_longer_than_any_worker_lives(
+    workers: Workers, server: ModelServer
+) -> None:
+    lead = spawns("Paint.")
+    converses(server, "Lead.", lead, collects_all, WELL, collects_any, says("All done."))
+    converses(server, "Paint.", COLOUR, says("Painted."))
+    workers.write_normal("worker", "escalation_timeout: 86400\n")
+    first = workers.start("--scheduler", **SETTINGS)
+
+    run_id = workers.submit_normal(BOSS, prompt="Lead.")
+    wait_until(lambda: is_asked(workers, run_id, 2), "a person is asked at both levels")
+    first.kill()
+    (child,) = workers.queries.children(run_id)
+    assert (workers.run(run_id).status, child.status) == ("waiting", "waiting")
+    workers.client.answer(child.run_id, "blue")
+    workers.client.answer(run_id, "go on", "user__input")
+    workers.start("--scheduler", **SETTINGS)
+    await_ends(workers, run_id)
+
+    assert workers.run(run_id).output == "All done."
+    assert results(server, "Paint.") == ['{"answer":"blue"}']
+    assert len(server.requests) == 5 + 2
+    assert_consistent(workers.store.client, runs=2)
+
+
+def test_a_hundred_children_and_those_that_are_refused(
+    workers: Workers, server: ModelServer
+) -> None:
+    gate = Gate()
+    jobs = [f"Job {number}." for number in range(101)]
+    converses(server, "Lead.", spawns(*jobs), collects_all, says("All done."))
+    converses(server, "Job 0.", spawns("Too deep."), gate.reply("Alone."))
+    converses(server, "Job", gate.reply("Did it."))
+    below = BOSS.replace("max_concurrent_agents: 4", "max_agent_depth: 1")
+    workers.write_normal("worker", below)
+    start(workers, 2)
+
+    run_id = workers.submit_normal(BOSS.replace("agents: 4", "agents: 100"), prompt="Lead.")
+    wait_until(lambda: workers.queries.steps(run_id) == 1, "all are spawned")
+    gate.open()
+    await_ends(workers, run_id)
+
+    assert workers.run(run_id).output == "All done."
+    *spawned, one_more = [json.loads(each) for each in results(server, "Lead.")][:101]
+    assert {each["status"] for each in spawned} == {"ok"}
+    assert "100 of your agents are alive; the limit is 100" in one_more["message"]
+    outputs = [child.output for child in workers.queries.children(run_id)]
+    assert outputs == ["Alone.", *["Did it."] * 99]
+    assert "nested 2 deep; the limit is 1" in results(server, "Job 0.")[0]
+    assert_consistent(workers.store.client, runs=101)
 
 
 def collects_any(request: Request) -> Reply:
