@@ -66,6 +66,8 @@ Of these the sums over stored root runs, whole numbers; a field that comes to 0 
 Of these who looks after the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last did, ms: until then no time was lost
+    {pNN}:watched  string  somebody has a list of runs or questions open, and is told of changes on
+                           the channel `sleipnir:changes`; expires in seconds
 Of limits of model calls, `{limits}:…`, all in one slot; all expire but `settings`:
     settings           hash    what `sleipnir limits` changed
     ahead              string  by how much the limits' clock is ahead of Redis', ms
@@ -132,6 +134,7 @@ INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"
 WORKERS = "sleipnir:workers"
 PROBE = "sleipnir:probe"
+CHANGES = "sleipnir:changes"
 QUEUE = "sleipnir"
 # As kombu names the lists of a queue's priorities.
 LANE_SEPARATOR = "\x06\x16"
@@ -140,6 +143,10 @@ LANES = 4
 TURN_MARK = "0"
 # Ids that begin with the same so many are in one index: 250 of a million runs.
 _DIGITS_OF_IDS = 3
+
+
+def watched_key(partition: str) -> str:
+    return f"{partition}:watched"
 
 
 def new_run_id() -> str:

@@ -54,7 +54,8 @@ class ServedSite:
         names: Collection[str] = (),
     ) -> None:
         self._proxies, self._names = proxies or Proxies(), names
-        self.site = Site(client, access or Access(key=KEY), prefix)
+        url = _url_of(client.store.client)
+        self.site = Site(client, access or Access(key=KEY), url, prefix)
         # Tests are quicker than people.
         self.site.reads = VisitorRates(AllowedRate(1_000_000, 1.0))
         self.site.acts = VisitorRates(AllowedRate(1_000_000, 1.0))
@@ -77,8 +78,7 @@ class ServedSite:
         await self._ended.wait()
         server.stop()
         await server.close_all_connections()
-        await self.site.hub.close()
-        self.site.close()
+        await self.site.close()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -133,6 +133,14 @@ class ServedSite:
                 method, path, found.status, found.headers.get("Content-Type", ""), found.text
             )
         return found
+
+
+def _url_of(redis: Any) -> str:
+    options = redis.connection_pool.connection_kwargs
+    database = f"db={options.get('db') or 0}"
+    if "path" in options:
+        return f"unix://{options['path']}?{database}"
+    return f"redis://{options['host']}:{options['port']}?{database}"
 
 
 def _frames(lines: Iterable[bytes]) -> Iterator[tuple[str, Any]]:

@@ -1,8 +1,9 @@
 """What has changed, for pages that are open: read once, however many look at it.
 
-Nobody watching, nothing is read. A frame is made once for each topic, and handed to everybody who
-watches it; who cannot keep up is told to load the page again. While Redis is away everybody is
-told so, and to load the page again when it is back.
+Nobody watching, nothing is read; a topic is looked at when something of it has changed. A frame is
+made once for each topic, and handed to everybody who watches it; who cannot keep up is told to
+load the page again. While Redis is away everybody is told so, and to load the page again when it
+is back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import field
 from typing import Any
@@ -29,6 +30,11 @@ MOST_TOPICS = 20
 _MOST_WAITING = 64
 # Before the next look after an error of Redis.
 _AFTER_ERROR_S = 2.0
+# The least time between two looks, and how many times as long as a look took.
+_LEAST_S = 0.1
+_TIMES_A_LOOK = 4.0
+# What nobody tells of, such as that a run was removed, is seen after that.
+AGAIN_S = 30.0
 
 Frame = tuple[str, str]  # event and data of a server-sent event
 
@@ -40,12 +46,13 @@ class Look:
     version: str  # differs if anything has changed
     document: Any
     is_final: bool = False  # nothing will change any more
-    pause_s: float = 0.5  # before the next one
+    again_s: float | None = None  # when to look again if nothing tells of a change; None: AGAIN_S
 
 
 CLOSED: Frame = ("closed", "")
 _RESYNC: Frame = ("resync", "{}")
 Looking = Callable[[str], Awaitable[Look]]  # takes the version that is known; "" at first
+Following = Callable[[Collection[str]], None]  # takes the topics that somebody watches now
 
 
 @dataclass(eq=False, slots=True)
@@ -70,12 +77,15 @@ class Hub:
 
     Args:
         look_at: how to look at a topic.
+        follow: has `changed` called for topics that somebody watches.
     """
 
-    def __init__(self, look_at: Callable[[str], Looking]) -> None:
+    def __init__(self, look_at: Callable[[str], Looking], follow: Following) -> None:
         self._look_at = look_at
+        self._follow_topics = follow
         self._watchers: dict[str, set[Watcher]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
         self._newest: dict[str, Frame] = {}
         self._away: dict[str, Frame] = {}  # of topics that cannot be looked at
 
@@ -99,8 +109,16 @@ class Hub:
                 if topic in known:
                     watcher.give(known[topic])
             if topic not in self._tasks:
-                self._tasks[topic] = asyncio.create_task(self._follow(topic))
+                self._changed[topic] = asyncio.Event()
+                self._tasks[topic] = asyncio.create_task(self._keep_looking(topic))
+        self._follow_topics(self._tasks.keys())
         return watcher
+
+    def changed(self, touches: Callable[[str], bool]) -> None:
+        """Look again at the topics that a change touches."""
+        for topic, event in self._changed.items():
+            if touches(topic):
+                event.set()
 
     def leave(self, watcher: Watcher) -> None:
         """Stop watching; a topic that nobody watches any more is not looked at."""
@@ -112,8 +130,10 @@ class Hub:
                 self._watchers.pop(topic, None)
                 self._newest.pop(topic, None)
                 self._away.pop(topic, None)
+                self._changed.pop(topic, None)
                 if task := self._tasks.pop(topic, None):
                     task.cancel()
+        self._follow_topics(self._tasks.keys())
 
     async def close(self) -> None:
         """Stop looking."""
@@ -124,9 +144,12 @@ class Hub:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _follow(self, topic: str) -> None:
-        look, version = self._look_at(topic), ""
+    async def _keep_looking(self, topic: str) -> None:
+        look, version, changed = self._look_at(topic), "", self._changed[topic]
+        now = asyncio.get_running_loop().time
         while True:
+            changed.clear()
+            began = now()
             try:
                 found = await look(version)
             except (SleipnirError, RedisError) as error:
@@ -146,7 +169,9 @@ class Hub:
                 self._give(topic, frame)
             if found.is_final:
                 return
-            await asyncio.sleep(found.pause_s)
+            await asyncio.sleep(max(_LEAST_S, _TIMES_A_LOOK * (now() - began)))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), found.again_s or AGAIN_S)
 
     def _give(self, topic: str, frame: Frame) -> None:
         for watcher in list(self._watchers.get(topic, ())):

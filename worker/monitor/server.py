@@ -97,7 +97,7 @@ def main() -> int:
         client = Client.connect(settings, agent_search(settings), acceptances)
     except SleipnirError as error:
         return _refuse(str(error), 7)
-    site = Site(client, access, arguments.prefix)
+    site = Site(client, access, settings.redis_url, arguments.prefix)
     return serve(settings, place, site, quiet=arguments.quiet, opens=arguments.open)
 
 

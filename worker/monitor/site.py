@@ -50,10 +50,11 @@ class Site:
     """Our pages over one Redis.
 
     Args:
+        redis_url: its address, to be told of changes there.
         prefix: where addresses begin; "" or a path such as `/sleipnir`.
     """
 
-    def __init__(self, client: Client, access: Access, prefix: str = "") -> None:
+    def __init__(self, client: Client, access: Access, redis_url: str, prefix: str = "") -> None:
         self.client = client
         self.access = access
         self.audit = AuditLog(client.store.client)
@@ -65,9 +66,9 @@ class Site:
         self.reads = VisitorRates(READS)
         self.acts = VisitorRates(ACTS)
         self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
-        self.topics = Topics(self)
+        self.topics = Topics(self, redis_url)
         self.task_events: TaskEvents | None = None  # of Flower, where it is served beside our pages
-        self.hub = Hub(self.topics.look_at)
+        self.hub = Hub(self.topics.look_at, self.topics.follow)
         self.figures = OwnFigures(lambda: self.hub.streams)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
 
@@ -110,8 +111,10 @@ class Site:
         """As `call`, and nobody waits for it."""
         self._threads.submit(function, *args, **kwargs)
 
-    def close(self) -> None:
-        """Let its threads go."""
+    async def close(self) -> None:
+        """Look at nothing any more, and let its threads go."""
+        await self.hub.close()
+        await self.topics.close()
         self._threads.shutdown(wait=False)
         self.bulk.close()
 

@@ -1,16 +1,25 @@
-"""What can be watched: a run, the list of runs, the inbox, an act on many runs."""
+"""What can be watched: runs, lists of them, questions, batches, workers, limits, acts on many runs.
+
+Runs and lists are looked at when Redis tells of a change. Of workers and limits nothing tells, as
+what they are made of changes with every call: these are looked at every few seconds, for everybody.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.store.clients.changes import ChangeFeed, ChangeKind
+from sleipnir.scheduler.views.batches import STATUSES
+from sleipnir.scheduler.views.engine import fleet_document, limits_document
 from sleipnir.scheduler.views.graph import graph_document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.hub import Look, Looking
@@ -22,15 +31,46 @@ if TYPE_CHECKING:
 
 _RUN = re.compile(r"run:([0-9a-f]{16})")
 _BULK = re.compile(r"bulk:([0-9a-f]{16})")
-# Between two looks at a list.
-_LIST_PAUSE_S = 2.0
+_BATCH = re.compile(r"batch:(.+)")  # its name as in an address: topics have commas between
+# Between two looks at what nothing tells of.
+_ENGINE_S = 5.0
+_BULK_S = 0.5
+_LISTS = ("runs", "batch:", "inbox")
+# How the topics begin that a change touches, but for an event of one run.
+_TOUCHED: Mapping[ChangeKind, tuple[str, ...]] = {
+    "run": ("runs", "batch:"),
+    "question": ("inbox",),
+    "lost": ("run:", *_LISTS),
+}
+
+
+def batch_topic(name: str) -> str:
+    """The topic of a batch."""
+    return f"batch:{quote(name, safe='')}"
 
 
 class Topics:
     """How to look at each."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, redis_url: str) -> None:
         self._site = site
+        self._feed = ChangeFeed(redis_url, self._told)
+
+    def follow(self, topics: Collection[str]) -> None:
+        """Be told of changes of these topics from now on."""
+        runs = [match[1] for topic in topics if (match := _RUN.fullmatch(topic))]
+        lists = any(topic.startswith(_LISTS) for topic in topics)
+        self._feed.follow(runs, lists=lists)
+
+    async def close(self) -> None:
+        """Be told of nothing."""
+        await self._feed.close()
+
+    def _told(self, kind: ChangeKind, run_id: str) -> None:
+        if kind == "event":
+            self._site.hub.changed(lambda topic: topic == f"run:{run_id}")
+        else:
+            self._site.hub.changed(lambda topic: topic.startswith(_TOUCHED[kind]))
 
     def look_at(self, topic: str) -> Looking:
         """The way to look at a topic.
@@ -42,16 +82,23 @@ class Topics:
             return RunTopic(self._site, match[1]).look
         if match := _BULK.fullmatch(topic):
             return self._of_bulk(match[1])
-        if topic == "runs":
-            return self._of(self._runs)
-        if topic == "inbox":
-            return self._of(self._inbox)
+        if match := _BATCH.fullmatch(topic):
+            return self._of(partial(self._batch, unquote(match[1])))
+        match topic:
+            case "runs":
+                return self._of(self._runs)
+            case "inbox":
+                return self._of(self._inbox)
+            case "fleet":
+                return self._of(self._fleet, _ENGINE_S)
+            case "limits":
+                return self._of(self._limits, _ENGINE_S)
         raise Refused(Problem(400, "bad_request", f"'{topic}' is not a topic"))
 
-    def _of(self, read: Callable[[], Mapping[str, Any]]) -> Looking:
+    def _of(self, read: Callable[[], Mapping[str, Any]], again_s: float | None = None) -> Looking:
         async def look(_: str) -> Look:
             document = await self._site.call(read)
-            return Look(_version(document), document, pause_s=_LIST_PAUSE_S)
+            return Look(_version(document), document, again_s=again_s)
 
         return look
 
@@ -59,7 +106,7 @@ class Topics:
         async def look(_: str) -> Look:
             found = self._site.bulk.find(bulk_id)
             document = {} if found is None else found.to_json()
-            return Look(_version(document), document, is_final=document.get("is_over", True))
+            return Look(_version(document), document, document.get("is_over", True), _BULK_S)
 
         return look
 
@@ -68,6 +115,19 @@ class Topics:
 
     def _inbox(self) -> dict[str, Any]:
         return {"questions": self._site.client.queries.count_questions()}
+
+    def _batch(self, name: str) -> dict[str, Any]:
+        tally = self._site.client.queries.batch_tallies([name])[0]
+        return {"counts": {status: tally.get(status, 0) for status in STATUSES}}
+
+    def _fleet(self) -> dict[str, Any]:
+        fleet = fleet_document(self._site.client)
+        workers = sorted((each["name"], each["busy"], each["taken"]) for each in fleet["workers"])
+        lengths = {name: queue["length"] for name, queue in fleet["queues"].items()}
+        return {"workers": workers, "queues": lengths, "unowned": fleet["unowned"]}
+
+    def _limits(self) -> dict[str, Any]:
+        return limits_document(self._site.client)
 
 
 class RunTopic:

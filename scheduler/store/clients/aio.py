@@ -39,7 +39,7 @@ class AsyncStore:
         self._store = store
         # Typed as sync and async in one by redis-py; others are those that were asked for it.
         self._redis: Any
-        self._redis, self._others = _connect(redis_url)
+        self._redis, self._others = connect_async(redis_url)
         self._contracts: dict[str, Contract] = {}
         self._commands = asyncio.Semaphore(_COMMANDS)
         self._waiting = asyncio.Semaphore(_WAITING)
@@ -124,7 +124,7 @@ class AsyncStore:
         return found
 
 
-def _connect(url: str) -> tuple[Redis, Sequence[Any]]:
+def connect_async(url: str) -> tuple[Redis, Sequence[Any]]:
     """A client that connects when it is first used, and those of the sentinels that it asks."""
     retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2, (ConnectionError,))
     # The event loop of a busy program delays a connection, which is not the fault of Redis.

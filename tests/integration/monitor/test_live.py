@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.store.connection import connect
+from sleipnir.scheduler.store.keys import CHANGES, partition_of, watched_key
+from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.worker.monitor import hub as hub_module
 from sleipnir.worker.monitor.hub import MOST_STREAMS, Hub, Look, Looking
 from sleipnir.worker.monitor.problems import Refused
 from tests.support.engine import Clock, Engine
@@ -49,10 +53,64 @@ def test_lists_tell_that_they_changed(engine: Engine, site: ServedSite) -> None:
     with site.stream("runs,inbox") as frames:
         first = {frame["topic"]: frame for _, frame in (next(frames), next(frames))}
         engine.finish(GRAPH, FILES)
-        changed = {frame["topic"]: frame for _, frame in (next(frames), next(frames))}
+        changed = dict(first)
+        while changed["inbox"]["questions"] == 0 or changed["runs"]["counts"]["waiting"] == 0:
+            _, frame = next(frames)
+            changed[frame["topic"]] = frame
 
     assert (first["inbox"]["questions"], first["runs"]["counts"]["waiting"]) == (0, 0)
     assert (changed["inbox"]["questions"], changed["runs"]["counts"]["waiting"]) == (1, 1)
+
+
+def test_batches_workers_and_limits_can_be_watched(engine: Engine, site: ServedSite) -> None:
+    Machines(engine.redis).announce(WorkerState("m", 7, 4, 1, 2, 0.0, 0), with_queue=False)
+    LimitCommands(engine.store, sleep=lambda _: None).set("openai.concurrency=4")
+
+    with site.stream("batch:night,fleet,limits") as frames:
+        first = {frame["topic"]: frame for _, frame in (next(frames), next(frames), next(frames))}
+        engine.finish(GRAPH, FILES, batch="night")
+        changed = next(frame for _, frame in frames if frame["topic"] == "batch:night")
+
+    assert first["batch:night"]["counts"]["waiting"] == 0
+    assert first["fleet"]["workers"] == [["m/7", 1, 2]]
+    assert first["limits"]["limits"][0]["value"] == 4
+    assert changed["counts"]["open"] + changed["counts"]["waiting"] == 1
+
+
+def test_changes_are_told_and_not_looked_for(
+    engine: Engine, site: ServedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "AGAIN_S", 86_400.0)
+    run = engine.finish(GRAPH, FILES)
+
+    with site.stream(f"run:{run.run_id},runs,inbox") as frames:
+        known = {frame["topic"]: frame for _, frame in (next(frames), next(frames), next(frames))}
+        assert known["inbox"]["questions"] == 1
+        engine.client.answer(run.run_id, "yes")
+        engine.drive()
+        while known["inbox"]["questions"] or not known["runs"]["counts"]["succeeded"]:
+            _, frame = next(frames)
+            known[frame["topic"]] = frame
+        while known[f"run:{run.run_id}"]["status"] != "succeeded":
+            _, frame = next(frames)
+            known[frame["topic"]] = frame
+
+
+def test_nobody_is_told_while_nobody_watches_lists(engine: Engine, site: ServedSite) -> None:
+    with engine.redis.pubsub(ignore_subscribe_messages=True) as heard:
+        heard.subscribe(CHANGES)
+        heard.get_message(timeout=1.0)
+        run = engine.finish(GRAPH, FILES)
+        with site.stream(f"run:{run.run_id}") as frames:
+            next(frames)
+        assert heard.get_message(timeout=0.2) is None
+        assert not engine.redis.exists(watched_key(partition_of(run.run_id)))
+        engine.redis.set(watched_key(partition_of(run.run_id)), "", ex=30)
+        engine.client.answer(run.run_id, "yes")
+        engine.drive()
+        told = [heard.get_message(timeout=60.0) for _ in range(3)]
+        texts = [message["data"] for message in told if message is not None]
+    assert texts == [f"answer {run.run_id}", *2 * [f"run {run.run_id}"]]
 
 
 def test_topics_are_checked(site: ServedSite) -> None:
@@ -87,11 +145,33 @@ class Counted:
         return look
 
 
+def test_nothing_is_looked_at_before_it_has_changed() -> None:
+    counted = Counted()
+
+    async def program() -> None:
+        watched: list[list[str]] = []
+        hub = Hub(counted.look_at, lambda topics: watched.append(list(topics)))
+        watcher = hub.watch(["t"])
+        await watcher.frames.get()
+        await asyncio.sleep(0.3)
+        assert counted.looks == 1
+        hub.changed(lambda topic: topic == "other")
+        await asyncio.sleep(0.1)
+        assert counted.looks == 1
+        hub.changed(lambda topic: topic == "t")
+        assert (await watcher.frames.get())[0] == "change"
+        hub.leave(watcher)
+        assert watched == [["t"], []]
+        await hub.close()
+
+    run_in_thread(program())
+
+
 def test_one_look_serves_everybody_and_nobody_needs_none() -> None:
     counted = Counted()
 
     async def program() -> None:
-        hub = Hub(counted.look_at)
+        hub = Hub(counted.look_at, lambda _: None)
         watchers = [hub.watch(["t"]) for _ in range(MOST_STREAMS)]
         with pytest.raises(Refused):
             hub.watch(["t"])
@@ -110,7 +190,7 @@ def test_one_look_serves_everybody_and_nobody_needs_none() -> None:
 
 def test_who_cannot_keep_up_is_told_to_load_the_page_again() -> None:
     async def program() -> None:
-        hub = Hub(Counted().look_at)
+        hub = Hub(Counted().look_at, lambda _: None)
         watcher = hub.watch(["t"])
         for number in range(100):
             watcher.give(("change", str(number)))

@@ -9,6 +9,7 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.worker.monitor.topics import batch_topic
 
 _LIMIT = 50
 _MOST = 200
@@ -34,7 +35,7 @@ class NowHandler(DocumentHandler):
 
     async def get(self) -> None:
         document = await self.site.call(engine.overview_document, self.site.client)
-        self.give(document, topics="inbox,runs")
+        self.give(document, topics="inbox,runs,fleet")
 
 
 class FleetHandler(DocumentHandler):
@@ -42,7 +43,7 @@ class FleetHandler(DocumentHandler):
 
     async def get(self) -> None:
         document = await self.site.call(engine.fleet_document, self.site.client)
-        self.give(document, task_events=self.site.task_events)
+        self.give(document, topics="inbox,fleet", task_events=self.site.task_events)
 
 
 class TaskEventsHandler(ActingHandler):
@@ -70,7 +71,7 @@ class BatchesHandler(DocumentHandler):
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
-        self.give(document)
+        self.give(document, topics="inbox,runs")
 
 
 class BatchHandler(DocumentHandler):
@@ -80,7 +81,7 @@ class BatchHandler(DocumentHandler):
         found = await self.site.call(batches.batch_report, self.site.client, name)
         if found is None:
             raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
-        self.give(found)
+        self.give(found, topics=f"inbox,{batch_topic(name)}")
 
 
 class TallyApi(MonitorHandler):

@@ -59,6 +59,7 @@ class LimitsHandler(ActingHandler):
             "limits.html",
             tab="limits",
             title="Limits",
+            topics="inbox,limits",
             document=document,
             act=act,
             problem=problem,

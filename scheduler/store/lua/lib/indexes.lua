@@ -54,6 +54,7 @@ end
 local function list_run(run_id, r)
   local ids = ids_of(run_id)
   write_undone_by({'HDEL', ids, run_id}, 'HSET', ids, run_id, '')
+  tell_lists('run', run_id)
   if r.parent then
     enter('childruns', run_id, r)
     return
@@ -68,6 +69,7 @@ end
 
 -- The status of a run becomes another one; with it, when it ended, or false.
 local function relist_run(run_id, r, status, ended)
+  tell_lists('run', run_id)
   if r.parent then return end
   count_run(r, -1)
   if RARE[r.status] then

@@ -19,6 +19,14 @@ local function is_open(run_id)
   return status and not FINAL[status]
 end
 
+-- To who has lists of runs or of questions open, if anybody does: `run <run>` has come to a status,
+-- `ask <run>` and `answer <run>` of a question.
+local function tell_lists(what, run_id)
+  if redis.call('EXISTS', partition .. ':watched') == 1 then
+    tell('sleipnir:changes', what .. ' ' .. run_id)
+  end
+end
+
 -- Visit ids: `<step>/<node>`, of a map's invocation `<step>/<map node>/<index>`.
 
 local function visit_of(step, node)

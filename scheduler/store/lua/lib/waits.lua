@@ -90,6 +90,7 @@ local function post_question(run_id, visit, call, text, root)
   local name = run_id .. ' ' .. question_of(visit, call)
   add('HSET', key('questions', run_id), {question_of(visit, call), text})
   add('ZADD', inbox, {now_ms, name})
+  tell_lists('ask', run_id)
   if root ~= '' then
     add('ZADD', key('escalations', root), {now_ms, name})
     interrupt(root)
@@ -105,6 +106,7 @@ local function release(run_id, visit, call, row)
     local question = question_of(visit, call)
     write('HDEL', key('questions', run_id), question)
     write('ZREM', inbox, run_id .. ' ' .. question)
+    tell_lists('answer', run_id)
     if row.detail ~= '' then
       write('ZREM', key('escalations', row.detail), run_id .. ' ' .. question)
     end

@@ -59,6 +59,7 @@ if status == 'queued' then
     add('ZADD', timers, {deadline, timer('deadline', run_id)})
   end
   write_undone_by({'HSET', run, 'status', status}, 'HSET', run, 'status', 'running')
+  tell_lists('run', run_id)
 end
 if not again then
   v.tries = v.tries + 1

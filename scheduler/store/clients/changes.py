@@ -1,0 +1,134 @@
+"""What changes in Redis, told as it happens: of some runs all, of the others what lists show.
+
+Two connections wait for it, and nothing is asked again and again. While nothing is followed,
+nothing is read, and no transition has anybody to tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from typing import Any, Literal
+
+from redis.exceptions import RedisError
+
+from sleipnir.scheduler.store.clients.aio import connect_async
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS, CHANGES, run_key, watched_key
+
+# How long one read waits: as long it takes until what is followed anew is part of it. Nothing is
+# cancelled, which redis-py does not always notice.
+_WAIT_S = 0.25
+# Of narrations: what a read takes, and the least time between two.
+_AT_ONCE = 500
+_LEAST_S = 0.1
+# How long transitions tell of lists, and how often they are told that somebody still listens.
+_WATCHED_S = 30
+_RENEW_S = 10.0
+# After an error of Redis.
+_AGAIN_S = 2.0
+
+# `event`: something was told of a run that is followed; `run`: one began, came to another status or
+# is new; `question`: one was asked, or is not open any more; `lost`: anything may have changed.
+ChangeKind = Literal["event", "run", "question", "lost"]
+Tell = Callable[[ChangeKind, str], None]  # takes the run's id; "" of `lost`
+_KINDS: dict[str, ChangeKind] = {"run": "run", "ask": "question", "answer": "question"}
+
+
+class ChangeFeed:
+    """Listens for changes, on the event loop that uses it.
+
+    Args:
+        tell: is called with each change.
+    """
+
+    def __init__(self, redis_url: str, tell: Tell) -> None:
+        self._url = redis_url
+        self._tell = tell
+        self._positions: dict[str, str] = {}  # by run, the last event that was seen; "": none yet
+        self._has_lists = False
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def follow(self, run_ids: Collection[str], *, lists: bool) -> None:
+        """Tell of these runs from now on, and of what lists show if `lists`."""
+        self._positions = {each: self._positions.get(each, "") for each in run_ids}
+        self._has_lists = lists
+        self._begin()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self.follow((), lists=False)
+        await asyncio.gather(*self._tasks.values())
+
+    def _begin(self, *_: object) -> None:
+        """Have a task for what is followed; one that is about to end begins anew once it has."""
+        for wanted, read in ((self._positions, self._read_runs), (self._has_lists, self._listen)):
+            task = self._tasks.get(read.__name__)
+            if wanted and (task is None or task.done()):
+                self._tasks[read.__name__] = asyncio.create_task(self._keep_up(read))
+                self._tasks[read.__name__].add_done_callback(self._begin)
+
+    async def _keep_up(self, read: Callable[[Any], Awaitable[None]]) -> None:
+        """Read until nothing is followed any more, whatever becomes of Redis."""
+        redis, others = connect_async(self._url)
+        try:
+            while True:
+                with suppress(RedisError, OSError):
+                    await read(redis)
+                    return
+                self._tell("lost", "")
+                await asyncio.sleep(_AGAIN_S)
+        finally:
+            for client in (redis, *others):
+                await client.aclose()
+
+    async def _read_runs(self, redis: Any) -> None:
+        while self._positions:
+            await self._find_positions(redis)
+            runs = {run_key("events", run_id): run_id for run_id in self._positions}
+            if not runs:
+                return
+            after = {key: self._positions[run_id] for key, run_id in runs.items()}
+            found = await redis.xread(after, count=_AT_ONCE, block=int(1000 * _WAIT_S))
+            for key, entries in found:
+                if runs[key] in self._positions:
+                    self._positions[runs[key]] = entries[-1][0]
+                    self._tell("event", runs[key])
+            if found:
+                await asyncio.sleep(_LEAST_S)
+
+    async def _find_positions(self, redis: Any) -> None:
+        """Where runs are that have just been added; what they have come to may be told by now."""
+        new = [run_id for run_id, position in self._positions.items() if not position]
+        if not new:
+            return
+        async with redis.pipeline(transaction=False) as pipe:
+            for run_id in new:
+                pipe.xrevrange(run_key("events", run_id), count=1)
+            answers = await pipe.execute()
+        for run_id, newest in zip(new, answers, strict=True):
+            if run_id in self._positions:
+                self._positions[run_id] = newest[0][0] if newest else "0"
+                self._tell("event", run_id)
+
+    async def _listen(self, redis: Any) -> None:
+        now, marked_until = asyncio.get_running_loop().time, None
+        async with redis.pubsub(ignore_subscribe_messages=True) as subscription:
+            await subscription.subscribe(CHANGES)
+            while self._has_lists:
+                if marked_until is None or now() >= marked_until:
+                    await self._mark(redis)
+                    if marked_until is None:
+                        self._tell("lost", "")
+                    marked_until = now() + _RENEW_S
+                message = await subscription.get_message(timeout=_WAIT_S)
+                what, _, run_id = ("" if message is None else message["data"]).partition(" ")
+                if what in _KINDS:
+                    self._tell(_KINDS[what], run_id)
+
+    async def _mark(self, redis: Any) -> None:
+        """Have transitions tell of what lists show."""
+        async with redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.set(watched_key(partition), "", ex=_WATCHED_S)
+            await pipe.execute()
