@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
 from sleipnir.lazy import is_made, load, made_when_used
 from tests.support.pages import ROOT
 
@@ -210,3 +212,27 @@ def test_a_worker_starts_without_what_its_nodes_may_not_need() -> None:
         "sleipnir.worker.mcp",
         "sleipnir.worker.tools",
     }
+
+
+def test_a_fetch_of_a_tool_imports_only_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    # An address that is refused: as far as a fetch gets without a network.
+    fetch = (
+        "from sleipnir import web\n"
+        "try: web.fetch(web.get('http://127.0.0.1/'), allow_private=False)\n"
+        "except web.FetchError: pass"
+    )
+    seldom = "import sys\nprint(*{'dataclasses', 'urllib.request'} & sys.modules.keys())"
+
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"{fetch}\n{seldom}"],
+        env={**os.environ, "PYTHONPATH": str(SHIPPED_LIBRARY)},
+        cwd=SHIPPED_LIBRARY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
@@ -69,7 +68,7 @@ class _Wiki(CrawlScope):
         body.feed_page(response.text)
         if body.html:
             content = body.html.encode()
-            response = replace(response, body=content, charset="utf-8")
+            response = response._replace(body=content, charset="utf-8")
         return super().document(source, response, reach)
 
 

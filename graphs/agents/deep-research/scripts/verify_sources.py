@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from node import read_state, text_of, write
 
@@ -24,8 +24,7 @@ PUNCTUATION = ".,;)"
 METHOD_REFUSED = (405, 501)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """What the report cites, and where that is."""
 
     url: str
