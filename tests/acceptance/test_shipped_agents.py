@@ -68,12 +68,19 @@ def test_an_agent_is_shown_with_what_it_lacks_here(engine: Sleipnir, tmp_path: P
     assert json.loads(enough)["missing"] == []
 
 
+def test_an_agent_is_shown_with_the_functions_of_its_own(engine: Sleipnir) -> None:
+    shown = engine("agents", "code-reviewer").stdout
+
+    assert "\nfunctions of its own:\n  changed_files\n  get_diff\n  project_info\n" in shown
+
+
 def test_the_list_of_agents_marks_what_is_missing_here(engine: Sleipnir) -> None:
     listed = engine("agents", OPENAI_API_KEY="of-a-test").stdout.splitlines()
     needs = {line.split()[0]: line.rpartition("  ")[2] for line in listed}
 
     assert needs["NAME"] == "NEEDS"
     assert needs["demo"] == "model, knowledge base, --var username"
+    assert needs["code-reviewer"] == "model, git"
     assert needs["jira-helper"] == "model, MCP server atlassian!"
 
 

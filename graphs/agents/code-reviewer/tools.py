@@ -1,5 +1,7 @@
 """What the coordinator of a review learns of a diff."""
 
+# @meta require-tools git
+
 from __future__ import annotations
 
 import subprocess
@@ -44,6 +46,8 @@ def project_info() -> dict:
 
 def _range(base: str) -> tuple[str, list[str]]:
     """What is compared, in words and as arguments of `git diff`."""
+    if not _succeeds("rev-parse", "--git-dir"):
+        raise SystemExit(f"{codebase.root()} is not in a git repository; set project_dir")
     if base:
         if base.startswith("-"):
             raise SystemExit(f"not a branch, tag or commit: {base}")
@@ -54,7 +58,7 @@ def _range(base: str) -> tuple[str, list[str]]:
     if _git("diff", "--name-only").strip():
         return "what is not staged", []
     if not _succeeds("rev-parse", "--verify", "--quiet", "HEAD~1"):
-        return "nothing: there is no earlier commit", ["HEAD"]
+        return "nothing: there is no earlier commit", []
     return "the last commit", ["HEAD~1", "HEAD"]
 
 

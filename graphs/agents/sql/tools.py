@@ -30,8 +30,11 @@ def read_query(query: str) -> str:
         query: One statement that begins with SELECT.
     """
     statements = sql.statements(query)
-    if not sql.is_reading(statements):
-        raise SystemExit("refused: only one statement that begins with SELECT; use write_query")
+    if not sql.is_reading(_dsn(), statements):
+        raise SystemExit(
+            "refused: only one statement that begins with SELECT, without a semicolon in it; "
+            "use write_query to change something"
+        )
     return sql.execute(_dsn(), statements, reads=True)
 
 

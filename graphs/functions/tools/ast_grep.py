@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from sleipnir import files
@@ -33,16 +34,25 @@ def run(pattern: str, lang: str = "", path: str = ".", glob: str = "") -> str:
     command = [program, "run", f"--pattern={pattern}", "--color=never", "--heading=never"]
     command += [f"--lang={lang}"] if lang else []
     command += [f"--globs={glob}"] if glob else []
-    ended = subprocess.run(
-        [*command, "--", str(top)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    said = ended.stderr.decode("utf-8", errors="replace").strip()
-    if ended.returncode not in (0, 1) or (ended.returncode == 1 and said):
-        raise SystemExit(f"ast-grep: {said or f'exit status {ended.returncode}'}")
-    return _shown(ended.stdout) or f"Nothing matches {pattern}"
+    output, said, status = _output([*command, "--", str(top)])
+    if status not in (0, 1) or (status == 1 and said):
+        raise SystemExit(f"ast-grep: {said or f'exit status {status}'}")
+    return _shown(output) or f"Nothing matches {pattern}"
+
+
+def _output(command: list) -> tuple:
+    """The beginning of what it prints, what it complains of, and how it ended."""
+    with tempfile.TemporaryFile() as complaints:
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints
+        ) as process:
+            output = process.stdout.read(MAX_BYTES + 1)
+            if len(output) > MAX_BYTES:
+                process.kill()
+                return output, "", 0
+        complaints.seek(0)
+        said = complaints.read(MAX_BYTES).decode("utf-8", errors="replace").strip()
+    return output, said, process.returncode
 
 
 def _program() -> str:

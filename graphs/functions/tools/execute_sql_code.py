@@ -16,7 +16,8 @@ def run(code: str) -> str:
         code: One or more statements in the dialect of the database.
     """
     statements = sql.statements(code)
-    reads = sql.is_reading(statements)
+    dsn = os.environ["USQL_DSN"]
+    reads = sql.is_reading(dsn, statements)
     if not reads:
         guard(f"run this SQL?\n{code}")
-    return sql.execute(os.environ["USQL_DSN"], statements, reads=reads)
+    return sql.execute(dsn, statements, reads=reads)

@@ -20,6 +20,7 @@ from sleipnir.scheduler.config.agents import agent_search
 with lazy_imports():
     from sleipnir.graphs import variables
     from sleipnir.graphs.document import loader
+    from sleipnir.graphs.validator import context
     from sleipnir.scheduler import preparation
     from sleipnir.scheduler.agents import rendering
     from sleipnir.scheduler.config import machine_facts
@@ -47,7 +48,7 @@ def agents(options: Options, name: str | None) -> None:
     resources = preparation.resources_of(settings, search, require_knowledge=True)
     if name is not None:
         agent = loader.load_agent(search.find(name), os.environ)
-        _show(options, agent, agent_needs.needs_of(agent, settings, resources))
+        _show(options, agent, settings, resources)
         return
     found = list(_agents(settings, search, resources))
     if options.json:
@@ -95,21 +96,31 @@ def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0]
 
 
-def _show(options: Options, agent: Agent, needs: list[Requirement]) -> None:
+def _show(options: Options, agent: Agent, settings: Settings, resources: Resources) -> None:
     document = {
         "name": agent.name,
         "display_name": agent.name if agent.normal is None else agent.normal.name or agent.name,
         "kind": agents_view.kind_of(agent),
         "directory": str(agent.directory),
         **agents_view.definition_document(agent),
+        "functions": _own_functions(agent, resources),
         "conversation_starters": _starters(agent),
-        **_needs(needs),
+        **_needs(agent_needs.needs_of(agent, settings, resources)),
     }
     if options.json:
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     for line in _lines(document):
         click.echo(line)
+
+
+def _own_functions(agent: Agent, resources: Resources) -> list[str]:
+    """The functions of its tools file; `sleipnir tools NAME` tells all of them."""
+    graph = agent.runnable
+    if graph is None:
+        return []
+    toolbox = context.Context(agent, graph, resources).toolbox
+    return [function.name for function in toolbox.functions if function.own]
 
 
 def _starters(agent: Agent) -> list[str]:
@@ -141,6 +152,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     nodes = [(node["id"], node["type"], node["description"]) for node in document.get("nodes", ())]
     yield from _section("nodes", columns(("", "", ""), nodes)[1:])
     yield from _section("tools", document.get("tools", ()))
+    yield from _section("functions of its own", document["functions"])
     yield from _section("needs", document["needs"])
     yield from _section("missing here", document["missing"])
     skills = [f"{s['name']}: {_first_line(s['description'])}" for s in document.get("skills", ())]

@@ -80,11 +80,22 @@ def test_a_base_that_is_none_is_refused(repository: GitRepository, base: str) ->
     assert not (repository.directory / "x").exists()
 
 
-def test_a_repository_with_one_commit_has_no_changes(tmp_path: Path) -> None:
+def test_a_repository_with_one_commit_or_none_has_no_changes(tmp_path: Path) -> None:
     repository = GitRepository(tmp_path / "young")
-    repository.commit({"README.md": "A project.\n"})
+    nothing = ("nothing: there is no earlier commit", [])
 
-    assert changed(repository) == ("nothing: there is no earlier commit", [])
+    assert changed(repository) == nothing
+    repository.commit({"README.md": "A project.\n"})
+    assert changed(repository) == nothing
+
+
+def test_outside_of_a_repository_it_is_said_what_to_set(tmp_path: Path) -> None:
+    directory = tmp_path / "plain"
+    directory.mkdir()
+
+    for function in ("changed_files", "get_diff"):
+        said = own_tool("code-reviewer", function, {}, directory)
+        assert said == f"{directory} is not in a git repository; set project_dir\n"
 
 
 def review(shipped: Shipped, repository: GitRepository) -> Run:

@@ -104,6 +104,49 @@ def test_a_database_that_is_not_there_is_not_made_by_reading(tools: GlobalTools)
     assert (said, missing.exists()) == (f"there is no database {missing}", False)
 
 
+def test_a_semicolon_in_what_another_database_may_not_read_as_a_quote_is_asked_about(
+    tools: GlobalTools, shop: Path
+) -> None:
+    smuggled = "SELECT $$'$$; DROP TABLE kettle; COMMIT; --'"
+    tools.set({"USQL_DSN": f"sqlite+pysqlite:///{shop}"})
+
+    asked = tools.call("execute_sql_code", {"code": smuggled})
+
+    assert asked == NeedsConfirmation(f"run this SQL?\n{smuggled}")
+    tools.set({"USQL_DSN": f"sqlite:///{shop}"})
+    found = tools.text("execute_sql_code", {"code": "SELECT price FROM kettle WHERE name <> ';'"})
+    assert found == "price\n30\n25\n"
+
+
+@pytest.mark.parametrize(
+    ("dsn", "code", "why"),
+    [
+        ("sqlite:///x.db", "SELECT '\0'", "refused: a NUL"),
+        ("sqlite:///x.db", "SELECT '\ud800'", "half of a surrogate pair"),
+        ("postgresql://db.example:port/shop", "SELECT 1", "check its host and port"),
+    ],
+)
+def test_what_no_database_takes_is_said(tools: GlobalTools, dsn: str, code: str, why: str) -> None:
+    tools.set({"USQL_DSN": dsn})
+
+    said = tools.failure("execute_sql_code", {"code": code})
+
+    assert why in said
+    assert "Traceback" not in said
+
+
+def test_a_result_is_cut_where_it_gets_too_long(tools: GlobalTools, shop: Path) -> None:
+    long = "SELECT replace(hex(zeroblob(100000)), '0', 'x') AS long"
+
+    one = tools.text("execute_sql_code", {"code": f"{long}, name FROM kettle WHERE price = 30"})
+    many = "SELECT replace(hex(zeroblob(30000)), '0', 'x') FROM kettle a, kettle b, kettle c"
+    all_of_them = tools.text("execute_sql_code", {"code": f"{many}, kettle d, kettle e, kettle f"})
+
+    assert one.endswith(f"{'x' * 10}… (200000 characters in all),red\n")
+    assert len(one) < 70_000
+    assert all_of_them.endswith("x\n(Only the first 18 rows; narrow the query.)\n")
+
+
 def test_other_databases_name_what_they_need(tools: GlobalTools) -> None:
     tools.set({"USQL_DSN": "unheard-of://me:word@example.org/db"})
 
@@ -143,6 +186,18 @@ def test_code_is_found_by_its_structure(
     assert "ast-grep: " in tools.failure("ast_grep", {**search, "lang": "klingon"})
 
 
+def test_of_what_is_found_in_code_the_beginning_is_kept(
+    tools: GlobalTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It would never end by itself.
+    program(tmp_path / "bin", "yes 'a.py:1:print()'", monkeypatch, "ast-grep")
+
+    found = tools.text("ast_grep", {"pattern": "print()"}).splitlines()
+
+    assert len(found) == 101
+    assert found[-1] == "(Only the first 100 lines; narrow the search.)"
+
+
 def test_without_the_program_it_is_said_what_to_use_instead(tmp_path: Path) -> None:
     # By an interpreter that has nothing beside it.
     called = subprocess.run(
@@ -161,11 +216,13 @@ def test_without_the_program_it_is_said_what_to_use_instead(tmp_path: Path) -> N
 # ---- issues
 
 
-def program(directory: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for the program `jira`, first on the PATH."""
+def program(
+    directory: Path, text: str, monkeypatch: pytest.MonkeyPatch, name: str = "jira"
+) -> None:
+    """A stand-in for a program, first on the PATH."""
     directory.mkdir(exist_ok=True)
-    (directory / "jira").write_text(f"#!/bin/sh\n{text}\n")
-    (directory / "jira").chmod(0o755)
+    (directory / name).write_text(f"#!/bin/sh\n{text}\n")
+    (directory / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
 
 

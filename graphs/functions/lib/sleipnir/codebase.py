@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
 from itertools import islice
 from pathlib import Path
 
@@ -22,6 +23,8 @@ MAX_LINES = 200
 # Of what a command prints, in characters: the end, where failures are told.
 MAX_OUTPUT = 16_000
 COMMAND_S = 900
+# What programs that the command leaves running may still print.
+AFTERMATH_S = 0.5
 SKIPPED = files.SKIPPED_DIRECTORIES | {"build", ".next", ".venv", ".mypy_cache", ".pytest_cache"}
 
 
@@ -158,14 +161,27 @@ def run(command: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
+    output = bytearray()
+    reader = threading.Thread(target=_keep_end, args=(process, output), daemon=True)
+    reader.start()
     try:
-        output, _ = process.communicate(timeout=COMMAND_S)
+        status = process.wait(COMMAND_S)
+        ended = "OK" if status == 0 else f"FAILED with exit status {status}"
     except subprocess.TimeoutExpired:
         process.kill()
-        output, _ = process.communicate()
-        return f"$ {command}\n{_end(output)}\nSTOPPED after {COMMAND_S} seconds"
-    ended = "OK" if process.returncode == 0 else f"FAILED with exit status {process.returncode}"
-    return f"$ {command}\n{_end(output)}\n{ended}"
+        process.wait()
+        ended = f"STOPPED after {COMMAND_S} seconds"
+    # Not for good: a program that it has started may hold the pipe.
+    reader.join(AFTERMATH_S)
+    return f"$ {command}\n{_end(bytes(output))}\n{ended}"
+
+
+def _keep_end(process: subprocess.Popen[bytes], output: bytearray) -> None:
+    """Take what is printed as it comes, however much that is."""
+    with process.stdout:
+        while chunk := process.stdout.read1(65536):
+            output += chunk
+            del output[: -4 * (MAX_OUTPUT + 1)]  # a character has four bytes at most
 
 
 def _end(output: bytes) -> str:

@@ -56,7 +56,8 @@ _GIT = (
     "show",
     "status",
 )
-_GIT_REFUSED = r"--(out|ext|open|text)|-[^-]*O"
+# Options that write or start a program, however git lets them be shortened.
+_GIT_REFUSED = r"--(ou|op|ext|text)|-[^-]*O"
 _WILDCARD = "\0"
 # What stands in a command line that a shell would make nothing else of.
 _TOKEN = re.compile(
@@ -67,6 +68,8 @@ _TOKEN = re.compile(
 
 def why_not(command: str) -> str | None:
     """Why a command line is not known to only look; None if it is."""
+    if "\0" in command:
+        return "it holds a NUL character"
     try:
         programs = _programs(command.strip())
     except ValueError as error:

@@ -14,6 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 MAX_ROWS = 1000
+MAX_CHARACTERS = 1024 * 1024  # of all rows together
+MAX_CELL = 64 * 1024  # of one value
 BUSY_S = 30
 SQLITE = "sqlite:///"
 _NAME = re.compile(r"(\w+\.)?[\w$]+")
@@ -24,15 +26,22 @@ def statements(code: str) -> list[str]:
 
     Ends the tool if there is none.
     """
+    if "\0" in code or any("\ud800" <= character <= "\udfff" for character in code):
+        raise SystemExit("refused: a NUL, or half of a surrogate pair, which SQL cannot hold")
     found = list(_statements(code))
     if not found:
         raise SystemExit("there is no statement to run")
     return found
 
 
-def is_reading(wanted: Sequence[str]) -> bool:
-    """Whether it is one SELECT."""
-    return len(wanted) == 1 and wanted[0].upper().startswith("SELECT")
+def is_reading(dsn: str, wanted: Sequence[str]) -> bool:
+    """Whether it is one SELECT, as this database reads it.
+
+    What is a quote differs between databases, `$$` and `\\'` for instance: a semicolon that stands
+    in one here might end the SELECT there. SQLite reads as we do, and is opened for reading only.
+    """
+    one = len(wanted) == 1 and wanted[0].upper().startswith("SELECT")
+    return one and (dsn.startswith(SQLITE) or ";" not in wanted[0])
 
 
 def execute(dsn: str, wanted: Sequence[str], *, reads: bool) -> str:
@@ -153,6 +162,8 @@ def _engine(dsn: str) -> Any:
         raise SystemExit(f"the database needs a driver: {error}") from error
     except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError):
         return None
+    except ValueError as error:  # a port that is no number, for instance
+        raise SystemExit("the URL of the database is not one: check its host and port") from error
 
 
 def _with_engine(engine: Any, use: Callable[[Any], str]) -> str:
@@ -224,8 +235,16 @@ def _result(names: Sequence | None, rows: Iterable, changed: int) -> str:
     table = csv.writer(text, lineterminator="\n")
     table.writerow([name[0] for name in names])
     for number, row in enumerate(rows):
-        if number == MAX_ROWS:
-            text.write(f"(Only the first {MAX_ROWS} rows; narrow the query.)\n")
+        if number == MAX_ROWS or text.tell() > MAX_CHARACTERS:
+            text.write(f"(Only the first {number} rows; narrow the query.)\n")
             break
-        table.writerow(row)
+        table.writerow([_cell(value) for value in row])
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A value as the csv module writes it; of a long one its beginning."""
+    if not isinstance(value, (str, bytes)) or len(value) <= MAX_CELL:
+        return value
+    unit = "bytes" if isinstance(value, bytes) else "characters"
+    return f"{value[:MAX_CELL]!s}… ({len(value)} {unit} in all)"

@@ -52,7 +52,9 @@ def test_what_only_looks_is_run(command: str) -> None:
         ("git push", "of git only"),
         ("git -c core.pager=x log", "of git only"),
         ("git diff --output=x", "'git' may not be told '--output=x'"),
+        ("git log --ou=x", "'git' may not be told '--ou=x'"),
         ("git grep -nOvim x", "'git' may not be told '-nOvim'"),
+        ("git grep --op='touch x' y", "'git' may not be told '--op=touch x'"),
         ("find . -delete", "'find' may not be told '-delete'"),
         ('f"in"d . -del"ete"', "'find' may not be told '-delete'"),
         ("find . '|' echo -delete", "'find' may not be told '-delete'"),
@@ -61,6 +63,7 @@ def test_what_only_looks_is_run(command: str) -> None:
         ("find . -de*", "'find' may not be told '-de*'"),
         ("sort -uo x y", "'sort' may not be told '-uo'"),
         ("tail -f x", "'tail' may not be told '-f'"),
+        ("echo 'a\0b'", "it holds a NUL character"),
     ],
 )
 def test_what_may_write_is_refused(command: str, why: str) -> None:
