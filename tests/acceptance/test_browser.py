@@ -89,7 +89,7 @@ def test_a_page_says_that_redis_is_away_and_comes_back(
         inbox.wait_for_selector("[data-live]:not([hidden])")
 
         server.stop()
-        inbox.get_by_role("alert").get_by_text("No news since").wait_for()
+        inbox.get_by_role("alert").get_by_text("No updates since").wait_for()
         late = person.open("/runs")
         late.get_by_text("Redis cannot serve requests now").first.wait_for()
         assert inbox.locator("[data-live]").is_hidden()

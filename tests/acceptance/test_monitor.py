@@ -390,7 +390,7 @@ def test_flower_asks_for_roles_and_its_acts_are_noted(
 
     wait_until(lambda: len(noted()) == 2, "both are noted", 30)
     target = "worker/shutdown/nobody"
-    assert noted()[1] == ("api-looks", "celery", target, "this takes the role operate")
+    assert noted()[1] == ("api-looks", "celery", target, "this requires the role operate")
     assert noted()[0][:3] == ("api-acts", "celery", target)
     assert "Unknown worker" in noted()[0][3]
 

@@ -217,7 +217,7 @@ def test_refused_acts_are_noted(engine: Engine, users: Path) -> None:
         "refused",
         path,
     )
-    assert act["outcome"] == "this takes the role operate"
+    assert act["outcome"] == "this requires the role operate"
 
 
 def test_requests_that_are_too_large_are_refused_before_they_come(site: ServedSite) -> None:

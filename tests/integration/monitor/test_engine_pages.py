@@ -96,7 +96,7 @@ def test_limits_are_changed_after_showing_whom_that_touches(
     (limit,) = site.ask("/api/v1/limits").json["limits"]
 
     assert "Set openai.concurrency to 3?" in shown
-    assert "0 calls of it are under way, 0 wait for it" in shown
+    assert "0 calls in progress, 0 waiting" in shown
     assert unchanged == []
     assert (done.status, done.headers["Location"], limit["value"]) == (303, "/limits", 3)
     assert (wrong.status, "&lt;many&gt;" in wrong.text) == (422, True)
@@ -150,7 +150,7 @@ def test_what_is_asked_alike_is_answered_at_once_and_answers_are_listed(
 
     inbox = site.ask("/inbox").text
     group = site.ask(alike).text
-    questions = re.findall(r'name="question" value="([^"]+)" aria-label="Mark" checked', group)
+    questions = re.findall(r'name="question" value="([^"]+)" aria-label="Select" checked', group)
     done = site.ask(
         alike, "POST", form=[*(("question", each) for each in questions), ("answer", "<7>")]
     )
@@ -190,4 +190,4 @@ def test_questions_and_acts_are_filtered(engine: Engine, site: ServedSite) -> No
         for query in ("act=cancel", "who=operator", f"target={runs[1]}", "who=nobody")
     }
     assert list(acts.values()) == [["cancel"], ["answer", "cancel"], ["answer"], []]
-    assert "No act matches" in site.ask("/audit?who=nobody").text
+    assert "No action matches" in site.ask("/audit?who=nobody").text

@@ -180,7 +180,7 @@ def test_a_run_that_does_not_move_says_why(engine: Engine, site: ServedSite) -> 
     }
 
     assert found[asked]["reason"] == "a person has to answer what 'review' asks"
-    assert "'try' rests: " in found[resting]["reason"]
+    assert "'try' is waiting: " in found[resting]["reason"]
     assert found[resting]["until"] is not None
     assert "no worker is running" in found[queued]["reason"]
     assert "Why it waits: " in site.ask(f"/runs/{resting}").text

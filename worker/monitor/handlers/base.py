@@ -120,7 +120,7 @@ class MonitorHandler(ArgumentReader):
                 )
             )
         if self.visitor.role < role:
-            raise Refused(Problem(403, "role", f"this takes the role {role.name.lower()}"))
+            raise Refused(Problem(403, "role", f"this requires the role {role.name.lower()}"))
 
     def require_own_page(self) -> None:
         """Acts come from our own pages, or from programs that show who they are themselves."""

@@ -74,7 +74,7 @@ class InboxHandler(AnswerHandler):
         marked = list(dict.fromkeys(self.get_body_arguments("question", strip=False)))[:_MOST]
         text = self.get_body_argument("answer", "", strip=False)
         if not marked:
-            raise bad_request("mark the questions that are to be answered")
+            raise bad_request("select the questions to answer")
         answered, refused = 0, []
         for question_id in marked:
             run_id, _, visit = question_id.partition("/")

@@ -133,7 +133,7 @@ const bar = document.querySelector("[data-away]");
 function tellAway(reason) {
   document.body.classList.toggle("is-away", reason !== null);
   if (reason !== null && bar.hidden) {
-    bar.textContent = `No news since ${new Date().toLocaleTimeString()}. This page goes on by itself. ${reason}`;
+    bar.textContent = `No updates since ${new Date().toLocaleTimeString()}. This page will resume by itself. ${reason}`;
   }
   bar.hidden = reason === null;
 }
