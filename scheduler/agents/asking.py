@@ -11,6 +11,7 @@ from sleipnir.scheduler.runs.consent import consent
 AskKind: TypeAlias = Literal["ask", "confirm", "input", "checkbox"]
 
 PREFIX = "user__"
+CONFIRM = f"{PREFIX}confirm"
 FUNCTIONS: tuple[str, ...] = tuple(
     f"{PREFIX}{kind}" for kind in ("ask", "confirm", "input", "checkbox")
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from sleipnir.scheduler.agents import asking
 from sleipnir.scheduler.agents.memory import INSTRUCTIONS
 from sleipnir.scheduler.agents.sessions import Session
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.labels import require_labels
 from sleipnir.scheduler.runs.model import NewRun, RunContext
 from sleipnir.scheduler.store.keys import (
@@ -148,15 +149,25 @@ def _require_no_seeds(agent: str, state: Mapping[str, Any]) -> None:
         )
 
 
-def _require_asking(graph: Graph, answers: Iterable[str]) -> None:
+def _require_functions(answers: Mapping[str, Sequence[str]]) -> None:
+    """Check answers in advance of a model's questions: their functions, and what these accept."""
+    for name, texts in answers.items():
+        if name not in asking.FUNCTIONS:
+            raise SubmissionRefused(
+                f"--answer names '{printable(name)}'; a normal agent asks by "
+                f"{listing(asking.FUNCTIONS)}"
+            )
+        for text in texts if name == asking.CONFIRM else ():
+            if consent(text) is None:
+                raise SubmissionRefused(
+                    f"--answer {name}={printable(text)} is not a valid answer: expected yes or no"
+                )
+
+
+def _require_asking(graph: Graph, answers: Mapping[str, Sequence[str]]) -> None:
     """Check that the nodes that are answered in advance ask something."""
     if is_normal(graph):
-        for name in answers:
-            if name not in asking.FUNCTIONS:
-                raise SubmissionRefused(
-                    f"--answer names '{printable(name)}'; a normal agent asks by "
-                    f"{listing(asking.FUNCTIONS)}"
-                )
+        _require_functions(answers)
         return
     for node_id in answers:
         if node_id not in graph.nodes:

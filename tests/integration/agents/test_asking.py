@@ -76,7 +76,8 @@ def test_calls_of_one_reply_wait_side_by_side(engine: Engine, server: ModelServe
     assert [question.place for question in engine.client.open_questions(run_id)] == in_order
     listed = engine.queries.list_questions(9).entries
     assert [question.place for question in listed] == in_order
-    assert len(engine.events(run_id, QuestionAsked)) == 4
+    narrated = [event.node for event in engine.events(run_id, QuestionAsked)]
+    assert narrated == [place.partition("/")[0] for place in in_order]
     (row,) = runs_page(engine.client, RunFilter(), limit=2)["runs"]
     assert row["waits_for"] == "user__checkbox, user__confirm, user__input (2)"
     assert waits_of(engine.client, [engine.run(run_id)]) == {run_id: row["waits_for"]}
@@ -150,6 +151,10 @@ def test_answers_may_be_given_ahead_one_a_call(engine: Engine, server: ModelServ
     assert given == ["yes", "", "no", "yes"]
     with pytest.raises(SubmissionRefused, match="asks by user__ask"):
         engine.submit_normal(CONFIG, answers={"talker": ["yes"]})
+    with pytest.raises(
+        SubmissionRefused, match="'maybe' is not a valid answer: expected yes or no"
+    ):
+        engine.submit_normal(CONFIG, answers={"user__confirm": ["yes", "maybe"]})
 
 
 def test_without_people_a_model_is_told_so(engine: Engine, server: ModelServer) -> None:
